@@ -1,0 +1,1 @@
+"""Raw files to cases: converters, the synthetic clinic, exclusions, overlap audit."""

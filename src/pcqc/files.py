@@ -1,0 +1,152 @@
+"""Reading and writing whole files, so that a reader never sees half of one."""
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pcqc.errors import UserError
+
+REMEDIES = {
+    errno.ENOSPC: "free some space on that disk and run again",
+    errno.EDQUOT: "free some of your quota on that disk and run again",
+    errno.EACCES: "make the folder writable for this user",
+    errno.EPERM: "make the folder writable for this user",
+    errno.EROFS: "that disk is mounted read-only: choose another folder",
+    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
+    errno.EISDIR: "a folder stands where the file belongs: move it away",
+    errno.ENOENT: "check the path: make the file first, or correct its name",
+}
+
+
+def describe(problem: OSError) -> str:
+    """One clause for an operating-system error: its reason and, where there is one, the remedy."""
+    reason = os.strerror(problem.errno) if problem.errno else str(problem)
+    remedy = REMEDIES.get(problem.errno)
+    return f"{reason}; {remedy}" if remedy else reason
+
+
+def write_atomic(path: str | Path, content: bytes | str) -> None:
+    """Put `content` (text as UTF-8) at `path`, whole and on disk, or leave what was there.
+
+    The bytes go to a temporary name in the same folder, are synced, and are renamed into place; the
+    folder is synced last, so that the new name survives a crash too. Missing folders are made.
+
+    Raises UserError, with no temporary file left, when the disk is full or the folder not writable.
+    """
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _write_beside(path, data)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        _sync_folder(path.parent)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
+
+
+def _write_beside(path: Path, data: bytes) -> str:
+    """Write `data` to a synced temporary file in the folder of `path`; its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            # mkstemp makes private files; a result is as readable as the user's umask allows.
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return temporary
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries, so that a rename in it outlives a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """All bytes of a file. Raises UserError naming it where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {describe(problem)}") from problem
+
+
+def sha256_file(path: str | Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes. Raises UserError where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {describe(problem)}") from problem
+    return digest.hexdigest()
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` as JSON with sorted keys: equal values give equal bytes. Refuses NaN."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text + "\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """The value of a JSON file. Raises UserError naming file, line and column of broken JSON."""
+    try:
+        return json.loads(read_bytes(path))
+    except json.JSONDecodeError as problem:
+        where = f"line {problem.lineno} column {problem.colno}"
+        raise UserError(
+            f"{path}, {where}: not JSON ({problem.msg}); mend or remake the file"
+        ) from problem
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{path}: not UTF-8 text; mend or remake the file") from problem
+
+
+def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    """Write one JSON object a line, keys in the order of each row. Refuses NaN."""
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    write_atomic(path, "".join(lines))
+
+
+def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict]]:
+    """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
+
+    Raises UserError naming file and line where a line is not UTF-8, not JSON or not an object.
+    """
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as problem:
+            raise UserError(
+                f"{path}, line {number}: not JSON ({problem.msg}); mend or remove the line"
+            ) from problem
+        except UnicodeDecodeError as problem:
+            raise UserError(f"{path}, line {number}: not UTF-8 text; mend the line") from problem
+        if not isinstance(row, dict):
+            found = type(row).__name__
+            raise UserError(f"{path}, line {number}: expected an object {{...}}, found {found}")
+        yield number, row
