@@ -1,0 +1,64 @@
+# The commands of this repository; `make` alone lists them. Versions stand in requirements/lock.txt.
+
+PYTHON ?= python3.11
+STUDY ?= clinic
+CORES ?= all
+PORT ?= 5000
+MLFLOW_TRACKING_URI ?= sqlite:///results/mlflow.db
+
+# The models are small: one thread a job, and jobs side by side. Hash order and tokenisers' threads
+# are fixed, so that a rerun meets the same conditions.
+export OMP_NUM_THREADS := 1
+export TOKENIZERS_PARALLELISM := false
+export PYTHONHASHSEED := 0
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+PACKAGES := .venv/packages.stamp
+PROJECT := .venv/project.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help env results test test-long lint ui lock clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  STUDY=$(STUDY) chooses a study of config/studies/, CORES=$(CORES) the cores for it, PORT=$(PORT) the UI's port."
+
+env: $(PROJECT) ## make .venv from requirements/lock.txt
+
+# A .venv without its stamp was cut short, and what a kill leaves cannot be trusted: start afresh.
+$(PACKAGES): requirements/lock.txt requirements/install.py
+	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name it: make env PYTHON=..."; exit 2; }
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	.venv/bin/python requirements/install.py
+	@touch $@
+
+$(PROJECT): $(PACKAGES) pyproject.toml
+	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python
+	@touch $@
+
+results: env ## run a study: models, tables, figures, report
+	snakemake --cores $(CORES) --config study=$(STUDY)
+
+test: env ## run the tests, less those marked long
+	pytest -m "not long" tests
+
+test-long: env ## run the tests marked long
+	pytest -m long tests
+
+lint: env ## check style, workflow format and who imports whom
+	ruff check .
+	ruff format --check .
+	snakefmt --check .
+	lint-imports
+
+ui: env ## open MLflow's UI on 127.0.0.1 with every run of the study
+	mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$(MLFLOW_TRACKING_URI)"
+
+lock: env ## rewrite requirements/lock.txt from the .in files
+	.venv/bin/python requirements/install.py --relock
+
+clean: ## remove .venv, caches and every result
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
+	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
