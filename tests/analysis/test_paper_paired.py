@@ -1,0 +1,39 @@
+"""Golden test: our code on outcomes recovered from the paper's 13 paired comparisons."""
+
+import numpy as np
+import pytest
+
+from analysis.published import published
+from analysis.recovery import discordant_counts, printed, rebuilt_outcomes, recovered_counts
+from analysis.statistics import paired_comparison
+
+PAPER = published()
+ROWS = pytest.mark.parametrize(
+    "row", PAPER.paired, ids=lambda r: f"{r.benchmark}-{r.minuend}-{r.subtrahend}"
+)
+
+
+def cases(row):
+    return PAPER.benchmarks[row.benchmark].cases
+
+
+def test_there_are_thirteen_rows():
+    assert len(PAPER.paired) == 13
+
+
+@ROWS
+def test_gain_and_p_give_one_pair_of_discordant_counts(row):
+    found = discordant_counts(row, cases(row))
+    assert len(found) > 1 if row.p == "1.0000" else len(found) == 1
+
+
+@ROWS
+def test_gain_interval_and_p_are_recomputed(row):
+    n = cases(row)
+    outcomes = rebuilt_outcomes(recovered_counts(row, n), n)
+    found = [paired_comparison(*outcomes, seed=seed) for seed in range(20)]
+    assert printed(found[0].gain, "0.00") == printed(row.gain, "0.00")
+    assert printed(found[0].p, row.p) == row.p
+    ends = np.array([(f.low, f.high) for f in found])
+    tolerance = 100 / n + 3 * ends.std(axis=0, ddof=1) + 0.005  # and the printed rounding
+    assert np.all(np.abs(ends[0] - (row.low, row.high)) <= tolerance)
