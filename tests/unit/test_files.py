@@ -1,0 +1,164 @@
+"""Whole files or none: pcqc.files."""
+
+import errno
+import json
+import os
+import stat
+
+import pytest
+
+from pcqc.errors import UserError
+from pcqc.files import (
+    read_bytes,
+    read_json,
+    read_jsonl,
+    sha256_file,
+    write_atomic,
+    write_json,
+    write_jsonl,
+)
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_write_atomic_makes_folders_and_writes_text_as_utf8(tmp_path):
+    path = tmp_path / "new" / "folder" / "note.txt"
+    write_atomic(path, "Fieber, 39 °C")
+    assert path.read_bytes() == "Fieber, 39 °C".encode()
+    assert names(path.parent) == ["note.txt"]
+
+
+def test_write_atomic_replaces_the_whole_file(tmp_path):
+    path = tmp_path / "table.csv"
+    write_atomic(path, b"a long first version")
+    write_atomic(path, b"short")
+    assert path.read_bytes() == b"short"
+    assert names(tmp_path) == ["table.csv"]
+
+
+def test_written_files_follow_the_umask(tmp_path):
+    previous = os.umask(0o027)
+    try:
+        write_atomic(tmp_path / "shared", b"")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_full_disk_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch, failing):
+    path = tmp_path / "predictions.parquet"
+    write_atomic(path, b"old")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, failing, full)
+    with pytest.raises(UserError, match=r"predictions\.parquet.*No space left.*free some space"):
+        write_atomic(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["predictions.parquet"]
+
+
+def test_a_file_where_the_folder_belongs_is_named(tmp_path):
+    (tmp_path / "results").write_text("in the way")
+    with pytest.raises(UserError, match=r"cannot write .*results/table\.csv: .*file stands"):
+        write_atomic(tmp_path / "results" / "table.csv", b"")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match=r"table\.csv: Permission denied; make the folder writable"):
+        write_atomic(tmp_path / "table.csv", b"")
+    assert names(tmp_path) == []
+
+
+def test_refusal_by_the_folder_is_named_for_root_too(tmp_path, monkeypatch):
+    def refuse(**_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(UserError, match=r"table\.csv: Permission denied; make the folder writable"):
+        write_atomic(tmp_path / "table.csv", b"")
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(tmp_path / "table.csv", b"x")
+    assert names(tmp_path) == []
+
+
+def test_json_bytes_depend_on_the_value_alone(tmp_path):
+    write_json(tmp_path / "one.json", {"b": [1, 2.5], "a": "ü"})
+    write_json(tmp_path / "two.json", {"a": "ü", "b": [1, 2.5]})
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    assert read_json(tmp_path / "one.json") == {"a": "ü", "b": [1, 2.5]}
+
+
+def test_not_a_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "metrics.json", {"kl": float("nan")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_jsonl(tmp_path / "events.jsonl", [{"kl": float("inf")}])
+    assert names(tmp_path) == []
+
+
+def test_broken_json_names_line_and_column(tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text('{"a": 1,\n "b": }')
+    with pytest.raises(UserError, match=r"manifest\.json, line 2 column 7: not JSON"):
+        read_json(path)
+
+
+def test_jsonl_keeps_rows_and_counts_blank_lines(tmp_path):
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"a": 1}\n\n{"a": "line\u2028separator"}\n', encoding="utf-8")
+    assert list(read_jsonl(path)) == [(1, {"a": 1}), (3, {"a": "line\u2028separator"})]
+
+
+def test_jsonl_round_trip(tmp_path):
+    rows = [{"question": "Seit wann?", "answer": None}, {"b": [1], "a": {}}]
+    write_jsonl(tmp_path / "rows.jsonl", iter(rows))
+    assert [row for _, row in read_jsonl(tmp_path / "rows.jsonl")] == rows
+    assert json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0]) == rows[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b'{"a": 1', "not JSON"),
+        (b"[1, 2]", "expected an object {...}, found list"),
+        (b'{"a": "\xff"}', "not UTF-8"),
+    ],
+)
+def test_a_broken_row_is_named_by_file_and_line(tmp_path, line, complaint):
+    path = tmp_path / "cases.jsonl"
+    path.write_bytes(b'{"a": 1}\n' + line + b'\n{"a": 3}\n')
+    rows = read_jsonl(path)
+    assert next(rows) == (1, {"a": 1})
+    with pytest.raises(UserError) as caught:
+        next(rows)
+    assert f"{path}, line 2: " in str(caught.value)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "read", [read_bytes, sha256_file, read_json, lambda path: list(read_jsonl(path))]
+)
+def test_a_missing_file_is_named(tmp_path, read):
+    with pytest.raises(UserError, match=r"cannot read .*absent\.json: No such.*check the path"):
+        read(tmp_path / "absent.json")
+
+
+def test_sha256_of_known_bytes(tmp_path):
+    write_atomic(tmp_path / "abc", b"abc")
+    assert sha256_file(tmp_path / "abc") == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
