@@ -11,6 +11,7 @@ MLFLOW_TRACKING_URI ?= sqlite:///results/mlflow.db
 export OMP_NUM_THREADS := 1
 export TOKENIZERS_PARALLELISM := false
 export PYTHONHASHSEED := 0
+export MLFLOW_DISABLE_TELEMETRY := true
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 PACKAGES := .venv/packages.stamp
@@ -53,8 +54,12 @@ lint: env ## check style, workflow format and who imports whom
 	snakefmt --check .
 	lint-imports
 
-ui: env ## open MLflow's UI on 127.0.0.1 with every run of the study
-	mlflow ui --host 127.0.0.1 --port $(PORT) --backend-store-uri "$(MLFLOW_TRACKING_URI)"
+ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
+	@case "$(MLFLOW_TRACKING_URI)" in \
+	  http*) echo "The runs are at $(MLFLOW_TRACKING_URI), which has its own UI."; exit 0 ;; \
+	  sqlite:///*) test -f "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" || { echo "No runs yet: make results first."; exit 2; } ;; \
+	esac; \
+	exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
 lock: env ## rewrite requirements/lock.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
