@@ -1,0 +1,185 @@
+"""What the runs of a study logged, as the analysis reads it: `results/<study>/collected/`.
+
+That folder is fetched from the MLflow artifacts, digest by digest. Besides it only the study's
+settings and, for the clinic, its world and cases are read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.statistics import Estimate, average_over_benchmarks, over_runs
+from pcqc.config import Benchmark, Study
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl
+
+# Metric -> the prediction column it is the mean of, and the factor to its printed unit.
+METRICS = {
+    "accuracy": ("correct", 100.0),  # percent
+    "turns": ("turns", 1.0),  # non-final interaction attempts per consultation, Q/ep.
+    "actor_tokens": ("actor_tokens", 1.0),  # per consultation
+}
+
+
+@dataclass(frozen=True)
+class Collected:
+    """A study with the per-case predictions, update metrics and manifests of all its runs.
+
+    Attributes:
+        study: the settings.
+        folder: `results/<study>`.
+        predictions: one row per (method, run, benchmark, case).
+        updates: one row per (method, run, kind, update) of training.
+        records: (method, run) -> run id, manifests and selection.
+    """
+
+    study: Study
+    folder: Path
+    predictions: pd.DataFrame
+    updates: pd.DataFrame
+    records: dict[tuple[str, str], dict[str, Any]]
+
+    @property
+    def benchmarks(self) -> dict[str, Benchmark]:
+        return self.study.benchmarks
+
+    @property
+    def primary(self) -> list[str]:
+        """Benchmarks without the independent sources, as in the paper's three-benchmark means."""
+        return [n for n, b in self.benchmarks.items() if b.role != "independent_source"]
+
+    @cached_property
+    def _cases(self) -> dict[tuple[str, str, str], pd.DataFrame]:
+        groups = self.predictions.groupby(["method", "run", "benchmark"], sort=False)
+        return {key: frame.set_index("case_id").sort_index() for key, frame in groups}
+
+    def title(self, method: str) -> str:
+        return self.study.method(method).title
+
+    def methods(self, role: str | None = None) -> list[str]:
+        """Methods of the study in its order; all, or those of a role."""
+        chosen = self.study.methods.items()
+        return [name for name, m in chosen if m.runs and role in (None, m.role)]
+
+    def runs(self, method: str) -> tuple[str, ...]:
+        """Letters of the method's independent runs."""
+        return self.study.method(method).runs
+
+    def cases(self, method: str, run: str, benchmark: str) -> pd.DataFrame:
+        """Predictions of one run on one benchmark, by case id in order.
+
+        Raises:
+            UserError: the run has not been evaluated on the benchmark, or not on the same cases
+                as the others.
+        """
+        frame = self._cases.get((method, run, benchmark))
+        if frame is None:
+            raise UserError(
+                f"{self.folder / 'collected'}: no predictions of {method} run {run} on "
+                f"{benchmark}; evaluate and collect that run"
+            )
+        reference = next(f for (_, _, name), f in self._cases.items() if name == benchmark)
+        if not frame.index.equals(reference.index):
+            raise UserError(
+                f"{self.folder / 'collected'}: {method} run {run} was evaluated on other cases "
+                f"of {benchmark} than the rest; evaluate it again"
+            )
+        return frame
+
+    def per_case(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
+        """(runs, cases) values of a metric in its printed unit, cases ordered by id."""
+        column, factor = METRICS[metric]
+        rows = [self.cases(method, run, benchmark)[column] for run in self.runs(method)]
+        return factor * np.stack([row.to_numpy(dtype=float) for row in rows])
+
+    def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
+        """(runs,) means over the cases of a benchmark."""
+        return self.per_case(method, benchmark, metric).mean(axis=1)
+
+    def estimate(self, method: str, benchmark: str, metric: str = "accuracy") -> Estimate:
+        """Mean and sample SD over runs on one benchmark."""
+        return over_runs(self.per_run(method, benchmark, metric))
+
+    def average(self, method: str, benchmarks: list[str], metric: str = "accuracy") -> Estimate:
+        """Mean and SD over runs of the unweighted average over benchmarks."""
+        return average_over_benchmarks([self.per_run(method, b, metric) for b in benchmarks])
+
+    def of_run(self, method: str, run: str, benchmark: str, metric: str = "accuracy") -> float:
+        """One run's mean over the cases of a benchmark."""
+        column, factor = METRICS[metric]
+        return factor * float(self.cases(method, run, benchmark)[column].mean())
+
+    def number_of_cases(self, benchmark: str) -> int:
+        method = self.methods()[0]
+        return len(self.cases(method, self.runs(method)[0], benchmark))
+
+    def record(self, method: str, run: str) -> dict[str, Any]:
+        """Run id, manifests and selection of a run; UserError where the run is absent."""
+        if (method, run) not in self.records:
+            raise UserError(
+                f"{self.folder / 'collected' / 'runs.json'}: no run {run} of {method}; train, "
+                "evaluate and collect it"
+            )
+        return self.records[method, run]
+
+    def curve(self, method: str, run: str, kind: str, metric: str) -> pd.Series:
+        """A training metric by update, in the order of updates."""
+        rows = self.updates
+        rows = rows[(rows["method"] == method) & (rows["run"] == run) & (rows["kind"] == kind)]
+        return rows.set_index("update")[metric].dropna().sort_index()
+
+    def dialogues(self, method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
+        """The dialogues of a run on a benchmark, in the file's order."""
+        path = self.folder / "collected" / "dialogues" / method / run / f"{benchmark}.jsonl"
+        for _, row in read_jsonl(path):
+            yield row
+
+
+def load(study: Study) -> Collected:
+    """Read `collected/` of a study.
+
+    Raises:
+        UserError: a file is missing or broken, or holds what the study does not have.
+    """
+    folder = study.results / "collected"
+    predictions = _parquet(folder / "predictions.parquet")
+    updates = _parquet(folder / "updates.parquet")
+    records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}
+    collected = Collected(study, study.results, predictions, updates, records)
+    _check(collected, folder / "predictions.parquet")
+    return collected
+
+
+def _parquet(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # pyarrow raises many kinds for missing and broken files
+        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
+        raise UserError(f"{path}: {reason}; collect the study's runs again") from None
+
+
+def _check(collected: Collected, path: Path) -> None:
+    """Every method, run and benchmark of the study is there, once per case."""
+    study, rows = collected.study, collected.predictions
+    known = {"method": study.methods, "benchmark": study.benchmarks}
+    for column, names in known.items():
+        if stray := set(rows[column]) - set(names):
+            raise UserError(
+                f"{path}: {column} '{min(stray)}' is not in study '{study.name}'; collect again"
+            )
+    keys = ["method", "run", "benchmark", "case_id"]
+    if (repeated := rows.duplicated(keys)).any():
+        row = rows[repeated].iloc[0]
+        raise UserError(
+            f"{path}: case '{row.case_id}' stands twice for {row.method} run {row.run}; "
+            "collect the study's runs again"
+        )
+    for method in study.methods:
+        for run in collected.runs(method):
+            for benchmark in study.benchmarks:
+                collected.cases(method, run, benchmark)

@@ -1,0 +1,138 @@
+"""Figure 3: diagnostic accuracy against inquiry turns, one panel per benchmark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.collected import Collected
+from analysis.figures.style import WIDTH, look
+from analysis.published import published
+from analysis.statistics import Estimate
+from analysis.table import listed
+
+NAME = "accuracy_inquiry"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method on a benchmark; `main` methods are drawn boldly, controls faintly."""
+
+    turns: Estimate
+    accuracy: Estimate
+    main: bool
+
+
+Panels = Mapping[str, Mapping[str, Point]]  # benchmark title -> method -> point
+
+
+def caption(collected: Collected) -> str:
+    """What the figure shows, for the study."""
+    several = [m for m in collected.methods("method") if len(collected.runs(m)) > 1]
+    return (
+        "Diagnostic accuracy against inquiry turns on the benchmarks of the "
+        f"{collected.study.title} study. Upward is more accurate, rightward is fewer turns; the "
+        "arrow leads from GRPO to PCQC. Bars: one sample standard deviation over runs "
+        f"({listed([collected.title(m) for m in several])}). Controls are faint."
+    )
+
+
+def draw(collected: Collected) -> Figure:
+    """All methods of the study, means over runs."""
+    main = collected.methods("method")
+    panels = {
+        benchmark.title: {
+            method: Point(
+                collected.estimate(method, name, "turns"),
+                collected.estimate(method, name),
+                method in main,
+            )
+            for method in collected.methods()
+        }
+        for name, benchmark in collected.benchmarks.items()
+    }
+    return panelled(panels, {method: collected.title(method) for method in collected.methods()})
+
+
+def caption_paper() -> str:
+    """What the companion shows."""
+    return (
+        "The same from the paper's tables: means over three RL runs, bars one sample standard "
+        "deviation; Shared SFT is one checkpoint."
+    )
+
+
+def draw_paper() -> Figure:
+    """The published numbers."""
+    paper = published()
+    accuracy, turns = paper.by_benchmark("main_accuracy"), paper.by_benchmark("inquiry_turns")
+    panels = {
+        benchmark.title: {
+            method: Point(turns[method][name], accuracy[method][name], True) for method in accuracy
+        }
+        for name, benchmark in paper.benchmarks.items()
+    }
+    return panelled(panels, {method: paper.methods[method] for method in accuracy})
+
+
+def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
+    """One panel per benchmark, two to a row, a shared legend below."""
+    rows = (len(panels) + 1) // 2
+    figure = Figure(figsize=(WIDTH, 2.45 * rows + 0.45), layout="constrained")
+    axes = figure.subplots(rows, 2, squeeze=False).flat
+    for ax, (title, points) in zip(axes, panels.items(), strict=False):
+        _panel(ax, points)
+        ax.set_title(title, loc="left", fontweight="bold")
+    for ax in list(axes)[len(panels) :]:
+        ax.set_visible(False)
+    figure.supxlabel("Inquiry turns per consultation (Q/ep.), fewer to the right", fontsize=8)
+    figure.supylabel("Diagnostic accuracy (%)", fontsize=8)
+    points = next(iter(panels.values()))
+    handles = [_handle(method, titles[method], point.main) for method, point in points.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)))
+    return figure
+
+
+def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
+    for method, point in points.items():
+        colour, marker = look(method)
+        ax.errorbar(
+            point.turns.mean,
+            point.accuracy.mean,
+            xerr=point.turns.sd,
+            yerr=point.accuracy.sd,
+            fmt=marker,
+            color=colour,
+            markersize=6.5 if point.main else 4.5,
+            alpha=1.0 if point.main else 0.45,
+            elinewidth=0.9,
+            capsize=2,
+            zorder=3 if point.main else 2,
+        )
+    if {"grpo", "pcqc"} <= set(points):
+        start, end = points["grpo"], points["pcqc"]
+        ax.annotate(
+            "",
+            (end.turns.mean, end.accuracy.mean),
+            (start.turns.mean, start.accuracy.mean),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": "#333333",
+                "linewidth": 1.0,
+                "shrinkA": 5,
+                "shrinkB": 6,
+            },
+            zorder=4,
+        )
+    ax.margins(0.12)
+    ax.invert_xaxis()
+
+
+def _handle(method: str, title: str, main: bool) -> Line2D:
+    colour, marker = look(method)
+    size, alpha = (6.5, 1.0) if main else (4.5, 0.45)
+    return Line2D(
+        [], [], color=colour, marker=marker, linestyle="", markersize=size, alpha=alpha, label=title
+    )

@@ -1,0 +1,88 @@
+"""Accuracy at equal turns: methods between the Bayes curves of best and of random questions."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.collected import Collected
+from analysis.figures.style import WIDTH, look
+from analysis.instrument import Instrument
+from analysis.statistics import over_runs
+
+NAME = "equal_turns"
+
+
+def caption(collected: Collected) -> str:
+    """What the figure shows, for the study."""
+    benchmark = collected.benchmarks[collected.study.development]
+    return (
+        f"Accuracy at equal turns on {benchmark.title}. Curves: expected accuracy of a "
+        "Bayes-optimal diagnosis after a number of best, and of random, questions. Filled: each "
+        "method's accuracy (mean over runs, bars one sample standard deviation); open, joined by a "
+        "line: a Bayes-optimal diagnosis on the evidence that its questions brought. The line's "
+        "length is lost in diagnosis, the rest of the way to the upper curve in questions."
+    )
+
+
+def draw(collected: Collected) -> Figure:
+    """One panel for the development benchmark of a synthetic study."""
+    study = collected.study
+    instrument = Instrument(collected, study.development)
+    figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
+    ax = figure.subplots()
+    most = study.protocol.max_turns - 1
+    for best, style, label in ((True, "-", "best questions"), (False, "--", "random questions")):
+        levels = [instrument.frontier(n, best) for n in range(most + 1)]
+        ax.plot(range(most + 1), levels, color="#222222", linestyle=style, linewidth=1.2, zorder=1)
+        ax.annotate(
+            f"Bayes, {label}",
+            (most, levels[-1]),
+            xytext=(-2, 4 if best else -11),
+            textcoords="offset points",
+            ha="right",
+            color="#222222",
+        )
+    for method in collected.methods():
+        _point(ax, collected, instrument, method)
+    ax.set_xlabel("Questions asked per consultation (Q/ep.)")
+    ax.set_ylabel("Diagnostic accuracy (%)")
+    ax.set_xlim(-0.1, most + 0.15)
+    ax.set_xticks(range(most + 1))
+    handles = [_handle(method, collected.title(method)) for method in collected.methods()]
+    ax.legend(handles=handles, loc="lower right")
+    return figure
+
+
+def _point(ax: Axes, collected: Collected, instrument: Instrument, method: str) -> None:
+    runs = [instrument.consultations(method, run) for run in collected.runs(method)]
+    turns = collected.estimate(method, instrument.benchmark, "turns")
+    accuracy = over_runs([run.accuracy.mean() for run in runs])
+    evidence = over_runs([run.bayes.mean() for run in runs])
+    colour, marker = look(method)
+    ax.plot([turns.mean] * 2, [accuracy.mean, evidence.mean], color=colour, linewidth=0.9, zorder=2)
+    ax.errorbar(
+        turns.mean,
+        accuracy.mean,
+        xerr=turns.sd,
+        yerr=accuracy.sd,
+        fmt=marker,
+        color=colour,
+        markersize=6,
+        elinewidth=0.9,
+        capsize=2,
+        zorder=4,
+    )
+    ax.plot(
+        turns.mean,
+        evidence.mean,
+        marker,
+        color=colour,
+        markerfacecolor="white",
+        markersize=5.5,
+        zorder=3,
+    )
+
+
+def _handle(method: str, title: str) -> Line2D:
+    colour, marker = look(method)
+    return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=6, label=title)

@@ -1,0 +1,70 @@
+"""Validation accuracy and inquiry turns by update, all methods."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.collected import Collected
+from analysis.figures.style import WIDTH, look
+
+NAME = "learning_curves"
+METRICS = {
+    "accuracy": (100, "Validation accuracy (%)"),
+    "turns": (1, "Inquiry turns per consultation (Q/ep.)"),
+}
+
+
+def caption(collected: Collected) -> str:
+    """What the figure shows, for the study."""
+    benchmark = collected.benchmarks[collected.study.development]
+    return (
+        f"Validation on {benchmark.title} by RL update: means over runs (lines) and every run "
+        "(points). Checkpoints are selected from these values; dotted: Shared SFT. Controls are "
+        "dashed. Methods differ in complete consultations per update, so equal updates are not "
+        "equal cost."
+    )
+
+
+def draw(collected: Collected) -> Figure:
+    """Two panels, with every RL method of the study."""
+    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for ax, (metric, (factor, label)) in zip(axes, METRICS.items(), strict=True):
+        for method in collected.methods():
+            if collected.study.method(method).kind == "rl":
+                _curve(ax, collected, method, metric, factor)
+            else:
+                level = collected.estimate(method, collected.study.development, metric).mean
+                colour, _ = look(method)
+                title = collected.title(method)
+                ax.axhline(level, color=colour, linestyle=":", label=title, zorder=1)
+        ax.set_xlabel("RL update")
+        ax.set_title(label, loc="left", fontweight="bold")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    return figure
+
+
+def _curve(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
+    """The mean over runs as a line, the runs as points."""
+    runs = [
+        factor * collected.curve(method, run, "validation", metric)
+        for run in collected.runs(method)
+    ]
+    colour, marker = look(method)
+    control = collected.study.method(method).role == "control"
+    mean = pd.concat(runs, axis=1).mean(axis=1)
+    ax.plot(
+        mean.index,
+        mean.to_numpy(),
+        color=colour,
+        linestyle="--" if control else "-",
+        linewidth=1.2 if control else 1.9,
+        marker=marker,
+        markersize=3.5,
+        label=collected.title(method),
+        zorder=2 if control else 3,
+    )
+    updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
+    ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)

@@ -1,0 +1,85 @@
+"""How every figure looks, and how it is written: the same bytes for the same numbers."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from pcqc.files import write_atomic
+
+FORMS = ("pdf", "svg", "png")
+PIXELS_PER_INCH = 200
+WIDTH = 7.0  # inches, a text column
+
+# Okabe and Ito's palette, told apart by all common forms of colour vision, and a marker each, so
+# that print without colour works too.
+LOOKS = {
+    "shared_sft": ("#6b6b6b", "s"),
+    "grpo": ("#0072b2", "o"),
+    "atpo": ("#009e73", "^"),
+    "pcqc": ("#d55e00", "D"),
+    "terminal_only": ("#56b4e9", "v"),
+    "executed_local": ("#cc79a7", "P"),
+    "same_state_q1": ("#b8860b", "X"),
+}
+OTHER = ("#222222", "*")
+
+_SETTINGS = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8,
+    "legend.fontsize": 8,
+    "xtick.labelsize": 7.5,
+    "ytick.labelsize": 7.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "axes.edgecolor": "#555555",
+    "axes.linewidth": 0.7,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    # SVG ids are random without a salt.
+    "svg.hashsalt": "pcqc",
+    "figure.dpi": PIXELS_PER_INCH,
+}
+_METADATA = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
+def look(method: str) -> tuple[str, str]:
+    """Colour and marker of a method."""
+    return LOOKS.get(method, OTHER)
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """The settings of all figures, for the time of drawing and writing one."""
+    with mpl.rc_context(_SETTINGS):
+        yield
+
+
+def encode(figure: Figure, form: str) -> bytes:
+    """The figure's file content; call it inside `house_style`."""
+    file = io.BytesIO()
+    figure.savefig(file, format=form, metadata=_METADATA[form], dpi=PIXELS_PER_INCH)
+    return file.getvalue()
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write the figure in every form beside each other; the files written."""
+    paths = [stem.with_name(f"{stem.name}.{form}") for form in FORMS]
+    for path in paths:
+        write_atomic(path, encode(figure, path.suffix[1:]))
+    return paths

@@ -1,0 +1,86 @@
+"""The clinic as an instrument: what a Bayes-optimal doctor would make of each method's questions.
+
+A consultation's evidence is what its patient stated. The Bayes diagnosis on that evidence says how
+good the questions were; the method's own diagnosis can only do as well, so that the distance
+between the two is the diagnosis's part. Only the clinic knows these posteriors exactly.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from analysis.collected import Collected
+from data_prep.clinic import bayes
+from data_prep.clinic.world import World
+from pcqc.cases import Case, read_cases
+from pcqc.errors import UserError
+
+
+@dataclass(frozen=True)
+class Consultations:
+    """One run on one benchmark, (cases,) each: accuracies in percent, questions as a number."""
+
+    accuracy: np.ndarray
+    bayes: np.ndarray  # of the Bayes diagnosis on the evidence collected; ties share the credit
+    questions: np.ndarray  # asked
+    best: np.ndarray  # expected, after as many best questions
+
+
+class Instrument:
+    """Bayes figures of one benchmark of a synthetic study, each computed once."""
+
+    def __init__(self, collected: Collected, benchmark: str):
+        data = collected.folder / "data"
+        settings = collected.benchmarks[benchmark]
+        self.collected, self.benchmark = collected, benchmark
+        self.world = World.load(data / "world.json")
+        self.rates = self.world.rates(settings.base_rates)
+        self._path = data / f"{benchmark}.jsonl"
+        self._known: dict[tuple[Any, ...], float] = {}
+
+    @cached_property
+    def cases(self) -> dict[str, Case]:
+        return {case.case_id: case for case in read_cases(self._path)}
+
+    def consultations(self, method: str, run: str) -> Consultations:
+        """Every consultation of a run, in the order of its file.
+
+        Raises:
+            UserError: a dialogue's case is not in the study's data.
+        """
+        columns: list[tuple[float, float, int, float]] = []
+        for dialogue in self.collected.dialogues(method, run, self.benchmark):
+            case = self.cases.get(dialogue["case_id"])
+            if case is None:
+                raise UserError(
+                    f"{self._path}: no case '{dialogue['case_id']}', which {method} run {run} was "
+                    "evaluated on; make data and runs of one study agree"
+                )
+            asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
+            correct, best = float(dialogue["correct"]), self.expected(case, asked, best=True)
+            columns.append((correct, self.diagnosis(case, dialogue), asked, best))
+        accuracy, diagnosis, asked, best = np.array(columns).T
+        return Consultations(100 * accuracy, 100 * diagnosis, asked, 100 * best)
+
+    def diagnosis(self, case: Case, dialogue: dict) -> float:
+        """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
+        answered = bayes.evidence(self.world, dialogue)
+        probability = bayes.posterior(self.world, case, answered, self.rates)
+        top = np.isclose(probability, probability.max(), rtol=1e-9)
+        return float(top[list(case.options).index(case.answer)] / top.sum())
+
+    def expected(self, case: Case, questions: int, best: bool) -> float:
+        """Expected Bayes accuracy after best, or random, questions about a case."""
+        # Neither the order of the options nor the facts change it.
+        key = (frozenset(case.options.values()), case.initial, questions, best)
+        if key not in self._known:
+            function = bayes.best_accuracy if best else bayes.random_accuracy
+            self._known[key] = function(self.world, case, questions, self.rates)
+        return self._known[key]
+
+    def frontier(self, questions: int, best: bool) -> float:
+        """Mean expected Bayes accuracy of all cases after a number of questions, in percent."""
+        values = [self.expected(case, questions, best) for case in self.cases.values()]
+        return 100 * float(np.mean(values))

@@ -1,0 +1,16 @@
+"""The forms of a table: LaTeX (`tex`), raw numbers (`csv`), Markdown (`md`) and HTML (`html`)."""
+
+from collections.abc import Sequence
+
+from analysis.render import csv, html, markdown, tex
+from analysis.table import Table
+
+FORMS = {"tex": tex.render, "csv": csv.render, "md": markdown.render}
+
+
+def render(form: str, tables: Sequence[Table]) -> str:
+    """One file's text; several tables follow each other under their titles."""
+    return FORMS[form](tables)
+
+
+__all__ = ["FORMS", "html", "render"]

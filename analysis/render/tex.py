@@ -1,0 +1,89 @@
+"""LaTeX: booktabs tables to \\input, which need the packages booktabs and graphicx."""
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+
+from analysis.table import Cell, Column, Number, Row, Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": "$<$", ">": "$>$", "±": r"$\pm$", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$",
+    "→": r"$\to$", "β": r"$\beta$", "σ": r"$\sigma$", "τ": r"$\tau$", "≤": r"$\leq$",
+    "≥": r"$\geq$", "“": "``", "”": "''", "’": "'", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+}  # fmt: skip
+
+
+def escape(text: str) -> str:
+    """Text with LaTeX's special characters made harmless and the paper's symbols set as math."""
+    parts = re.split(r"\b([GOqz]_[A-Za-z0-9]|y\*)", text)
+    escaped = [
+        f"${part.replace('y*', 'y^*')}$" if i % 2 else "".join(_SPECIAL.get(c, c) for c in part)
+        for i, part in enumerate(parts)
+    ]
+    return "".join(escaped)
+
+
+def render(tables: Sequence[Table]) -> str:
+    """The tables' environments, one after another."""
+    return "% needs \\usepackage{booktabs,graphicx}\n" + "\n".join(map(_environment, tables))
+
+
+def _environment(table: Table) -> str:
+    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
+    notes = [f"\\par\\smallskip{{\\footnotesize {escape(note)}\\par}}" for note in table.notes]
+    lines = [
+        r"\begin{table}[htbp]",
+        r"\centering",
+        rf"\caption{{\textbf{{{escape(table.title)}}} {escape(table.caption)}}}",
+        rf"\label{{tab:{table.name}}}",
+        r"\small",
+        r"\setlength{\tabcolsep}{5pt}",
+        # A table wider than the line shrinks to it; others keep their size.
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
+        r"\toprule",
+        *_heads(table.columns),
+        r"\midrule",
+        *(line for i, row in enumerate(table.rows) for line in _row(row, first=i == 0)),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *notes,
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _heads(columns: Sequence[Column]) -> list[str]:
+    """The header: a line of groups with their rules, where there are groups, then the titles."""
+    lines = []
+    if any(column.group for column in columns):
+        cells, rules, start = [], [], 1
+        for group, members in groupby(columns, key=lambda column: column.group):
+            width = len(list(members))
+            cells.append(
+                rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}" if group else "&" * (width - 1)
+            )
+            if group:
+                rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+            start += width
+        lines = [" & ".join(cells) + r" \\", "".join(rules)]
+    return [*lines, " & ".join(escape(column.title) for column in columns) + r" \\"]
+
+
+def _row(row: Row, first: bool) -> list[str]:
+    cells = " & ".join(cell(value, row.strong and i == 0) for i, value in enumerate(row.cells))
+    return [r"\midrule", cells + r" \\"] if row.rule and not first else [cells + r" \\"]
+
+
+def cell(value: Cell, strong: bool = False) -> str:
+    """One cell."""
+    if isinstance(value, str):
+        text = escape(value)
+        return rf"\textbf{{{text}}}" if strong else text
+    text = escape(value.text())
+    if not isinstance(value, Number):
+        return text
+    text = rf"\textbf{{{text}}}" if value.best else text
+    return text if value.sd is None else rf"{text} {{\scriptsize $\pm$ {value.sd_text()}}}"

@@ -1,0 +1,150 @@
+"""A table as data: what it says, before anything decides how it looks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.statistics import Estimate
+
+MISSING = "—"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as printed, with what stands beside it.
+
+    Attributes:
+        value: the raw number; files of raw numbers keep all its digits.
+        sd: sample SD over runs, printed after the value.
+        se: standard error, not printed; it makes differences between tables carry uncertainty.
+        digits: decimals to print.
+        signed: print a plus sign too.
+        unit: printed directly after the number.
+        best: printed bold.
+    """
+
+    value: float
+    sd: float | None = None
+    se: float | None = None
+    digits: int = 2
+    signed: bool = False
+    unit: str = ""
+    best: bool = False
+
+    def text(self) -> str:
+        """The value alone, as printed, with a true minus sign and thousands separators."""
+        return f"{self.value:{'+' if self.signed else ''},.{self.digits}f}{self.unit}".replace(
+            "-", "−"
+        )
+
+    def sd_text(self) -> str:
+        return "" if self.sd is None else f"{self.sd:.{self.digits}f}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval as printed."""
+
+    low: float
+    high: float
+    digits: int = 2
+    signed: bool = True
+
+    def text(self) -> str:
+        ends = (
+            Number(end, digits=self.digits, signed=self.signed) for end in (self.low, self.high)
+        )
+        return f"[{', '.join(end.text() for end in ends)}]"
+
+
+@dataclass(frozen=True)
+class Probability:
+    """A p value: two significant digits below 0.01, else three decimals."""
+
+    value: float
+
+    def text(self) -> str:
+        if self.value < 0.0001:
+            return "<0.0001"
+        if self.value < 0.01:
+            return f"{self.value:.2g}"
+        return f"{self.value:.3f}"
+
+
+Cell = str | Number | Range | Probability
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; `group` is printed above neighbouring columns that share it."""
+
+    key: str
+    title: str
+    group: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; `key` names it in comparisons, `rule` draws a line above, `strong` shades it."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    rule: bool = False
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first column labels its rows.
+
+    Attributes:
+        name: file name and LaTeX label.
+        title: the caption's bold first sentence.
+        caption: what else a reader needs; carries the study's own numbers.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise ValueError(f"{self.name}: row '{row.key}' does not fill the columns")
+
+
+def number(
+    estimate: Estimate, digits: int, cases: int | None = None, signed: bool = False
+) -> Number:
+    """An estimate over runs as a cell; one run's error is binomial over `cases`, in percent."""
+    se = estimate.standard_error
+    if se is None and cases:
+        se = (estimate.mean * (100 - estimate.mean) / cases) ** 0.5
+    return Number(estimate.mean, estimate.sd, se, digits, signed)
+
+
+def mark_best(
+    rows: Sequence[Row], column: int, choose: Callable[[list[float]], float] = max
+) -> list[Row]:
+    """Set bold the best number of a column, and whatever prints the same."""
+    numbers = [row.cells[column] for row in rows if isinstance(row.cells[column], Number)]
+    if not numbers:
+        return list(rows)
+    best = choose([cell.value for cell in numbers])
+    text = next(cell.text() for cell in numbers if cell.value == best)
+    marked = []
+    for row in rows:
+        cell = row.cells[column]
+        if isinstance(cell, Number) and cell.text() == text:
+            cells = (*row.cells[:column], replace(cell, best=True), *row.cells[column + 1 :])
+            row = replace(row, cells=cells)
+        marked.append(row)
+    return marked
+
+
+def listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,116 @@
+"""Core configuration of a study, from its settings."""
+
+from collections.abc import Mapping
+
+from analysis.collected import Collected
+from analysis.published import published
+from analysis.table import Column, Row, Table, listed
+from analysis.tables.layout import Words
+from pcqc.config import Decoding, Study
+
+NAME = "configuration"
+ITEMS = {
+    "actor": "Actor backbone",
+    "actor_initialization": "Actor initialization",
+    "patient": "Patient responder",
+    "scorer": "PCQC diagnostic scorer",
+    "max_turns": "Maximum dialogue turns",
+    "cases_per_update": "Cases per RL update",
+    "grpo_terminal_group": "GRPO terminal group G_T",
+    "pcqc_terminal_group": "PCQC terminal group G_T",
+    "pcqc_question_group": "PCQC question group G_Q",
+    "pcqc_beta": "PCQC question-loss weight β",
+    "runs": "Independent RL training runs",
+    "updates": "RL updates",
+    "optimizer": "Policy optimization",
+    "actor_decoding": "Actor decoding",
+    "patient_decoding": "Patient decoding",
+    "world": "Synthetic world",
+}
+
+
+def build(collected: Collected) -> Table:
+    """Every item as the study sets it."""
+    study = collected.study
+    settings = _models(study) | _sampling(study) | _training(study)
+    if study.clinic:
+        world = study.clinic
+        settings["world"] = (
+            f"{world.diseases} diseases, {world.findings} findings of which {world.typical} are "
+            f"typical of a disease, noise {world.noise:g}"
+        )
+    words = Words(NAME, f"Core configuration of the {study.title} study.", "")
+    return _layout(words, settings)
+
+
+def _models(study: Study) -> dict[str, str]:
+    model = study.scratch_model
+    backbone, scorer = "Pretrained", "Frozen pretrained model"
+    if model:
+        backbone = (
+            f"Qwen3 architecture, {model.layers} layers of width {model.width}, "
+            "trained from scratch"
+        )
+        scorer = "Frozen base model, as trained before fine-tuning"
+    return {
+        "actor": backbone,
+        "actor_initialization": f"Shared SFT, {_epochs(study.sft.epochs)}",
+        "patient": f"Frozen, SFT, {_epochs(study.sft.patient_epochs)}",
+        "scorer": scorer,
+    }
+
+
+def _epochs(count: int) -> str:
+    return f"{count} epoch{'' if count == 1 else 's'}"
+
+
+def _sampling(study: Study) -> dict[str, str]:
+    settings = {
+        "max_turns": f"{study.protocol.max_turns}, including the final answer",
+        "cases_per_update": str(study.rl.cases_per_update),
+        "actor_decoding": _decoding(study.actor_decoding),
+        "patient_decoding": _decoding(study.patient_decoding),
+    }
+    if "grpo" in study.methods:
+        settings["grpo_terminal_group"] = str(study.methods["grpo"].terminal_group)
+    if "pcqc" in study.methods:
+        pcqc = study.methods["pcqc"]
+        settings["pcqc_terminal_group"] = str(pcqc.terminal_group)
+        settings["pcqc_question_group"] = (
+            f"{pcqc.question_group}; question states in the first consultation trajectory"
+        )
+        settings["pcqc_beta"] = f"{pcqc.beta:g}"
+    return settings
+
+
+def _decoding(decoding: Decoding) -> str:
+    return (
+        f"temperature {decoding.temperature:g}, top-p {decoding.top_p:g}, "
+        f"at most {decoding.max_tokens} tokens"
+    )
+
+
+def _training(study: Study) -> dict[str, str]:
+    methods = [method for method in study.methods.values() if method.kind == "rl" and method.runs]
+    kl = {method.kl_coefficient for method in methods}
+    return {
+        "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods),
+        "updates": ", ".join(f"{method.title} {method.updates}" for method in methods),
+        "optimizer": (
+            f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
+            f"{study.rl.weight_decay:g}, clip {study.rl.clip:g}, KL coefficient "
+            f"{listed([f'{value:g}' for value in sorted(kl)])}"
+        ),
+    }
+
+
+def paper() -> Table:
+    """The published table."""
+    words = Words(NAME, "Core configuration in the paper.", "")
+    return _layout(words, published().tables[NAME])
+
+
+def _layout(words: Words, settings: Mapping[str, object]) -> Table:
+    columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
+    rows = [Row(key, (ITEMS[key], str(settings[key]))) for key in ITEMS if key in settings]
+    return Table(words.name, words.title, words.caption, columns, tuple(rows), words.notes)

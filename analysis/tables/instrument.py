@@ -1,0 +1,76 @@
+"""How much of each method's gain is better questions and how much better diagnosis."""
+
+import numpy as np
+
+from analysis.collected import Collected
+from analysis.instrument import Consultations, Instrument
+from analysis.statistics import RESAMPLES, over_runs, runs_and_cases_interval
+from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
+
+NAME = "instrument"
+REFERENCE = "shared_sft"
+COLUMNS = (
+    Column("method", "Method", numeric=False),
+    Column("accuracy", "Acc. (%)"),
+    Column("turns", "Q/ep."),
+    Column("gain", "Total", "Gain over Shared SFT (pp)"),
+    Column("interval", "95% CI", "Gain over Shared SFT (pp)"),
+    Column("questions", "Better questions", "Gain over Shared SFT (pp)"),
+    Column("diagnosis", "Better diagnosis", "Gain over Shared SFT (pp)"),
+    Column("bayes", "On its evidence", "Bayes-optimal diagnosis (%)"),
+    Column("best", "Best possible", "Bayes-optimal diagnosis (%)"),
+)
+
+
+def build(collected: Collected) -> Table:
+    """Every method and control on the development benchmark; means over runs with sample SDs."""
+    development = collected.study.development
+    instrument = Instrument(collected, development)
+    reference = _runs(instrument, REFERENCE)
+    rows = [
+        _row(collected, method, _runs(instrument, method), reference)
+        for method in collected.methods()
+    ]
+    caption = (
+        f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
+        "cases. Better questions: change in the accuracy of a Bayes-optimal diagnosis on the "
+        "evidence that the method's questions brought; better diagnosis: the rest of the gain. "
+        "Best possible: expected accuracy after as many questions as the method asked of each "
+        "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals from "
+        f"{RESAMPLES:,} resamples of cases and runs."
+    )
+    return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
+
+
+def _runs(instrument: Instrument, method: str) -> list[Consultations]:
+    runs = instrument.collected.runs(method)
+    return [instrument.consultations(method, run) for run in runs]
+
+
+def _row(
+    collected: Collected, method: str, runs: list[Consultations], reference: list[Consultations]
+) -> Row:
+    accuracy, evidence, best = (
+        np.array([getattr(run, name).mean() for run in runs])
+        for name in ("accuracy", "bayes", "best")
+    )
+    gain = accuracy - np.mean([run.accuracy.mean() for run in reference])
+    questions = evidence - np.mean([run.bayes.mean() for run in reference])
+    turns = collected.estimate(method, collected.study.development, "turns")
+    cells: list[Cell] = [number(over_runs(accuracy), 2), number(turns, 3)]
+    if method == REFERENCE:
+        cells += [MISSING] * 4
+    else:
+        arrays = [np.stack([run.accuracy for run in side]) for side in (runs, reference)]
+        interval = runs_and_cases_interval([tuple(arrays)])
+        parts = (gain, questions, gain - questions)
+        total, *split = (number(over_runs(part), 2, signed=True) for part in parts)
+        cells += [total, Range(interval.low, interval.high), *split]
+    cells += [number(over_runs(evidence), 2), number(over_runs(best), 2)]
+    first_control = method == next(iter(collected.methods("control")), None)
+    return Row(
+        method,
+        (collected.title(method), *cells),
+        rule=method == "pcqc" or first_control,
+        strong=method == "pcqc",
+    )

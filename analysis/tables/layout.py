@@ -1,0 +1,98 @@
+"""Shapes that several tables share, for the study's numbers and the paper's alike."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.collected import Collected
+from analysis.published import published
+from analysis.statistics import Estimate
+from analysis.table import MISSING, Column, Row, Table, listed, mark_best, number
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where numbers come from: titles and sizes of benchmarks, titles of methods."""
+
+    benchmarks: dict[str, str]
+    cases: dict[str, int]
+    methods: dict[str, str]
+
+    @classmethod
+    def study(cls, collected: Collected, methods: Sequence[str], benchmarks=None) -> "Place":
+        names = collected.benchmarks if benchmarks is None else benchmarks
+        return cls(
+            {name: collected.benchmarks[name].title for name in names},
+            {name: collected.number_of_cases(name) for name in names},
+            {name: collected.title(name) for name in methods},
+        )
+
+    @classmethod
+    def paper(cls, methods: Sequence[str], benchmarks=None) -> "Place":
+        paper = published()
+        names = paper.benchmarks if benchmarks is None else benchmarks
+        return cls(
+            {name: paper.benchmarks[name].title for name in names},
+            {name: paper.benchmarks[name].cases for name in names},
+            {name: paper.methods[name] for name in methods},
+        )
+
+    def sizes(self) -> str:
+        """`Title (1,268 cases), ...` for a caption."""
+        return listed([f"{title} ({self.cases[n]:,})" for n, title in self.benchmarks.items()])
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a table is called and says above its numbers."""
+
+    name: str
+    title: str
+    caption: str
+    notes: tuple[str, ...] = ()
+
+
+def method_by_benchmark(
+    words: Words,
+    place: Place,
+    values: Mapping[str, Mapping[str, Estimate]],
+    digits: int,
+    best: Callable | None = None,
+) -> Table:
+    """Methods down, benchmarks across, their average last; PCQC set apart as in the paper.
+
+    Args:
+        values: method -> benchmark (and `average`) -> estimate.
+        digits: decimals.
+        best: chooses the number to set bold in a column; none where not given.
+    """
+    keys = [*place.benchmarks, "average"]
+    columns = [Column("method", "Method", numeric=False)]
+    columns += [Column(key, place.benchmarks.get(key, "Avg.")) for key in keys]
+    percent = place.cases if words.name == "main_accuracy" else {}
+    rows = []
+    for method, title in place.methods.items():
+        cells = [number(values[method][key], digits, percent.get(key)) for key in keys]
+        pcqc = method == "pcqc"
+        rows.append(Row(method, (title, *cells), rule=pcqc, strong=pcqc))
+    if best:
+        for column in range(1, len(columns)):
+            rows = mark_best(rows, column, best)
+    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows), words.notes)
+
+
+def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
+    """Which methods are means over how many runs, for a caption."""
+    by_count: dict[int, list[str]] = {}
+    for method in methods:
+        by_count.setdefault(len(collected.runs(method)), []).append(collected.title(method))
+    several = [
+        f"{listed(titles)}: mean ± sample standard deviation over {count} independent RL runs."
+        for count, titles in sorted(by_count.items(), reverse=True)
+        if count > 1
+    ]
+    if single := by_count.get(1):
+        several.append(f"{listed(single)}: one checkpoint.")
+    return " ".join(several)
+
+
+__all__ = ["MISSING", "Place", "Words", "method_by_benchmark", "runs_sentence"]

@@ -1,0 +1,80 @@
+"""Accuracy of each independent run of PCQC (the paper's seed-robustness table)."""
+
+from collections.abc import Mapping, Sequence
+
+from analysis.collected import Collected
+from analysis.published import published
+from analysis.statistics import Estimate, average_over_benchmarks, over_runs
+from analysis.table import Column, Number, Row, Table, number
+from analysis.tables.layout import Words
+
+NAME = "pcqc_runs"
+
+
+def build(collected: Collected) -> Table:
+    """Runs across; benchmarks and their means, within runs first, down."""
+    runs = collected.runs("pcqc")
+    names = list(collected.benchmarks)
+    accuracy = {name: list(collected.per_run("pcqc", name)) for name in names}
+    values = {name: (accuracy[name], over_runs(accuracy[name])) for name in names}
+    for key, members in (("mean_of_primary", collected.primary), ("mean_of_all", names)):
+        rows = [accuracy[name] for name in members]
+        values[key] = (
+            [sum(run) / len(run) for run in zip(*rows, strict=True)],
+            average_over_benchmarks(rows),
+        )
+    updates = [collected.record("pcqc", run)["evaluation"]["update"] for run in runs]
+    words = Words(
+        NAME,
+        "Diagnostic accuracy (%) across independent PCQC training runs.",
+        "Each run at the checkpoint selected for it on the development benchmark "
+        f"(updates {', '.join(map(str, updates))}), all with the same sampling schedule.",
+    )
+    titles = {name: benchmark.title for name, benchmark in collected.benchmarks.items()}
+    return _layout(words, runs, titles, collected.primary, values)
+
+
+def paper() -> Table:
+    """The published table."""
+    source = published()
+    values = {
+        name: (list(row.runs), Estimate(row.mean, row.sd, len(row.runs)))
+        for name, row in source.pcqc_runs.items()
+    }
+    titles = {name: benchmark.title for name, benchmark in source.benchmarks.items()}
+    primary = [n for n, b in source.benchmarks.items() if b.role != "independent_source"]
+    words = Words(
+        NAME,
+        "Diagnostic accuracy (%) across independent PCQC training runs in the paper.",
+        "Every run at update 222.",
+    )
+    return _layout(words, "ABC", titles, primary, values)
+
+
+def _layout(
+    words: Words,
+    runs: Sequence[str],
+    titles: Mapping[str, str],
+    primary: Sequence[str],
+    values: Mapping[str, tuple[list[float], Estimate]],
+) -> Table:
+    columns = [Column("benchmark", "Benchmark", numeric=False)]
+    columns += [Column(f"run_{run}", f"Run {run}") for run in runs]
+    columns.append(Column("mean", "Mean ± sample SD"))
+    others = [name for name in titles if name not in primary]
+    order = [*primary, "mean_of_primary", *others, "mean_of_all"]
+    titles = {
+        **titles,
+        "mean_of_primary": f"Mean ({len(primary)} benchmarks)",
+        "mean_of_all": f"Mean ({len(titles)} benchmarks)",
+    }
+    rows = []
+    for key in order if others else order[:-1]:
+        by_run, estimate = values[key]
+        mean = number(estimate, 2)
+        if key.startswith("mean_of"):
+            mean = Number(mean.value, mean.sd, mean.se, mean.digits, best=True)
+        cells = (titles[key], *(Number(value) for value in by_run), mean)
+        rule = key.startswith("mean_of") or key == (others or [None])[0]
+        rows.append(Row(key, cells, rule=rule))
+    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows))
