@@ -81,14 +81,16 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
     """One panel per benchmark, two to a row, a shared legend below."""
     rows = (len(panels) + 1) // 2
     figure = Figure(figsize=(WIDTH, 2.45 * rows + 0.45), layout="constrained")
-    axes = figure.subplots(rows, 2, squeeze=False).flat
-    for ax, (title, points) in zip(axes, panels.items(), strict=False):
+    axes = figure.subplots(rows, 2, squeeze=False)
+    for ax, (title, points) in zip(axes.flat, panels.items(), strict=False):
         _panel(ax, points)
         ax.set_title(title, loc="left", fontweight="bold")
-    for ax in list(axes)[len(panels) :]:
+    for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    figure.supxlabel("Inquiry turns per consultation (Q/ep.), fewer to the right", fontsize=8)
-    figure.supylabel("Diagnostic accuracy (%)", fontsize=8)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("Diagnostic accuracy (%)")
+    for ax in axes[-1]:
+        ax.set_xlabel("Q/ep. (fewer inquiry turns →)")
     points = next(iter(panels.values()))
     handles = [_handle(method, titles[method], point.main) for method, point in points.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)))

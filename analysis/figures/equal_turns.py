@@ -31,25 +31,19 @@ def draw(collected: Collected) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
     ax = figure.subplots()
     most = study.protocol.max_turns - 1
-    for best, style, label in ((True, "-", "best questions"), (False, "--", "random questions")):
+    for best, style in ((True, "-"), (False, "--")):
         levels = [instrument.frontier(n, best) for n in range(most + 1)]
-        ax.plot(range(most + 1), levels, color="#222222", linestyle=style, linewidth=1.2, zorder=1)
-        ax.annotate(
-            f"Bayes, {label}",
-            (most, levels[-1]),
-            xytext=(-2, 4 if best else -11),
-            textcoords="offset points",
-            ha="right",
-            color="#222222",
-        )
+        label = f"Bayes, {'best' if best else 'random'} questions"
+        ax.plot(range(most + 1), levels, color="#222222", linestyle=style, zorder=1, label=label)
     for method in collected.methods():
         _point(ax, collected, instrument, method)
     ax.set_xlabel("Questions asked per consultation (Q/ep.)")
     ax.set_ylabel("Diagnostic accuracy (%)")
     ax.set_xlim(-0.1, most + 0.15)
     ax.set_xticks(range(most + 1))
+    curves, _ = ax.get_legend_handles_labels()
     handles = [_handle(method, collected.title(method)) for method in collected.methods()]
-    ax.legend(handles=handles, loc="lower right")
+    ax.legend(handles=[*curves, *handles], loc="lower right")
     return figure
 
 

@@ -11,7 +11,7 @@ from analysis.figures.style import WIDTH, look
 NAME = "learning_curves"
 METRICS = {
     "accuracy": (100, "Validation accuracy (%)"),
-    "turns": (1, "Inquiry turns per consultation (Q/ep.)"),
+    "turns": (1, "Validation inquiry turns (Q/ep.)"),
 }
 
 
