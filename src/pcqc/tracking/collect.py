@@ -1,0 +1,214 @@
+"""The way back: what the analysis reads is fetched from MLflow, digest by digest."""
+
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl, sha256_file, write_atomic, write_json
+from pcqc.tracking.store import Store, answering, open_store
+from pcqc.tracking.values import is_number
+
+# What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
+NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*")
+
+REMEDY = "check the store, then run the command again; nothing was changed"
+
+COLUMNS = {
+    "case_id": "string",
+    "benchmark": "string",
+    "method": "string",
+    "run": "string",
+    "update": "int64",
+    "correct": "bool",
+    "predicted": "string",
+    "answer": "string",
+    "turns": "int64",
+    "actor_tokens": "int64",
+    "ending": "string",
+}
+
+
+def fetch(study: Study, method: str, folder: Path) -> Path:
+    """Download the artifacts of a method's mirrored runs into `folder`/<run>/ and check them.
+
+    The runs are those of tracking/<method>.json. Each file must have the digest written there and
+    the digest in the manifest of its run, which is one of the artifacts.
+
+    Raises:
+        UserError: the method is not mirrored, MLflow does not answer, or an artifact is missing
+            there or is not the file that was mirrored.
+    """
+    with answering(study, REMEDY):
+        _fetch(open_store(study), study, method, folder, lambda artifact: True)
+    return folder
+
+
+def collect(study: Study) -> Path:
+    """Write results/<study>/collected/ from MLflow's artifacts of every method of the study.
+
+    Equal artifacts give equal bytes. The folder is replaced as a whole, once it is complete.
+
+    Raises:
+        UserError: as `fetch`; a run of a method is not mirrored; a prediction file is damaged.
+    """
+    target = study.results / "collected"
+    new = target.with_name(".collected.new")
+    with answering(study, REMEDY):
+        shutil.rmtree(new, ignore_errors=True)
+        store = open_store(study)
+        runs = [entry for method in study.methods for entry in _runs(store, study, method, new)]
+        _write_predictions(new, study, runs)
+        _write_updates(new, runs)
+        write_json(new / "runs.json", runs)
+        shutil.rmtree(new / "fetched")
+        shutil.rmtree(target, ignore_errors=True)
+        new.rename(target)
+    return target
+
+
+def _fetch(
+    store: Store, study: Study, method: str, folder: Path, needed: Callable[[str], bool]
+) -> dict:
+    """Download what is needed of a method's runs; the method's tracking file."""
+    path = study.results / "tracking" / f"{method}.json"
+    again = f"`pcqc track mirror {study.name} {method}`"
+    if not path.exists():
+        raise UserError(f"{method} is not in MLflow yet ({path} is missing); run {again} first")
+    tracking = read_json(path)
+    for run, entry in tracking["runs"].items():
+        remedy = f"delete run {entry['run_id']} in MLflow, then run {again}"
+        for artifact, digest in entry["artifacts"].items():
+            if needed(artifact):
+                _download(store, entry["run_id"], artifact, folder / run, digest, remedy)
+        for place in ("training", "evaluation"):
+            _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
+    return tracking
+
+
+def _download(
+    store: Store, run_id: str, artifact: str, folder: Path, digest: str, remedy: str
+) -> None:
+    from mlflow.exceptions import MlflowException
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        path = store.client.download_artifacts(run_id, artifact, str(folder))
+    except (MlflowException, OSError) as problem:
+        if getattr(problem, "errno", None):
+            raise
+        raise UserError(f"MLflow has no artifact {artifact} of run {run_id}; {remedy}") from problem
+    if sha256_file(path) != digest:
+        raise UserError(f"artifact {artifact} of run {run_id} has changed in MLflow; {remedy}")
+
+
+def _check_manifest(folder: Path, place: str, artifacts: dict[str, str], remedy: str) -> None:
+    """Compare the digests in a fetched manifest with those of the fetched artifacts."""
+    manifest = folder / "manifest.json"
+    listed = read_json(manifest)["files"] if manifest.exists() else {}
+    for name, digest in listed.items():
+        if artifacts.get(f"{place}/{name}", digest) != digest:
+            raise UserError(f"{place}/{name} is not the file of its run's manifest; {remedy}")
+
+
+def _runs(store: Store, study: Study, method: str, new: Path) -> list[dict]:
+    """Fetch a method's runs below `new`/fetched; their entries in runs.json."""
+    folder = new / "fetched" / method
+    tracking = _fetch(store, study, method, folder, _is_needed)
+    found = []
+    for run in study.method(method).runs:
+        if run not in tracking["runs"]:
+            raise UserError(
+                f"run {run} of {method} is not in MLflow yet; "
+                f"run `pcqc track mirror {study.name} {method}` first"
+            )
+        found.append(
+            {
+                "method": method,
+                "run": run,
+                "run_id": tracking["runs"][run]["run_id"],
+                "experiment_id": tracking["experiment_id"],
+                "training": _json_if_there(folder / run / "training" / "manifest.json"),
+                "evaluation": read_json(folder / run / "evaluation" / "manifest.json"),
+                "selection": _json_if_there(folder / run / "evaluation" / "selection.json"),
+            }
+        )
+    return found
+
+
+def _is_needed(artifact: str) -> bool:
+    return any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED)
+
+
+def _json_if_there(path: Path) -> Any:
+    return read_json(path) if path.exists() else None
+
+
+def _evaluations(new: Path, study: Study, runs: list[dict]) -> Iterator[tuple[Path, dict, dict]]:
+    """Yield (folder, run, benchmark's entry) over runs and benchmarks, in the study's order."""
+    for run in runs:
+        folder = new / "fetched" / run["method"] / run["run"] / "evaluation"
+        found = run["evaluation"]["benchmarks"]
+        for name in study.benchmarks:
+            if name not in found:
+                raise UserError(
+                    f"run {run['run']} of {run['method']} was not evaluated on {name}; "
+                    "evaluate it, mirror it, and collect again"
+                )
+            yield folder, run, found[name]
+
+
+def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
+    """Gather all predictions into one table and all dialogues into one folder."""
+    import pyarrow
+    import pyarrow.parquet
+
+    types = {"string": pyarrow.string(), "int64": pyarrow.int64(), "bool": pyarrow.bool_()}
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+    tables = []
+    for folder, run, benchmark in _evaluations(new, study, runs):
+        path = folder / benchmark["predictions"]
+        try:
+            table = pyarrow.parquet.read_table(path).select(list(COLUMNS)).cast(schema)
+        except (pyarrow.ArrowException, KeyError) as problem:
+            reason = " ".join(str(problem).split())[:200]
+            raise UserError(f"{path}: no table of predictions ({reason}); evaluate again") from None
+        if len(table) != benchmark["cases"]:
+            raise UserError(
+                f"{path} has {len(table)} rows for {benchmark['cases']} cases; evaluate again"
+            )
+        tables.append(table)
+        dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
+        dialogues.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder / benchmark["dialogues"], dialogues)
+    _write_table(new / "predictions.parquet", pyarrow.concat_tables(tables))
+
+
+def _write_updates(new: Path, runs: list[dict]) -> None:
+    """Gather the numbers of all events: one row for each, one column for each number."""
+    import pyarrow
+
+    rows = []
+    for run in runs:
+        path = new / "fetched" / run["method"] / run["run"] / "training" / "events.jsonl"
+        for _, event in read_jsonl(path) if path.exists() else ():
+            rows.append({"method": run["method"], "run": run["run"], **event})
+    keys = {"method": pyarrow.string(), "run": pyarrow.string(), "kind": pyarrow.string()}
+    numbers = sorted(
+        {name for row in rows for name, value in row.items() if is_number(value)} - {"update"}
+    )
+    schema = pyarrow.schema(
+        [*keys.items(), ("update", pyarrow.int64()), *((n, pyarrow.float64()) for n in numbers)]
+    )
+    _write_table(new / "updates.parquet", pyarrow.Table.from_pylist(rows, schema))
+
+
+def _write_table(path: Path, table: Any) -> None:
+    import pyarrow.parquet
+
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(table, buffer)
+    write_atomic(path, buffer.getvalue())

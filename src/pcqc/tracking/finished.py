@@ -1,0 +1,146 @@
+"""A finished run as it lies on disk: its manifests, its files, and one digest over all of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pcqc.config import Study, digest
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl, sha256_file
+
+# Raised when a mirror of the same files would come out otherwise: runs are then mirrored anew.
+LAYOUT = 1
+
+# Mirrored where they exist, even if the manifest does not list them.
+ALWAYS = (
+    "manifest.json",
+    "selection.json",
+    "events.jsonl",
+    "candidate_groups.jsonl",
+    "consultations.jsonl",
+)
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One run of a method; `files` maps artifact paths in MLflow to files on disk."""
+
+    study: Study
+    method: str
+    run: str
+    training: dict | None  # manifest of runs/<method>/<run>; None where nothing was trained
+    evaluation: dict  # manifest of evaluation/<method>/<run>
+    selection: dict | None
+    files: dict[str, Path]
+    digests: dict[str, str]  # artifact path -> sha256
+    data: dict[str, dict]  # data set -> {"sha256", "rows", "path"}
+
+    @property
+    def name(self) -> str:
+        return f"{self.study.method(self.method).title}, run {self.run}"
+
+    @property
+    def settings(self) -> dict:
+        """The settings that made the run, nested."""
+        made = (self.training or self.evaluation).get("settings")
+        if made is not None:
+            return made
+        used = ("sft", "protocol", "actor_decoding", "patient_decoding", "evaluation_seed")
+        everything = self.study.to_dict()
+        return {"method": everything["methods"][self.method]} | {k: everything[k] for k in used}
+
+    @property
+    def settings_digest(self) -> str:
+        return digest(self.settings)
+
+    @property
+    def device_seconds(self) -> float:
+        """Device time of the training; 0 where nothing was trained."""
+        return float(self.training["totals"]["device_seconds"]) if self.training else 0.0
+
+    @cached_property
+    def contents(self) -> str:
+        """Digest of everything the mirror shows: equal contents are mirrored once."""
+        traces = self.study.tracking.consultations_as_traces
+        parts = [LAYOUT, traces, self.digests, {k: v["sha256"] for k, v in self.data.items()}]
+        return digest(parts)
+
+    @cached_property
+    def groups(self) -> list[dict]:
+        """The run's candidate groups; none for a method that draws none."""
+        return self.rows("training/candidate_groups.jsonl")
+
+    def rows(self, artifact: str) -> list[dict]:
+        """Rows of a JSON-lines file of the run; none where the run has no such file."""
+        path = self.files.get(artifact)
+        return [row for _, row in read_jsonl(path)] if path else []
+
+
+def read_finished(study: Study, method: str, run: str) -> FinishedRun:
+    """Read a run's folders and check every file against the run's manifests.
+
+    Raises:
+        UserError: the run is not evaluated or, where it was trained, not finished; a file is
+            missing or is not the one its manifest describes.
+    """
+    study.seed(run)
+    trained = study.results / "runs" / method / run
+    evaluated = study.results / "evaluation" / method / run
+    if not (evaluated / "manifest.json").exists():
+        raise UserError(f"{evaluated} has no manifest.json: evaluate run {run} of {method} first")
+    if study.method(method).kind == "rl" and not (trained / "manifest.json").exists():
+        raise UserError(f"{trained} has no manifest.json: finish the training of that run first")
+    files, digests = {}, {}
+    training = None
+    if (trained / "manifest.json").exists():
+        training = _collect(trained, "training", files, digests)
+    evaluation = _collect(evaluated, "evaluation", files, digests)
+    selection = files.get("evaluation/selection.json")
+    return FinishedRun(
+        study=study,
+        method=method,
+        run=run,
+        training=training,
+        evaluation=evaluation,
+        selection=read_json(selection) if selection else None,
+        files=files,
+        digests=digests,
+        data=_data(study, [*evaluation["benchmarks"], *(["train"] if training else [])]),
+    )
+
+
+def finished_runs(study: Study, method: str) -> list[str]:
+    """Letters of the method's runs that are evaluated, in the study's order."""
+    folder = study.results / "evaluation" / method
+    return [run for run in study.runs if (folder / run / "manifest.json").exists()]
+
+
+def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str, str]) -> dict:
+    """Add a folder's files, checkpoints excepted, as artifacts below `place`; its manifest."""
+    manifest = read_json(folder / "manifest.json")
+    listed = manifest.get("files", {})
+    names = [*listed, *(name for name in ALWAYS if (folder / name).exists())]
+    for name in sorted(set(names)):
+        # A checkpoint is megabytes that no reader of the interface can open.
+        if name.startswith("checkpoints/"):
+            continue
+        path = folder / name
+        sha = sha256_file(path)
+        if listed.get(name, sha) != sha:
+            raise UserError(f"{path} is not the file of its manifest.json; make that run again")
+        files[f"{place}/{name}"] = path
+        digests[f"{place}/{name}"] = sha
+    return manifest
+
+
+def _data(study: Study, names: list[str]) -> dict[str, dict]:
+    """Digest, number of rows and path of the named data sets."""
+    path = study.results / "data" / "manifest.json"
+    known = {Path(name).stem: (name, entry) for name, entry in read_json(path)["files"].items()}
+    found = {}
+    for name in names:
+        if name not in known:
+            raise UserError(f"{path} has no data set '{name}'; make the study's data again")
+        file, entry = known[name]
+        found[name] = {**entry, "path": str(study.results / "data" / Path(file).name)}
+    return found

@@ -1,0 +1,215 @@
+"""The mirror of a method's finished runs in MLflow.
+
+A mirrored run is found again by its tags and the digest of its contents, and all that is written
+into it has an identity that follows from the files: writing it twice changes nothing. So a mirror
+that was killed is completed by the next one; `FINISHED` is set last, on whole runs only.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_json, write_json
+from pcqc.tracking import explain, notes, traces, values
+from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished
+from pcqc.tracking.store import Store, answering, exclusive, open_store
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+PARENT = "mlflow.parentRunId"
+SUPERSEDED = "superseded_by"
+METRICS_PER_CALL = 1000  # MLflow's limits
+PARAMETERS_PER_CALL = 100
+MINUTE = 60_000  # in milliseconds
+
+
+def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path:
+    """Mirror a method's finished runs; the path of the written tracking/<method>.json.
+
+    Args:
+        study: the study; its store must be prepared.
+        method: a method of it.
+        runs: letters of runs; all evaluated ones where not given.
+
+    Raises:
+        UserError: a run is not finished or differs from its manifest, or MLflow fails or does not
+            answer within the study's time-out. Calling again completes what was begun.
+    """
+    study.method(method)
+    finished = [read_finished(study, method, run) for run in runs or finished_runs(study, method)]
+    if not finished:
+        folder = study.results / "evaluation" / method
+        raise UserError(f"{folder} holds no evaluated run to mirror; evaluate the method first")
+    folder = study.results / "tracking"
+    remedy = (
+        "the run's files are complete, "
+        f"rerun `pcqc track mirror {study.name} {method}` to mirror them"
+    )
+    with answering(study, remedy), exclusive(folder / f".{method}.lock", study):
+        store = open_store(study)
+        known = _known_runs(store, method)
+        parent = _parent(store, study, method, finished, known)
+        mirrored = {run.run: _mirror_run(store, run, parent, known) for run in finished}
+        target = folder / f"{method}.json"
+        earlier = read_json(target)["runs"] if runs and target.exists() else {}
+        experiment = {"experiment": study.name, "experiment_id": store.experiment.experiment_id}
+        write_json(target, {**experiment, "parent_run_id": parent, "runs": {**earlier, **mirrored}})
+    return target
+
+
+def _known_runs(store: Store, method: str) -> list["Run"]:
+    """All runs of the method that MLflow has, the parent and superseded ones among them."""
+    found, token = [], None
+    while True:
+        page = store.client.search_runs(
+            [store.experiment.experiment_id], f"tags.method = '{method}'", page_token=token
+        )
+        found += page
+        token = page.token
+        if not token:
+            return found
+
+
+def _parent(
+    store: Store, study: Study, method: str, finished: list[FinishedRun], known: list["Run"]
+) -> str:
+    """The id of the method's parent run, created where missing, its description up to date."""
+    note = notes.of_method(study, method, finished)
+    for run in known:
+        if run.data.tags.get("stage") == "method":
+            if run.data.tags.get(notes.NOTE) != note:
+                store.client.set_tag(run.info.run_id, notes.NOTE, note)
+            if run.info.status != "FINISHED":
+                store.client.set_terminated(run.info.run_id, "FINISHED", run.info.start_time)
+            return run.info.run_id
+    start = _start(store, study, method)
+    tags = {"study": study.name, "method": method, "stage": "method", notes.NOTE: note}
+    run = store.client.create_run(
+        store.experiment.experiment_id, start, tags, study.method(method).title
+    )
+    store.client.set_terminated(run.info.run_id, "FINISHED", start)
+    return run.info.run_id
+
+
+def _start(store: Store, study: Study, method: str) -> int:
+    """Start of a method's runs in milliseconds since 1970.
+
+    The interface lists runs by it, the latest first: it puts the methods into the tables' order,
+    whichever was mirrored first.
+    """
+    return store.experiment.creation_time - MINUTE * list(study.methods).index(method)
+
+
+def _mirror_run(store: Store, run: FinishedRun, parent: str, known: list["Run"]) -> dict:
+    """Find, complete or create the MLflow run of a finished run; its entry in the tracking file."""
+    mine = [other for other in known if other.data.tags.get("run") == run.run]
+    same = [other for other in mine if other.data.tags["contents"] == run.contents]
+    same.sort(key=lambda other: other.info.status != "FINISHED")
+    target = same[0] if same else _create(store, run, parent)
+    written = _written(run)
+    if target.info.status != "FINISHED":
+        _fill(store, run, target, written)
+    _supersede(store, target, mine)
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written.items()}
+    return {"run_id": target.info.run_id, "artifacts": {**run.digests, **digests}}
+
+
+def _written(run: FinishedRun) -> dict[str, str]:
+    """Artifacts that the mirror writes itself; the others are the run's own files."""
+    texts = {"config.json": json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)}
+    if run.groups:
+        texts["reading/questions.html"] = explain.page(run.name, run.groups)
+    return texts
+
+
+def _create(store: Store, run: FinishedRun, parent: str) -> "Run":
+    place = list(run.study.runs).index(run.run) + 1
+    start = _start(store, run.study, run.method) - 1000 * place
+    tags = values.tags(run) | {
+        PARENT: parent,
+        notes.NOTE: notes.of_run(run),
+        "mirrored": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+    }
+    return store.client.create_run(store.experiment.experiment_id, start, tags, run.name)
+
+
+def _fill(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]) -> None:
+    """Write everything of a run, whether or not some of it is there, and mark it as whole."""
+    client, run_id, start = store.client, target.info.run_id, target.info.start_time
+    _log_numbers(store, run, run_id, start)
+    client.log_inputs(run_id, _data_sets(run))
+    for name, path in run.files.items():
+        folder = str(PurePosixPath(name).parent)
+        client.log_artifact(run_id, str(path), folder)
+    for name, text in written.items():
+        client.log_text(run_id, text, name)
+    _log_traces(store, run, run_id, start)
+    client.set_terminated(run_id, "FINISHED", start + round(1000 * run.device_seconds))
+
+
+def _log_numbers(store: Store, run: FinishedRun, run_id: str, start: int) -> None:
+    """Parameters, and metrics at fixed times: MLflow keeps one of two equal points."""
+    from mlflow.entities import Metric, Param
+
+    parameters = [Param(name, value) for name, value in values.parameters(run.settings).items()]
+    for batch in _batches(parameters, PARAMETERS_PER_CALL):
+        store.client.log_batch(run_id, params=batch)
+    points = [
+        Metric(name, value, start + elapsed, update)
+        for name, value, update, elapsed in values.metrics(run)
+    ]
+    for batch in _batches(points, METRICS_PER_CALL):
+        store.client.log_batch(run_id, metrics=batch)
+
+
+def _batches(items: list, size: int) -> Iterator[list]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _data_sets(run: FinishedRun) -> list:
+    """The run's inputs, each under its role in the study."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return [
+        DatasetInput(
+            Dataset(
+                name=name,
+                digest=entry["sha256"][:32],  # MLflow takes 36 characters; the tag has them all
+                source_type="local",
+                source=json.dumps({"uri": entry["path"]}),
+                schema=values.SCHEMA,
+                profile=json.dumps({"num_rows": entry["rows"]}),
+            ),
+            [InputTag("mlflow.data.context", values.role(run, name))],
+        )
+        for name, entry in run.data.items()
+    ]
+
+
+def _log_traces(store: Store, run: FinishedRun, run_id: str, start: int) -> None:
+    """Write the sampled consultations, all spans in one call."""
+    experiment_id = store.experiment.experiment_id
+    made = traces.traces(run, run_id, experiment_id, start)
+    for info, _ in made:
+        store.traces.start_trace(info)
+    store.traces.log_spans(experiment_id, [span for _, spans in made for span in spans])
+
+
+def _supersede(store: Store, target: "Run", mine: list["Run"]) -> None:
+    """Point runs of the same letter with other contents to `target`; they are kept."""
+    run_id = target.info.run_id
+    if SUPERSEDED in target.data.tags:
+        store.client.delete_tag(run_id, SUPERSEDED)
+    for other in mine:
+        if other.info.run_id == run_id or other.data.tags.get(SUPERSEDED) == run_id:
+            continue
+        store.client.set_tag(other.info.run_id, SUPERSEDED, run_id)
+        if other.info.status == "RUNNING":
+            store.client.set_terminated(other.info.run_id, "KILLED")

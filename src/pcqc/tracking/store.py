@@ -1,0 +1,260 @@
+"""The MLflow store of a study: where it is, its one-time preparation, and how it is opened.
+
+MLflow is imported here and in its neighbours inside functions only: the import takes seconds and
+runs need none of it.
+"""
+
+import fcntl
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from pcqc.config import Study, tracking_uri
+from pcqc.errors import UserError
+from pcqc.files import describe
+from pcqc.tracking import notes
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment
+    from mlflow.tracing.client import TracingClient
+
+SQLITE = "sqlite:///"
+
+
+@dataclass(frozen=True)
+class Store:
+    """An opened MLflow store and the experiment of one study in it."""
+
+    client: "MlflowClient"
+    traces: "TracingClient"
+    experiment: "Experiment"
+
+
+def prepare(study: Study) -> str:
+    """Make the store ready for a study and return the study's experiment id. Safe to call again.
+
+    For SQLite this creates or migrates the tables, which concurrent first users would race; every
+    other command expects it done. A new database is built under another name and renamed, so that
+    a kill leaves either none or a whole one.
+
+    Raises:
+        UserError: the store does not answer, is no MLflow database, is locked, or keeps its
+            artifacts in another folder than the one beside it.
+    """
+    uri = tracking_uri(study)
+    with answering(study, f"run `pcqc track prepare {study.name}` again"):
+        _set_environment(study)
+        database = sqlite_file(uri)
+        if not database:
+            return within(study, lambda: _experiment(study, uri, None)).experiment_id
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(database.with_name(f".{database.name}.lock"), study):
+            _migrate(study, database)
+            # MLflow stores the absolute path, whatever it is given. That is also what lets the UI
+            # find the artifacts from any working directory.
+            artifacts = database.resolve().parent / "mlartifacts" / study.name
+            return _experiment(study, uri, artifacts).experiment_id
+
+
+def open_store(study: Study) -> Store:
+    """Open the prepared store of a study; call it inside `answering`.
+
+    Raises UserError where `prepare` has not been run.
+    """
+    _set_environment(study)
+    uri = tracking_uri(study)
+    if database := sqlite_file(uri):
+        _check_sqlite(study, database)
+    return within(study, lambda: _open(study, uri))
+
+
+def _open(study: Study, uri: str) -> Store:
+    from mlflow import MlflowClient
+    from mlflow.tracing.client import TracingClient
+
+    connection = _connection(study, uri)
+    client = MlflowClient(connection)
+    experiment = client.get_experiment_by_name(study.name)
+    if experiment is None or experiment.lifecycle_stage != "active":
+        raise UserError(
+            f"MLflow at {shown(uri)} has no experiment '{study.name}'; "
+            f"run `pcqc track prepare {study.name}` first"
+        )
+    return Store(client, TracingClient(connection), experiment)
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The database file of an SQLite URI, or None for any other store."""
+    return Path(uri.removeprefix(SQLITE).split("?")[0]) if uri.startswith(SQLITE) else None
+
+
+def shown(uri: str) -> str:
+    """The URI as messages may show it: without a password."""
+    return re.sub(r"//[^/@]*@", "//***@", uri)
+
+
+@contextmanager
+def answering(study: Study, remedy: str) -> Iterator[None]:
+    """Turn what a failing store or disk raises into one line that ends with `remedy`."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as problem:
+        makers = {kind.__module__.split(".")[0] for kind in type(problem).__mro__}
+        reason = " ".join(str(problem).split())[:200] or type(problem).__name__
+        if makers & {"mlflow", "requests", "urllib3", "sqlalchemy"} or isinstance(
+            problem, (sqlite3.Error, TimeoutError, NotImplementedError)
+        ):
+            uri = shown(tracking_uri(study))
+            raise UserError(f"MLflow at {uri} did not answer: {reason}; {remedy}") from problem
+        if isinstance(problem, OSError):
+            raise UserError(
+                f"cannot write {problem.filename or 'results'}: {describe(problem)}, then {remedy}"
+            ) from problem
+        raise
+
+
+def within(study: Study, call: Callable[[], Any]) -> Any:
+    """The result of `call`, or TimeoutError after the study's `tracking.timeout_seconds`.
+
+    A store has more ways to hang than its time-outs cover: a trickling server, retries of a
+    database that is away. The abandoned thread is a daemon and ends with the process.
+    """
+    outcome: list[tuple[Any, Exception | None]] = []
+
+    def work() -> None:
+        try:
+            outcome.append((call(), None))
+        except Exception as problem:
+            outcome.append((None, problem))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(study.tracking.timeout_seconds)
+    if not outcome:
+        raise TimeoutError(f"nothing within {study.tracking.timeout_seconds:g} s")
+    result, problem = outcome[0]
+    if problem:
+        raise problem
+    return result
+
+
+@contextmanager
+def exclusive(lock: Path, study: Study) -> Iterator[None]:
+    """Hold the lock file `lock`, waiting for another process at most the study's time-out."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + study.tracking.timeout_seconds
+    with open(lock, "ab") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as problem:
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"another process holds {lock}; wait for it to end, then run again"
+                    ) from problem
+                time.sleep(0.05)
+        yield
+
+
+def _set_environment(study: Study) -> None:
+    """Bound MLflow's waiting and keep it quiet; what the user has set stands."""
+    # Two attempts, each a little under half of the time, fit into the study's time-out.
+    attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))
+    defaults = {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(attempt),
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+        "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
+    }
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)
+
+
+def _connection(study: Study, uri: str) -> str:
+    """The URI that the client opens: SQLite waits for other writers as long as the time-out.
+
+    The path is made absolute, because MLflow caches connections by their URI.
+    """
+    database = sqlite_file(uri)
+    if not database or "?" in uri:
+        return uri
+    return f"{SQLITE}{database.resolve()}?timeout={study.tracking.timeout_seconds:g}"
+
+
+def _check_sqlite(study: Study, database: Path) -> None:
+    """Fail at once, in words, where MLflow would retry for minutes or migrate unasked."""
+    if not database.exists():
+        raise UserError(
+            f"there is no MLflow store at {database}; run `pcqc track prepare {study.name}` first"
+        )
+    path = f"file:{quote(str(database.resolve()))}?mode=rw"
+    with closing(
+        sqlite3.connect(path, uri=True, timeout=study.tracking.timeout_seconds)
+    ) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.rollback()
+
+
+def _migrate(study: Study, database: Path) -> None:
+    """Give the database the tables of this MLflow version, as `mlflow db upgrade` does."""
+    import mlflow.store.db.utils as tables
+
+    if database.exists() and database.stat().st_size:
+        _check_sqlite(study, database)
+        engine = tables.create_sqlalchemy_engine(SQLITE + str(database))
+        if tables._get_schema_version(engine) != tables._get_latest_schema_revision():
+            tables._upgrade_db(engine)
+        engine.dispose()
+        return
+    new = database.with_name(f".{database.name}.new")
+    for leftover in (new, new.with_name(f"{new.name}-journal")):
+        leftover.unlink(missing_ok=True)
+    engine = tables.create_sqlalchemy_engine(SQLITE + str(new))
+    tables._initialize_tables(engine)
+    engine.dispose()
+    os.replace(new, database)
+
+
+def _experiment(study: Study, uri: str, artifacts: Path | None) -> "Experiment":
+    """The study's experiment, created where missing, with its description brought up to date."""
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    client = MlflowClient(_connection(study, uri))
+    experiment = client.get_experiment_by_name(study.name)
+    if experiment is None:
+        try:
+            client.create_experiment(study.name, str(artifacts) if artifacts else None)
+        except MlflowException as problem:
+            # Two machines may prepare one server at once: the other one has just created it.
+            if problem.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        experiment = client.get_experiment_by_name(study.name)
+    if experiment.lifecycle_stage != "active":
+        raise UserError(
+            f"the experiment '{study.name}' in MLflow at {shown(uri)} was deleted; "
+            f"`mlflow experiments restore -x {experiment.experiment_id}` brings it back"
+        )
+    if artifacts and Path(experiment.artifact_location) != artifacts:
+        raise UserError(
+            f"{sqlite_file(uri)} keeps its artifacts in {experiment.artifact_location}, not in "
+            f"{artifacts}: move the folder back, or remove the database and mirror the runs again"
+        )
+    note = notes.of_study(study)
+    if experiment.tags.get(notes.NOTE) != note:
+        client.set_experiment_tag(experiment.experiment_id, notes.NOTE, note)
+    return experiment

@@ -1,0 +1,94 @@
+"""A finished run in MLflow's vocabulary: parameters, metrics by update, tags and data sets."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pcqc.tracking.finished import FinishedRun
+
+LONGEST = 500  # characters of a parameter that the interface still shows in one piece
+
+# A case's fields, in MLflow's form of a data-set schema; options, facts and origin are JSON.
+FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answer", "origin")
+SCHEMA = json.dumps({"mlflow_colspec": [{"name": name, "type": "string"} for name in FIELDS]})
+
+
+def parameters(settings: dict, prefix: str = "") -> dict[str, str]:
+    """Nested settings as flat `group.name` -> text.
+
+    A long value is cut and ends with its own digest; config.json has it whole.
+    """
+    flat = {}
+    for name, value in settings.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and value:
+            flat |= parameters(value, f"{key}.")
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            flat[key] = _cut(text)
+    return flat
+
+
+def _cut(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    sha = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"{text[:LONGEST]} … (cut; sha256 {sha}, whole in config.json)"
+
+
+def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
+    """Yield (name, value, update, milliseconds of device time so far) of a run.
+
+    The updates' numbers keep their names, those of other events are prefixed with the kind of the
+    event; `evaluation/<benchmark>/...` stands at the selected update, `totals/...` at the last.
+    """
+    elapsed = 0
+    for event in run.rows("training/events.jsonl"):
+        prefix = "" if event["kind"] == "update" else f"{event['kind']}/"
+        elapsed = max(elapsed, round(event.get("device_hours", 0) * 3_600_000))
+        for name, value in event.items():
+            if name != "update" and is_number(value):
+                yield prefix + name, float(value), event["update"], elapsed
+    for benchmark, result in run.evaluation["benchmarks"].items():
+        for name, value in result.items():
+            if is_number(value):
+                key = f"evaluation/{benchmark}/{name}"
+                yield key, float(value), run.evaluation["update"], elapsed
+    if run.training:
+        for name, value in run.training["totals"].items():
+            yield f"totals/{name}", float(value), run.training["updates"], elapsed
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of an event is a measurement."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def tags(run: FinishedRun) -> dict[str, str]:
+    """What identifies a run and what it was made from."""
+    commit = run.evaluation["git_commit"]
+    found = {
+        "study": run.study.name,
+        "method": run.method,
+        "run": run.run,
+        "stage": "training and evaluation" if run.training else "evaluation",
+        "seed": run.evaluation["seed"],
+        "git_commit": commit,
+        "mlflow.source.git.commit": commit,
+        "settings_digest": run.settings_digest,
+        "contents": run.contents,
+        "fingerprint.evaluation": run.evaluation["fingerprint"],
+    }
+    if run.training:
+        found["fingerprint.training"] = run.training["fingerprint"]
+        found["git_commit.training"] = run.training["git_commit"]
+    for name, entry in run.data.items():
+        found[f"data_digest.{name}"] = entry["sha256"]
+    return {name: str(value) for name, value in found.items()}
+
+
+def role(run: FinishedRun, data_set: str) -> str:
+    """The role of a data set in the study: training, development, held_out, ..."""
+    benchmark = run.study.benchmarks.get(data_set)
+    return benchmark.role if benchmark else "training"
