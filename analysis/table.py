@@ -32,9 +32,10 @@ class Number:
 
     def text(self) -> str:
         """The value alone, as printed, with a true minus sign and thousands separators."""
-        return f"{self.value:{'+' if self.signed else ''},.{self.digits}f}{self.unit}".replace(
-            "-", "−"
-        )
+        size = f"{abs(self.value):,.{self.digits}f}"
+        zero = not size.strip("0.,")
+        sign = "" if zero else "−" if self.value < 0 else "+" * self.signed
+        return f"{sign}{size}{self.unit}"
 
     def sd_text(self) -> str:
         return "" if self.sd is None else f"{self.sd:.{self.digits}f}"
@@ -124,6 +125,14 @@ def number(
     if se is None and cases:
         se = (estimate.mean * (100 - estimate.mean) / cases) ** 0.5
     return Number(estimate.mean, estimate.sd, se, digits, signed)
+
+
+def deviation_room(table: Table) -> list[str]:
+    """For each column the widest deviation printed in it, so that numbers without one line up."""
+    return [
+        max((cell.sd_text() for cell in cells if isinstance(cell, Number)), key=len, default="")
+        for cells in zip(*(row.cells for row in table.rows), strict=True)
+    ]
 
 
 def mark_best(

@@ -4,8 +4,10 @@ import re
 from html import escape as plain
 from itertools import groupby
 
-from analysis.table import Cell, Number, Table
+from analysis.table import Cell, Column, Number, Table, deviation_room
 
+_SHORT = 24  # characters
+_WIDE = 8  # columns
 _SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")
 
 
@@ -17,10 +19,11 @@ def escape(text: str) -> str:
 def render(table: Table) -> str:
     """A <table> inside a scrolling frame, with its caption above and its notes below."""
     notes = "".join(f"<p class='note'>{escape(note)}</p>" for note in table.notes)
+    wide = " class='wide'" if len(table.columns) > _WIDE else ""
     caption = f"<b>{escape(table.title)}</b> {escape(table.caption)}"
     return (
         f"<figure class='table' id='table-{table.name}'><figcaption>{caption}</figcaption>"
-        f"<div class='scroll'><table>{_head(table)}<tbody>{_body(table)}</tbody></table></div>"
+        f"<div class='scroll'><table{wide}>{_head(table)}{_body(table)}</table></div>"
         f"{notes}</figure>\n"
     )
 
@@ -41,24 +44,32 @@ def _head(table: Table) -> str:
 
 
 def _body(table: Table) -> str:
-    body = ""
+    body, rooms = "", deviation_room(table)
     for i, row in enumerate(table.rows):
         kinds = [name for name, on in (("rule", row.rule and i), ("strong", row.strong)) if on]
         attribute = f" class='{' '.join(kinds)}'" if kinds else ""
         cells = "".join(
-            f"<td class='{'number' if column.numeric else 'text'}'>{cell(value)}</td>"
-            for column, value in zip(table.columns, row.cells, strict=True)
+            f"<td class='{_kind(column, value)}'>{cell(value, room)}</td>"
+            for column, value, room in zip(table.columns, row.cells, rooms, strict=True)
         )
         body += f"<tr{attribute}>{cells}</tr>"
-    return body
+    return f"<tbody>{body}</tbody>"
 
 
-def cell(value: Cell) -> str:
-    """One cell."""
+def _kind(column: Column, value: Cell) -> str:
+    """Classes of a cell; short texts do not wrap."""
+    short = isinstance(value, str) and len(value) <= _SHORT
+    return ("number" if column.numeric else "text") + " short" * short
+
+
+def cell(value: Cell, room: str = "") -> str:
+    """One cell; `room` is a deviation whose width is kept free where the cell has none."""
     if isinstance(value, str):
         return escape(value)
     text = escape(value.text())
     if not isinstance(value, Number):
         return text
     text = f"<b>{text}</b>" if value.best else text
-    return text if value.sd is None else f"{text}<span class='sd'> ± {value.sd_text()}</span>"
+    if value.sd is not None:
+        return f"{text}<span class='sd'> ± {value.sd_text()}</span>"
+    return text + (f"<span class='sd room'> ± {room}</span>" if room else "")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from analysis.table import Cell, Column, Number, Row, Table
+from analysis.table import Cell, Column, Number, Row, Table, deviation_room
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -32,6 +32,7 @@ def render(tables: Sequence[Table]) -> str:
 
 def _environment(table: Table) -> str:
     alignment = "".join("r" if column.numeric else "l" for column in table.columns)
+    rooms = deviation_room(table)
     notes = [f"\\par\\smallskip{{\\footnotesize {escape(note)}\\par}}" for note in table.notes]
     lines = [
         r"\begin{table}[htbp]",
@@ -46,7 +47,7 @@ def _environment(table: Table) -> str:
         r"\toprule",
         *_heads(table.columns),
         r"\midrule",
-        *(line for i, row in enumerate(table.rows) for line in _row(row, first=i == 0)),
+        *(line for i, row in enumerate(table.rows) for line in _row(row, rooms, first=i == 0)),
         r"\bottomrule",
         r"\end{tabular}}",
         *notes,
@@ -72,18 +73,26 @@ def _heads(columns: Sequence[Column]) -> list[str]:
     return [*lines, " & ".join(escape(column.title) for column in columns) + r" \\"]
 
 
-def _row(row: Row, first: bool) -> list[str]:
-    cells = " & ".join(cell(value, row.strong and i == 0) for i, value in enumerate(row.cells))
+def _row(row: Row, rooms: Sequence[str], first: bool) -> list[str]:
+    texts = [cell(value, room) for value, room in zip(row.cells, rooms, strict=True)]
+    if row.strong:
+        texts[0] = rf"\textbf{{{texts[0]}}}"
+    cells = " & ".join(texts)
     return [r"\midrule", cells + r" \\"] if row.rule and not first else [cells + r" \\"]
 
 
-def cell(value: Cell, strong: bool = False) -> str:
-    """One cell."""
+def cell(value: Cell, room: str = "") -> str:
+    """One cell; `room` is a deviation whose width is kept free where the cell has none."""
     if isinstance(value, str):
-        text = escape(value)
-        return rf"\textbf{{{text}}}" if strong else text
+        return escape(value)
     text = escape(value.text())
     if not isinstance(value, Number):
         return text
     text = rf"\textbf{{{text}}}" if value.best else text
-    return text if value.sd is None else rf"{text} {{\scriptsize $\pm$ {value.sd_text()}}}"
+    if value.sd is None:
+        return text + (rf"\phantom{{ {_deviation(room)}}}" if room else "")
+    return f"{text} {_deviation(value.sd_text())}"
+
+
+def _deviation(text: str) -> str:
+    return rf"{{\scriptsize $\pm$ {text}}}"

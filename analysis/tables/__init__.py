@@ -10,6 +10,7 @@ from pcqc.files import write_atomic
 
 # Table -> methods without which it has nothing to say.
 NEEDS = {
+    "claims": (),
     "main_accuracy": (),
     "inquiry_turns": (),
     "question_supervision": ("pcqc", "terminal_only", "executed_local"),
@@ -24,7 +25,7 @@ NEEDS = {
     "information_access": (),
 }
 CLINIC_ONLY = {"instrument"}
-WITHOUT_PAPER = {"instrument"}
+WITHOUT_PAPER = {"claims", "instrument"}
 FORMS = ("tex", "csv", "md")
 
 

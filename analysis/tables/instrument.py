@@ -15,10 +15,10 @@ COLUMNS = (
     Column("turns", "Q/ep."),
     Column("gain", "Total", "Gain over Shared SFT (pp)"),
     Column("interval", "95% CI", "Gain over Shared SFT (pp)"),
-    Column("questions", "Better questions", "Gain over Shared SFT (pp)"),
-    Column("diagnosis", "Better diagnosis", "Gain over Shared SFT (pp)"),
-    Column("bayes", "On its evidence", "Bayes-optimal diagnosis (%)"),
-    Column("best", "Best possible", "Bayes-optimal diagnosis (%)"),
+    Column("questions", "By questions", "Gain over Shared SFT (pp)"),
+    Column("diagnosis", "By diagnosis", "Gain over Shared SFT (pp)"),
+    Column("bayes", "On its evidence", "Bayes diagnosis (%)"),
+    Column("best", "Best possible", "Bayes diagnosis (%)"),
 )
 
 
@@ -33,8 +33,8 @@ def build(collected: Collected) -> Table:
     ]
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
-        "cases. Better questions: change in the accuracy of a Bayes-optimal diagnosis on the "
-        "evidence that the method's questions brought; better diagnosis: the rest of the gain. "
+        "cases. By questions: change in the accuracy of a Bayes-optimal diagnosis on the "
+        "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
         "Best possible: expected accuracy after as many questions as the method asked of each "
         "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals from "
         f"{RESAMPLES:,} resamples of cases and runs."

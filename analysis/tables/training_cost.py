@@ -46,9 +46,9 @@ def build(collected: Collected) -> Table:
     return _layout(words, titles, values)
 
 
-def through(collected: Collected, method: str, metric: str, update: int) -> float:
-    """A cumulative training metric of run A through an update."""
-    curve = collected.curve(method, RUN, "update", metric)
+def through(collected: Collected, method: str, metric: str, update: int, run: str = RUN) -> float:
+    """A cumulative training metric of a run through an update; 0 where it did not train."""
+    curve = collected.curve(method, run, "update", metric)
     return float(curve[curve.index <= update].iloc[-1]) if len(curve) else 0.0
 
 

@@ -1,0 +1,82 @@
+"""The analysis's commands: `pcqc compare`, `pcqc tables`, `pcqc figures`, `pcqc report`."""
+
+import argparse
+import json
+
+from analysis.figures import FIGURES
+from analysis.tables import NEEDS
+
+
+def register(subparsers) -> None:
+    """Add the commands to the `pcqc` parser; each sets `handler`, called with the arguments."""
+    compare = subparsers.add_parser(
+        "compare", help="paired comparison of two prediction files (columns case_id, correct)"
+    )
+    compare.add_argument("minuend", metavar="A.parquet")
+    compare.add_argument("subtrahend", metavar="B.parquet")
+    compare.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    compare.set_defaults(handler=run_compare)
+    for name, items, what, run in (
+        ("tables", NEEDS, "write the tables of a study as tex, csv and md", run_tables),
+        ("figures", FIGURES, "write the figures of a study as pdf, svg and png", run_figures),
+    ):
+        parser = subparsers.add_parser(name, help=what)
+        parser.add_argument("study", metavar="STUDY", help="name or file of a study")
+        parser.add_argument(
+            "--only", metavar="NAME", action="append", choices=list(items), help="this one alone"
+        )
+        parser.set_defaults(handler=run)
+    report = subparsers.add_parser("report", help="write the report of a study, one HTML file")
+    report.add_argument("study", metavar="STUDY", help="name or file of a study")
+    report.set_defaults(handler=run_report)
+
+
+def run_compare(arguments: argparse.Namespace) -> None:
+    """Gain of A over B with its paired interval, discordant counts and McNemar p."""
+    from analysis.statistics import compare
+
+    found = compare(arguments.minuend, arguments.subtrahend)
+    if arguments.json:
+        print(json.dumps(found, indent=1))
+        return
+    print(
+        f"{found['cases']:,} cases: {found['minuend_accuracy']:.2f}% against "
+        f"{found['subtrahend_accuracy']:.2f}%, gain {found['gain']:+.2f} points "
+        f"[{found['low']:+.2f}, {found['high']:+.2f}] (95%, {found['resamples']:,} resamples of "
+        f"cases); discordant {found['only_minuend']} / {found['only_subtrahend']}, exact McNemar "
+        f"p = {found['p']:.4g}"
+    )
+
+
+def run_tables(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/tables/`."""
+    from analysis import tables
+
+    _announce(tables.write(_load(arguments.study), arguments.only))
+
+
+def run_figures(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/figures/`."""
+    from analysis import figures
+
+    _announce(figures.write(_load(arguments.study), arguments.only))
+
+
+def run_report(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/report.html`."""
+    from analysis import report
+
+    _announce([report.write(_load(arguments.study))])
+
+
+def _load(name: str):
+    from analysis.collected import load
+    from pcqc.config import load_study
+
+    return load(load_study(name))
+
+
+def _announce(paths: list) -> None:
+    folders = sorted({str(path.parent) for path in paths})
+    files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    print(f"{files} in {', '.join(folders)}")

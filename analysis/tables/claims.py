@@ -1,0 +1,49 @@
+"""The paper's claims, one line each: estimate, interval, verdict."""
+
+from analysis.claims import Claim, claims
+from analysis.collected import Collected
+from analysis.statistics import RESAMPLES
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
+
+NAME = "claims"
+COLUMNS = (
+    Column("claim", "Claim", numeric=False),
+    Column("comparison", "Tested by", numeric=False),
+    Column("estimate", "Estimate"),
+    Column("interval", "95% CI"),
+    Column("verdict", "Verdict", numeric=False),
+    Column("published", "In the paper", numeric=False),
+)
+
+
+def build(collected: Collected) -> Table:
+    """One row per comparison; a claim with two rivals takes two."""
+    rows = [row for claim in claims(collected) for row in _rows(claim)]
+    primary = [collected.benchmarks[name].title for name in collected.primary]
+    caption = (
+        "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
+        f"that positive favours the claim; intervals from {RESAMPLES:,} resamples of cases and "
+        f"runs. The third claim averages {', '.join(primary)}, as the paper does, the others all "
+        "benchmarks. Supported: the whole interval is above zero; contradicted: below; undecided: "
+        "across."
+    )
+    title = f"Five claims of the paper in the {collected.study.title} study."
+    return Table(NAME, title, caption, COLUMNS, tuple(rows))
+
+
+def _rows(claim: Claim) -> list[Row]:
+    rows = []
+    for i, found in enumerate(claim.comparisons):
+        cells: list[Cell] = [
+            "" if i else claim.text,
+            found.label,
+            Number(found.difference, signed=True, unit=f" {found.unit}"),
+            Range(found.interval.low, found.interval.high),
+            found.interval.verdict(),
+            "" if i else claim.published,
+        ]
+        rows.append(Row(f"{claim.key}:{i}", tuple(cells), rule=not i))
+    if not rows:
+        cells = [claim.text, claim.missing, MISSING, MISSING, claim.verdict, claim.published]
+        rows.append(Row(claim.key, tuple(cells), rule=True))
+    return rows
