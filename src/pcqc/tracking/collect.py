@@ -83,7 +83,8 @@ def _fetch(
         remedy = f"delete run {entry['run_id']} in MLflow, then run {again}"
         for artifact, digest in entry["artifacts"].items():
             if needed(artifact):
-                _download(store, entry["run_id"], artifact, folder / run, digest, remedy)
+                place = (folder / run / artifact).parent
+                _download(store, entry["run_id"], artifact, place, digest, remedy)
         for place in ("training", "evaluation"):
             _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
     return tracking

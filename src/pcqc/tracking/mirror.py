@@ -143,7 +143,7 @@ def _fill(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]
     """Write everything of a run, whether or not some of it is there, and mark it as whole."""
     client, run_id, start = store.client, target.info.run_id, target.info.start_time
     _log_numbers(store, run, run_id, start)
-    client.log_inputs(run_id, _data_sets(run))
+    _log_inputs(store, run, run_id)
     for name, path in run.files.items():
         folder = str(PurePosixPath(name).parent)
         client.log_artifact(run_id, str(path), folder)
@@ -171,6 +171,22 @@ def _log_numbers(store: Store, run: FinishedRun, run_id: str, start: int) -> Non
 def _batches(items: list, size: int) -> Iterator[list]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def _log_inputs(store: Store, run: FinishedRun, run_id: str) -> None:
+    """Name the data sets of a run.
+
+    MLflow keeps a data set once for all runs of an experiment, and of several mirrors that name a
+    new one at the same moment all but one fail. They find it there when they try again.
+    """
+    from mlflow.exceptions import MlflowException
+
+    for attempt in range(3):
+        try:
+            return store.client.log_inputs(run_id, _data_sets(run))
+        except MlflowException:
+            if attempt == 2:
+                raise
 
 
 def _data_sets(run: FinishedRun) -> list:

@@ -5,6 +5,7 @@ runs need none of it.
 """
 
 import fcntl
+import logging
 import os
 import re
 import sqlite3
@@ -111,17 +112,25 @@ def answering(study: Study, remedy: str) -> Iterator[None]:
         raise
     except Exception as problem:
         makers = {kind.__module__.split(".")[0] for kind in type(problem).__mro__}
-        reason = " ".join(str(problem).split())[:200] or type(problem).__name__
         if makers & {"mlflow", "requests", "urllib3", "sqlalchemy"} or isinstance(
             problem, (sqlite3.Error, TimeoutError, NotImplementedError)
         ):
             uri = shown(tracking_uri(study))
-            raise UserError(f"MLflow at {uri} did not answer: {reason}; {remedy}") from problem
+            raise UserError(
+                f"MLflow at {uri} did not answer: {_reason(problem)}; {remedy}"
+            ) from problem
         if isinstance(problem, OSError):
             raise UserError(
                 f"cannot write {problem.filename or 'results'}: {describe(problem)}, then {remedy}"
             ) from problem
         raise
+
+
+def _reason(problem: BaseException) -> str:
+    """What started a chain of exceptions, on one short line: a time-out, a locked database."""
+    while deeper := problem.__cause__ or problem.__context__:
+        problem = deeper
+    return shown(" ".join(str(problem).split()))[:200] or type(problem).__name__
 
 
 def within(study: Study, call: Callable[[], Any]) -> Any:
@@ -175,6 +184,7 @@ def _set_environment(study: Study) -> None:
     defaults = {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
+        "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(attempt),
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -182,6 +192,7 @@ def _set_environment(study: Study) -> None:
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 def _connection(study: Study, uri: str) -> str:

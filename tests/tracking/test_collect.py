@@ -1,0 +1,116 @@
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from pcqc.errors import UserError
+from pcqc.files import read_json, sha256_file, write_json
+from pcqc.tracking.collect import collect, fetch
+from pcqc.tracking.mirror import mirror
+
+METHODS = ["shared_sft", "grpo", "pcqc"]
+
+
+@pytest.fixture
+def mirrored(ready):
+    """The study with the three methods that have runs, all mirrored."""
+    for name in set(ready.methods) - set(METHODS):
+        del ready.methods[name]
+    for method in METHODS:
+        mirror(ready, method)
+    return ready
+
+
+def stored(study, method, run, artifact):
+    """Where the local store keeps an artifact."""
+    run_id = read_json(study.results / "tracking" / f"{method}.json")["runs"][run]["run_id"]
+    return Path("results/mlartifacts/clinic") / run_id / "artifacts" / artifact
+
+
+def tree(folder):
+    return {str(p.relative_to(folder)): sha256_file(p) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_analysis_gets_what_the_runs_wrote(mirrored):
+    collected = collect(mirrored)
+    table = pyarrow.parquet.read_table(collected / "predictions.parquet")
+    assert len(table) == (1 + 3 + 3) * 2 * 3
+    assert table.column("method").to_pylist()[:7] == ["shared_sft"] * 6 + ["grpo"]
+    assert table.schema.field("correct").type == "bool"
+    updates = pyarrow.parquet.read_table(collected / "updates.parquet").to_pylist()
+    assert len(updates) == 6 * 5
+    assert updates[4]["kind"] == "validation"
+    assert (updates[4]["accuracy"], updates[4]["measure/1"]) == (0.7, None)
+    runs = json.loads((collected / "runs.json").read_text())
+    assert [(r["method"], r["run"]) for r in runs][:3] == [
+        ("shared_sft", "A"),
+        ("grpo", "A"),
+        ("grpo", "B"),
+    ]
+    assert runs[0]["training"] is None
+    assert runs[1]["training"]["totals"]["trajectories"] == 64
+    assert runs[1]["selection"]["selected"]["update"] == 4
+    dialogue = collected / "dialogues" / "pcqc" / "C" / "clinic_wide.jsonl"
+    original = mirrored.results / "evaluation" / "pcqc" / "C" / "clinic_wide.jsonl"
+    assert dialogue.read_bytes() == original.read_bytes()
+    assert sorted(p.name for p in collected.iterdir()) == [
+        "dialogues",
+        "predictions.parquet",
+        "runs.json",
+        "updates.parquet",
+    ]
+
+
+def test_collecting_twice_gives_the_same_bytes(mirrored):
+    first = tree(collect(mirrored))
+    assert tree(collect(mirrored)) == first
+
+
+def test_the_local_copy_is_not_what_is_collected(mirrored):
+    before = tree(collect(mirrored))
+    for path in (mirrored.results / "evaluation").rglob("*.parquet"):
+        path.unlink()
+    assert tree(collect(mirrored)) == before
+
+
+def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored, tmp_path):
+    before = tree(collect(mirrored))
+    path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"clinic_dev\.parquet of run \w+ has changed in MLflow"):
+        collect(mirrored)
+    assert tree(mirrored.results / "collected") == before
+    with pytest.raises(UserError, match="has changed in MLflow"):
+        fetch(mirrored, "pcqc", tmp_path / "fetched")
+    fetch(mirrored, "grpo", tmp_path / "fetched")
+
+
+def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored, tmp_path):
+    path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
+    path.write_bytes(stored(mirrored, "grpo", "B", "evaluation/clinic_dev.parquet").read_bytes())
+    tracking = mirrored.results / "tracking" / "pcqc.json"
+    record = read_json(tracking)
+    entry = record["runs"]["B"]["artifacts"]
+    entry["evaluation/clinic_dev.parquet"] = sha256_file(path)
+    write_json(tracking, record)
+    with pytest.raises(UserError, match="not the file of its run's manifest"):
+        fetch(mirrored, "pcqc", tmp_path / "fetched")
+
+
+def test_a_missing_artifact_is_named_with_its_remedy(mirrored, tmp_path):
+    stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
+    with pytest.raises(UserError, match=r"no artifact training/events\.jsonl .* delete run"):
+        fetch(mirrored, "pcqc", tmp_path / "fetched")
+
+
+def test_a_method_that_is_not_mirrored_is_named(mirrored):
+    (mirrored.results / "tracking" / "grpo.json").unlink()
+    with pytest.raises(UserError, match="run `pcqc track mirror clinic grpo` first"):
+        collect(mirrored)
+
+
+def test_fetch_brings_back_every_artifact(mirrored, tmp_path):
+    folder = fetch(mirrored, "pcqc", tmp_path / "fetched")
+    record = read_json(mirrored.results / "tracking" / "pcqc.json")
+    assert tree(folder / "A") == record["runs"]["A"]["artifacts"]

@@ -1,0 +1,142 @@
+import multiprocessing
+import shutil
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from run_folders import make_study, write_study
+
+from pcqc.config import Tracking
+from pcqc.errors import UserError
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.store import open_store, prepare
+
+
+def together(target, *arguments):
+    """Call `target(study, argument)` for each argument in a process of its own, all at once."""
+    context = multiprocessing.get_context("forkserver")
+    # Seconds of imports are paid once, in the server that the processes are forked from.
+    context.set_forkserver_preload(["mlflow.store.tracking.sqlalchemy_store", "run_folders"])
+    started = [context.Process(target=target, args=(make_study(), a)) for a in arguments]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+    return [process.exitcode for process in started]
+
+
+def prepare_once(study, _):
+    prepare(study)
+
+
+def mirror_one(study, method):
+    mirror(study, method, "A")
+
+
+def test_concurrent_preparations_and_mirrors_lose_nothing(study):
+    methods = ["grpo", "pcqc", "terminal_only", "same_state_q1"]
+    write_study(study, methods, runs="A", updates=20, metrics=10)
+    assert together(prepare_once, 1, 2, 3) == [0, 0, 0]
+    assert together(mirror_one, *methods) == [0, 0, 0, 0]
+    store = open_store(study)
+    found = store.client.search_runs([store.experiment.experiment_id])
+    assert len(found) == 8
+    assert {run.info.status for run in found} == {"FINISHED"}
+    for run in found:
+        if run.data.tags.get("run"):
+            assert len(store.client.get_metric_history(run.info.run_id, "measure/9")) == 20
+    names = [run.info.run_name for run in found if "run" not in run.data.tags]
+    assert names == ["GRPO", "PCQC", "Terminal-only", "Same-State-Q1"]
+
+
+def test_prepare_twice_is_prepare_once(ready):
+    before = Path("results/mlflow.db").read_bytes()
+    prepare(ready)
+    assert Path("results/mlflow.db").read_bytes() == before
+    assert not list(Path("results").glob(".mlflow.db.new*"))
+
+
+def test_a_preparation_killed_in_the_migration_is_repeated(study):
+    Path("results/.mlflow.db.new").write_bytes(b"half a database")
+    prepare(study)
+    mirror(study, "shared_sft")
+
+
+def test_an_unprepared_store_names_the_command(study):
+    with pytest.raises(UserError, match="run `pcqc track prepare clinic` first"):
+        mirror(study, "pcqc")
+    assert not Path("results/mlflow.db").exists()
+
+
+def test_a_file_that_is_no_database_is_one_line(study):
+    Path("results/mlflow.db").write_text("not a database" * 100)
+    for call in (lambda: prepare(study), lambda: mirror(study, "pcqc")):
+        with pytest.raises(UserError, match=r"sqlite:///results/mlflow\.db did not answer: file"):
+            call()
+    assert Path("results/mlflow.db").read_text() == "not a database" * 100
+
+
+def test_a_locked_database_fails_within_the_time_out(ready):
+    hasty = make_study(Tracking(timeout_seconds=1))
+    with closing(sqlite3.connect("results/mlflow.db", isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        start = time.monotonic()
+        with pytest.raises(UserError, match="did not answer: database is locked; the run's files"):
+            mirror(hasty, "pcqc")
+        assert time.monotonic() - start < 3
+    mirror(hasty, "shared_sft")
+
+
+def test_a_store_of_a_moved_folder_is_recognised(ready, tmp_path, monkeypatch):
+    shutil.move("results", tmp_path / "elsewhere" / "results")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="move the folder back, or remove the database"):
+        prepare(ready)
+
+
+@pytest.fixture
+def silent():
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted = []
+
+        def accept():
+            while True:
+                try:
+                    accepted.append(server.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://user:secret@127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in accepted:
+            connection.close()
+
+
+def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, monkeypatch):
+    for name in ("TIMEOUT", "MAX_RETRIES", "BACKOFF_FACTOR"):
+        monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", silent)
+    hasty = make_study(Tracking(timeout_seconds=4))
+    start = time.monotonic()
+    with pytest.raises(UserError) as caught:
+        mirror(hasty, "pcqc")
+    assert time.monotonic() - start < 6
+    message = str(caught.value)
+    assert "did not answer" in message
+    assert "rerun `pcqc track mirror clinic pcqc` to mirror them" in message
+    assert "secret" not in message
+    assert "\n" not in message
+
+
+def test_nobody_listening_is_one_line(study, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    with pytest.raises(UserError, match=r"MLflow at http://127\.0\.0\.1:\d+ did not answer"):
+        mirror(study, "pcqc")
