@@ -5,6 +5,8 @@ that difference falls as the counts shrink, so gain, n and p together fix both c
 with a gain of 0 leaves their size open; there the published interval decides.
 """
 
+from functools import cache
+
 import numpy as np
 
 from analysis.published import PairedRow
@@ -28,7 +30,8 @@ def difference(row: PairedRow, cases: int) -> int:
     return count
 
 
-def discordant_counts(row: PairedRow, cases: int) -> list[tuple[int, int]]:
+@cache
+def discordant_counts(row: PairedRow, cases: int) -> tuple[tuple[int, int], ...]:
     """All (only minuend, only subtrahend) that print as the row's gain and p."""
     gap = difference(row, cases)
     found = []
@@ -39,7 +42,7 @@ def discordant_counts(row: PairedRow, cases: int) -> list[tuple[int, int]]:
         counts = (only_minuend, discordant - only_minuend)
         if printed(mcnemar(*counts), row.p) == row.p:
             found.append(counts)
-    return found
+    return tuple(found)
 
 
 def recovered_counts(row: PairedRow, cases: int) -> tuple[int, int]:
