@@ -8,6 +8,7 @@ from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.tracking.collect import collect, fetch
 from pcqc.tracking.mirror import mirror
+from pcqc.tracking.store import open_store
 
 METHODS = ["shared_sft", "grpo", "pcqc"]
 
@@ -102,6 +103,20 @@ def test_a_missing_artifact_is_named_with_its_remedy(mirrored, tmp_path):
     stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
     with pytest.raises(UserError, match=r"no artifact training/events\.jsonl .* delete run"):
         fetch(mirrored, "pcqc", tmp_path / "fetched")
+
+
+def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
+    store = open_store(mirrored)
+    before = tree(collect(mirrored))
+    record = read_json(mirrored.results / "tracking" / "pcqc.json")
+    run_id = record["runs"]["B"]["run_id"]
+    store.client.delete_run(run_id)
+    with pytest.raises(UserError, match=f"run {run_id} was deleted in MLflow"):
+        collect(mirrored)
+    mirror(mirrored, "pcqc")
+    after = tree(collect(mirrored))
+    assert after.pop("runs.json") != before.pop("runs.json")
+    assert after == before
 
 
 def test_a_method_that_is_not_mirrored_is_named(mirrored):

@@ -4,13 +4,16 @@ import io
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file, write_atomic, write_json
 from pcqc.tracking.store import Store, answering, open_store
 from pcqc.tracking.values import is_number
+
+if TYPE_CHECKING:
+    from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*")
@@ -80,30 +83,53 @@ def _fetch(
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); run {again} first")
     tracking = read_json(path)
     for run, entry in tracking["runs"].items():
-        remedy = f"delete run {entry['run_id']} in MLflow, then run {again}"
+        remedy = f"delete run {entry['run_id']} in MLflow if it is there, then run {again}"
+        artifacts = _repository(store, entry["run_id"], remedy)
         for artifact, digest in entry["artifacts"].items():
             if needed(artifact):
-                place = (folder / run / artifact).parent
-                _download(store, entry["run_id"], artifact, place, digest, remedy)
+                where = f"artifact {artifact} of run {entry['run_id']}"
+                _download(artifacts, artifact, folder / run, digest, where, remedy)
         for place in ("training", "evaluation"):
             _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
     return tracking
 
 
+def _repository(store: Store, run_id: str, remedy: str) -> "ArtifactRepository":
+    """The artifacts of a run that the interface shows."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    try:
+        info = store.client.get_run(run_id).info
+    except MlflowException as problem:
+        if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise UserError(f"MLflow has no run {run_id}; {remedy}") from problem
+    if info.lifecycle_stage != "active":
+        raise UserError(f"run {run_id} was deleted in MLflow; {remedy}")
+    return get_artifact_repository(info.artifact_uri, tracking_uri=store.client.tracking_uri)
+
+
 def _download(
-    store: Store, run_id: str, artifact: str, folder: Path, digest: str, remedy: str
+    artifacts: "ArtifactRepository",
+    artifact: str,
+    folder: Path,
+    digest: str,
+    where: str,
+    remedy: str,
 ) -> None:
     from mlflow.exceptions import MlflowException
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        path = store.client.download_artifacts(run_id, artifact, str(folder))
+        path = artifacts.download_artifacts(artifact, str(folder))
     except (MlflowException, OSError) as problem:
+        # The local store reports a missing file by an OSError without a number.
         if getattr(problem, "errno", None):
             raise
-        raise UserError(f"MLflow has no artifact {artifact} of run {run_id}; {remedy}") from problem
+        raise UserError(f"MLflow has no {where}; {remedy}") from problem
     if sha256_file(path) != digest:
-        raise UserError(f"artifact {artifact} of run {run_id} has changed in MLflow; {remedy}")
+        raise UserError(f"{where} has changed in MLflow; {remedy}")
 
 
 def _check_manifest(folder: Path, place: str, artifacts: dict[str, str], remedy: str) -> None:
