@@ -19,23 +19,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, what the paper reports for it, and what the study says."""
+    """A claim, what the paper reports for it, and what the study says.
+
+    Attributes:
+        missing: why the claim, or a part of it, is not tested.
+    """
 
     key: str
     text: str
     published: str
     comparisons: tuple[Comparison, ...]
     missing: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """Supported if every comparison supports it, contradicted if any contradicts it."""
-        verdicts = {c.interval.verdict() for c in self.comparisons}
-        if not verdicts:
-            return "not tested"
-        if "contradicted" in verdicts:
-            return "contradicted"
-        return "supported" if verdicts == {"supported"} else "undecided"
 
 
 def claims(collected: Collected) -> list[Claim]:

