@@ -77,6 +77,26 @@ def _compared(group: dict, candidate: dict, question_credit: str, mean: float, s
     )
 
 
+def table(group: dict) -> str:
+    """A group's candidates as a Markdown table, the most useful first, the executed one in bold."""
+    lines = [
+        "| Candidate | Patient's answer | Utility | Gain | Credit | Supervised |",
+        "|---|---|---|---|---|---|",
+    ]
+    for candidate in _ranked(group):
+        asked = _asked(candidate)
+        cells = [
+            f"**{asked}** (executed)" if candidate["executed"] else asked,
+            candidate["answer"] or "",
+            _number(candidate["utility"]),
+            _number(candidate["gain"], signed=True),
+            _number(candidate["credit"], signed=True),
+            "yes" if candidate["supervised"] else "no",
+        ]
+        lines.append("| " + " | ".join(" ".join(c.split()).replace("|", "/") for c in cells) + " |")
+    return "\n".join(lines)
+
+
 def page(title: str, groups: list[dict]) -> str:
     """A self-contained HTML page of candidate groups spread over the run's updates."""
     chosen = evenly(groups, GROUPS_ON_PAGE)
@@ -111,7 +131,6 @@ def _group(group: dict) -> str:
         "</span></p>"
         for turn in group["history"]
     )
-    ranked = sorted(group["candidates"], key=lambda c: -_or_zero(c["utility"]))
     place = f"Update {group['update']}, case {group['case_id']}, turn {group['turn']}"
     return f"""<h2>{escape(place)}</h2>
 <p>{escape(group["initial"])} <span class=dim>Options: {options}</span></p>
@@ -120,15 +139,15 @@ def _group(group: dict) -> str:
 utilities {_number(group["spread"])}.</p>
 <table><tr><th>Candidate</th><th>Patient's answer</th><th class=n>Utility</th><th class=n>Gain</th>
 <th class=n>Credit</th><th>Executed</th><th>Supervised</th></tr>
-{"".join(_candidate(candidate) for candidate in ranked)}</table>"""
+{"".join(_candidate(candidate) for candidate in _ranked(group))}</table>"""
 
 
 def _candidate(candidate: dict) -> str:
     credit = _or_zero(candidate["credit"])
     tone = "up" if credit > 0 else "down" if credit < 0 else "dim"
-    asked = candidate["question"] or f"(no question) {candidate['response']}"
+    shade = " class=executed" if candidate["executed"] else ""
     return (
-        f"<tr{' class=executed' if candidate['executed'] else ''}><td>{escape(asked)}</td>"
+        f"<tr{shade}><td>{escape(_asked(candidate))}</td>"
         f"<td>{escape(candidate['answer'] or '')}</td>"
         f"<td class=n>{_number(candidate['utility'])}</td>"
         f"<td class=n>{_number(candidate['gain'], signed=True)}</td>"
@@ -136,6 +155,14 @@ def _candidate(candidate: dict) -> str:
         f"<td>{'yes' if candidate['executed'] else ''}</td>"
         f"<td>{'yes' if candidate['supervised'] else 'no'}</td></tr>\n"
     )
+
+
+def _ranked(group: dict) -> list[dict]:
+    return sorted(group["candidates"], key=lambda candidate: -_or_zero(candidate["utility"]))
+
+
+def _asked(candidate: dict) -> str:
+    return candidate["question"] or f"(no question) {candidate['response']}"
 
 
 def _number(value: float | None, signed: bool = False) -> str:

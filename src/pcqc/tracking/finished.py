@@ -95,6 +95,11 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     if (trained / "manifest.json").exists():
         training = _collect(trained, "training", files, digests)
     evaluation = _collect(evaluated, "evaluation", files, digests)
+    if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
+        raise UserError(
+            f"{evaluated}/manifest.json: '{min(unknown)}' is no benchmark of study '{study.name}'; "
+            "evaluate that run again"
+        )
     selection = files.get("evaluation/selection.json")
     return FinishedRun(
         study=study,

@@ -54,7 +54,7 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
     with answering(study, remedy), exclusive(folder / f".{method}.lock", study):
         store = open_store(study)
         known = _known_runs(store, method)
-        parent = _parent(store, study, method, finished, known)
+        parent = _parent(store, study, method, known)
         mirrored = {run.run: _mirror_run(store, run, parent, known) for run in finished}
         target = folder / f"{method}.json"
         earlier = read_json(target)["runs"] if runs and target.exists() else {}
@@ -76,11 +76,11 @@ def _known_runs(store: Store, method: str) -> list["Run"]:
             return found
 
 
-def _parent(
-    store: Store, study: Study, method: str, finished: list[FinishedRun], known: list["Run"]
-) -> str:
+def _parent(store: Store, study: Study, method: str, known: list["Run"]) -> str:
     """The id of the method's parent run, created where missing, its description up to date."""
-    note = notes.of_method(study, method, finished)
+    folder = study.results / "evaluation" / method
+    evaluations = [read_json(folder / r / "manifest.json") for r in finished_runs(study, method)]
+    note = notes.of_method(study, method, evaluations)
     for run in known:
         if run.data.tags.get("stage") == "method":
             if run.data.tags.get(notes.NOTE) != note:
@@ -197,7 +197,7 @@ def _data_sets(run: FinishedRun) -> list:
         DatasetInput(
             Dataset(
                 name=name,
-                digest=entry["sha256"][:32],  # MLflow takes 36 characters; the tag has them all
+                digest=entry["sha256"][:12],  # the tag data_digest.<name> has all of it
                 source_type="local",
                 source=json.dumps({"uri": entry["path"]}),
                 schema=values.SCHEMA,

@@ -1,8 +1,9 @@
 """Descriptions in MLflow's interface: Markdown for the study, a method and a run."""
 
+import re
 from typing import TYPE_CHECKING
 
-from pcqc.config import Study
+from pcqc.config import Method, Study
 
 if TYPE_CHECKING:
     from pcqc.tracking.finished import FinishedRun
@@ -31,13 +32,9 @@ def of_study(study: Study) -> str:
         f"{place}. **{method.title}** (`{name}`): {_kind(method)}"
         for place, (name, method) in enumerate(study.methods.items(), start=1)
     )
-    return f"""# {study.title}
+    return _unwrap(f"""{study.title}: each method is a parent run, each of its seeds a child run.
 
 {SYNTHETIC if study.synthetic else ""}
-
-Each method is a parent run and each of its seeds a child run; unfold a parent to see them. In the
-column *Created* the methods stand in the order of the tables, not of the clock, and *Duration* is
-device time of the training; the tag `mirrored` says when a run was copied here.
 
 {methods}
 
@@ -47,21 +44,23 @@ device time of the training; the tag `mirrored` says when a run was copied here.
 
 Checkpoints are chosen on the development benchmark alone.
 
-**What did a run ask, and why was that question credited?** Open a run's *Traces*, or the page
-`reading/questions.html` among its *Artifacts*. Runs with the tag `superseded_by` were replaced by
-a later run of the same method and seed; no table reads them.
-"""
+**What did a run ask, and why was that question credited?** Open the run's *Traces*, or the page
+`reading/questions.html` among its *Artifacts*; the run's description says how to read both.
+
+**The list of runs.** In the column *Created* the methods stand in the order of the tables, not of
+the clock, and *Duration* is the device time of the training; the tag `mirrored` says when a run was
+copied here. Runs with the tag `superseded_by` were replaced by a later run of the same method and
+seed; no table reads them.
+""")
 
 
-def of_method(study: Study, method: str, runs: list["FinishedRun"]) -> str:
-    """What the method does and how its runs came out."""
+def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
+    """What the method does and how its runs came out, from the manifests of their evaluations."""
     settings = study.method(method)
     head = "| Run | Seed | " + " | ".join(b.title for b in study.benchmarks.values()) + " |"
     rule = "|---" * (2 + len(study.benchmarks)) + "|"
-    rows = "\n".join(_result_row(study, run) for run in runs)
-    return f"""# {settings.title}
-
-{_kind(settings).capitalize()}.
+    rows = "\n".join(_result_row(study, manifest) for manifest in evaluations)
+    return _unwrap(f"""{settings.title}: {_kind(settings)}.
 
 Accuracy of the selected checkpoint, in percent:
 
@@ -70,7 +69,7 @@ Accuracy of the selected checkpoint, in percent:
 {rows}
 
 The runs of this method are the child runs below it.
-"""
+""")
 
 
 def of_run(run: "FinishedRun") -> str:
@@ -81,13 +80,12 @@ def of_run(run: "FinishedRun") -> str:
         f"| {100 * result['accuracy']:.1f} | {result['turns']:.2f} | {result['cases']} |"
         for name, result in run.evaluation["benchmarks"].items()
     )
-    return f"""# {run.name} (seed {run.evaluation["seed"]})
+    return _unwrap(f"""{settings.title}, seed {run.evaluation["seed"]}: {_kind(settings)}.
+{_chosen(run)}
 
 {SYNTHETIC if study.synthetic else ""}
 
-{_kind(settings).capitalize()}. {_chosen(run)}
-
-| Benchmark | Role | Accuracy, % | Questions per case | Cases |
+| Benchmark | Role | Accuracy, % | Inquiry turns | Cases |
 |---|---|---|---|---|
 {results}
 
@@ -96,10 +94,22 @@ def of_run(run: "FinishedRun") -> str:
 **Files.** `evaluation/<benchmark>.jsonl` has every dialogue, `evaluation/<benchmark>.parquet` every
 prediction; `config.json` has all settings; the tables are made from these files, after comparing
 their digests with the manifests.
-"""
+""")
 
 
-def _kind(method) -> str:
+def _unwrap(text: str) -> str:
+    """Join the lines of each paragraph: the interface shows every line break."""
+    lines: list[str] = []
+    for line in text.strip().splitlines():
+        starts = not line or re.match(r"\||#|\d+\. ", line)
+        if starts or not lines or not lines[-1] or lines[-1].startswith(("|", "#")):
+            lines.append(line)
+        else:
+            lines[-1] += f" {line}"
+    return "\n".join(lines)
+
+
+def _kind(method: Method) -> str:
     """The method in a clause."""
     if method.kind == "sft":
         return "supervised fine-tuning, the start of every other method"
@@ -147,10 +157,10 @@ the tokens of the question were taught with.
 than another, `credit/utility_spread` how far they were apart."""
 
 
-def _result_row(study: Study, run: "FinishedRun") -> str:
-    found = run.evaluation["benchmarks"]
+def _result_row(study: Study, manifest: dict) -> str:
+    found = manifest["benchmarks"]
     cells = [
         f"{100 * found[name]['accuracy']:.1f}" if name in found else "–"
         for name in study.benchmarks
     ]
-    return f"| {run.run} | {run.evaluation['seed']} | " + " | ".join(cells) + " |"
+    return f"| {manifest['run']} | {manifest['seed']} | " + " | ".join(cells) + " |"

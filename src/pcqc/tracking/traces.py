@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pcqc.tracking.explain import evenly, why
+from pcqc.tracking.explain import evenly, table, why
 from pcqc.tracking.finished import FinishedRun
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _turn(
         reason = why(group, executed, question_credit)
         step.steps.append(_scorer(group, reason))
         if executed["credit"] is not None:
-            step.name += f", credit {executed['credit']:+.2f}"
+            step.name = f"turn {number}: credit {executed['credit']:+.2f}"
             step.judgement = ("question credit", round(executed["credit"], 4), reason)
     return step
 
@@ -127,20 +127,18 @@ def _executed(group: dict | None, turn: dict) -> dict | None:
 
 
 def _scorer(group: dict, reason: str) -> Step:
-    """The scorer's view of all candidates at the state, the most useful first."""
-    ranked = sorted(group["candidates"], key=lambda c: -(c["utility"] or 0.0))
-    shown = ("question", "answer", "utility", "gain", "credit", "executed", "supervised")
+    """The scorer's view of all candidates at the state."""
     return Step(
         name="scorer",
         kind="EVALUATOR",
         inputs={
             "correct option": group["answer_label"],
-            "probability of it before the question": group["baseline"],
+            "probability of it before the question": round(group["baseline"], 4),
         },
         outputs={
             "why this credit": reason,
-            "spread of the utilities": group["spread"],
-            "candidates": [{name: candidate[name] for name in shown} for candidate in ranked],
+            "spread of the utilities": round(group["spread"], 4),
+            "candidates": table(group),
         },
     )
 
@@ -211,15 +209,14 @@ class _Writer:
         """The trace's own row: what the list of traces shows."""
         from mlflow.entities import TraceInfo, TraceLocation, TraceState
 
-        asked = [step.outputs["actor"] for step in root.steps]
         return TraceInfo(
             trace_id=self.trace_id,
             trace_location=TraceLocation.from_experiment_id(experiment_id),
             request_time=self.start_ms,
             execution_duration=self.clock // MILLISECOND - self.start_ms,
             state=TraceState.OK,
-            request_preview=root.inputs["initial"],
-            response_preview=" | ".join(asked),
+            request_preview=f"{where.capitalize()}: {root.inputs['initial']}",
+            response_preview=" | ".join(step.outputs["actor"] for step in root.steps),
             client_request_id=f"{run.method}/{run.run}/{where}",
             trace_metadata={"mlflow.sourceRun": run_id},
             tags={

@@ -40,9 +40,18 @@ def _cut(text: str) -> str:
 def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """Yield (name, value, update, milliseconds of device time so far) of a run.
 
-    The updates' numbers keep their names, those of other events are prefixed with the kind of the
-    event; `evaluation/<benchmark>/...` stands at the selected update, `totals/...` at the last.
+    `evaluation/<benchmark>/...` stands at the selected update and `totals/...` at the last; the
+    updates' numbers keep their names, those of other events are prefixed with the event's kind.
     """
+    # First come the numbers that a reader looks for first: the interface keeps the order.
+    whole = round(1000 * run.device_seconds)
+    for benchmark, result in run.evaluation["benchmarks"].items():
+        for name in ("accuracy", "turns", "actor_tokens"):
+            key = f"evaluation/{benchmark}/{name}"
+            yield key, float(result[name]), run.evaluation["update"], whole
+    if run.training:
+        for name, value in run.training["totals"].items():
+            yield f"totals/{name}", float(value), run.training["updates"], whole
     elapsed = 0
     for event in run.rows("training/events.jsonl"):
         prefix = "" if event["kind"] == "update" else f"{event['kind']}/"
@@ -50,14 +59,6 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
         for name, value in event.items():
             if name != "update" and is_number(value):
                 yield prefix + name, float(value), event["update"], elapsed
-    for benchmark, result in run.evaluation["benchmarks"].items():
-        for name, value in result.items():
-            if is_number(value):
-                key = f"evaluation/{benchmark}/{name}"
-                yield key, float(value), run.evaluation["update"], elapsed
-    if run.training:
-        for name, value in run.training["totals"].items():
-            yield f"totals/{name}", float(value), run.training["updates"], elapsed
 
 
 def is_number(value: Any) -> bool:
@@ -75,6 +76,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "stage": "training and evaluation" if run.training else "evaluation",
         "seed": run.evaluation["seed"],
         "git_commit": commit,
+        "mlflow.source.name": f"{run.study.name}/{run.method}/{run.run}",
         "mlflow.source.git.commit": commit,
         "settings_digest": run.settings_digest,
         "contents": run.contents,
