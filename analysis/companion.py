@@ -15,7 +15,7 @@ COLUMNS = (
     Column("published", "Published"),
     Column("ours", "Ours"),
     Column("difference", "Difference"),
-    Column("half_width", "± 95%"),
+    Column("half_width", "± 1.96 SE"),
 )
 
 
@@ -39,10 +39,10 @@ def companion(ours: Table, paper: Table, study: Study) -> list[Table]:
 
 
 def differences(ours: Table, paper: Table) -> Table:
-    """One row per cell that both tables have, ours minus published, with a 95 % half-width.
+    """One row per cell that both tables have, ours minus published, with 1.96 standard errors.
 
-    The half-width combines both sides' standard errors (over runs, or over cases for one run); it
-    is missing where a side prints none.
+    These combine both sides' standard errors (over runs, or over cases for one run) and are
+    missing where a side has none.
     """
     rows = []
     published = {row.key: dict(zip(_keys(paper), row.cells, strict=True)) for row in paper.rows}
@@ -57,8 +57,8 @@ def differences(ours: Table, paper: Table) -> Table:
     return Table(
         f"{ours.name}_vs_paper",
         f"Paper against ours. {ours.title}",
-        "Difference: ours minus published, with the half-width of its 95% interval where both "
-        "sides have an uncertainty.",
+        "Difference: ours minus published, with 1.96 standard errors of it where both sides have "
+        "one: over runs, or over cases for a single run.",
         COLUMNS,
         tuple(rows),
     )

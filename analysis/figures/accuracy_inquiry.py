@@ -32,9 +32,9 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     several = [m for m in collected.methods("method") if len(collected.runs(m)) > 1]
     return (
-        "Diagnostic accuracy against inquiry turns on the benchmarks of the "
-        f"{collected.study.title} study. Upward is more accurate, rightward is fewer turns; the "
-        "arrow leads from GRPO to PCQC. Bars: one sample standard deviation over runs "
+        f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
+        "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. Bars: one sample "
+        "standard deviation over runs "
         f"({listed([collected.title(m) for m in several])}). Controls are faint."
     )
 

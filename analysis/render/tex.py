@@ -11,7 +11,8 @@ _SPECIAL = {
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "<": "$<$", ">": "$>$", "±": r"$\pm$", "−": "$-$", "–": "--", "—": "---", "×": r"$\times$",
     "→": r"$\to$", "Δ": r"$\Delta$", "β": r"$\beta$", "σ": r"$\sigma$", "τ": r"$\tau$",
-    "≤": r"$\leq$", "≥": r"$\geq$", "“": "``", "”": "''", "’": "'", "↑": r"$\uparrow$", "↓": r"$\downarrow$",
+    "≤": r"$\leq$", "≥": r"$\geq$", "“": "``", "”": "''", "’": "'",
+    "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }  # fmt: skip
 
 _LONG = 32  # characters

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from analysis.collected import Collected
 from analysis.report.markup import escape, simple_table
+from analysis.table import MISSING, Number
 from pcqc.files import read_jsonl
 
 CASES = 3
@@ -73,7 +74,7 @@ def candidate_group(collected: Collected) -> str:
         return ""
     preferred = [path for path in files if path.parent.name == "pcqc"]
     path = (preferred or files)[0]
-    group = max((row for _, row in read_jsonl(path)), key=lambda row: row["spread"])
+    group = max((row for _, row in read_jsonl(path)), key=lambda row: row["spread"] or 0)
     return _group(collected, path, group)
 
 
@@ -83,10 +84,10 @@ def _group(collected: Collected, path: Path, group: dict) -> str:
     rows = [
         [
             candidate["question"] or "(no question)",
-            candidate["answer"] or "—",
-            f"{candidate['utility']:.3f}",
-            f"{candidate['gain']:+.3f}".replace("-", "−"),
-            f"{candidate['credit']:+.2f}".replace("-", "−"),
+            candidate["answer"] or MISSING,
+            _number(candidate["utility"], 3, signed=False),
+            _number(candidate["gain"], 3),
+            _number(candidate["credit"], 2),
             "yes" if candidate["executed"] else "no",
         ]
         for candidate in group["candidates"]
@@ -94,8 +95,14 @@ def _group(collected: Collected, path: Path, group: dict) -> str:
     caption = (
         f"{collected.title(path.parent.name)} run {path.stem}, update {group['update']}: "
         f"{group['initial']} {history} {options}. Right answer: {group['answer_label']}. Before "
-        f"the question the scorer gave it {group['baseline']:.3f}; the executed question went on."
+        f"the question the scorer gave it {_number(group['baseline'], 3, signed=False)}; the "
+        "executed question went on."
     )
     head = ["Question", "Patient's answer", "Utility u", "Gain Δ", "Credit A", "Executed"]
     title = "A candidate group, answered and credited."
     return simple_table("candidates", title, caption, head, rows)
+
+
+def _number(value: float | None, digits: int, signed: bool = True) -> str:
+    """A number as printed; a dash where the scorer gave none."""
+    return MISSING if value is None else Number(value, digits=digits, signed=signed).text()

@@ -26,9 +26,9 @@ def plot(figure: Figure, caption: str) -> str:
     )
 
 
-def paper_box(content: str) -> str:
+def paper_box(content: str, label: str = "Published in the paper") -> str:
     """Published numbers under a heading of their own."""
-    return f"<div class='paper'><div class='label'>Published in the paper</div>{content}</div>"
+    return f"<div class='paper'><div class='label'>{escape(label)}</div>{content}</div>"
 
 
 def simple_table(

@@ -4,6 +4,7 @@ import yaml
 
 from analysis.collected import Collected
 from analysis.report.markup import escape, simple_table
+from analysis.table import MISSING
 from analysis.tables.training_cost import through
 
 MLFLOW = "http://127.0.0.1:5000/#/experiments"
@@ -16,7 +17,7 @@ def selection(collected: Collected) -> str:
         found = collected.record(method, run)["selection"]
         title = f"{collected.title(method)} run {run}"
         if not found:
-            chosen.append([title, "—", "—", "—", "nothing to choose from"])
+            chosen.append([title, MISSING, MISSING, MISSING, "nothing to choose from"])
             continue
         selected, rejected = found["selected"], found["rejected"]
         chosen.append(
@@ -39,8 +40,8 @@ def _checkpoint(item: dict) -> list[str]:
     accuracy, turns = item.get("accuracy"), item.get("turns")
     return [
         str(item["update"]),
-        "—" if accuracy is None else f"{100 * accuracy:.2f}",
-        "—" if turns is None else f"{turns:.3f}",
+        MISSING if accuracy is None else f"{100 * accuracy:.2f}",
+        MISSING if turns is None else f"{turns:.3f}",
     ]
 
 
@@ -71,14 +72,14 @@ def runs(collected: Collected) -> str:
         hours = through(collected, method, "device_hours", update, run)
         cells = [
             f"{collected.title(method)} run {run}",
-            str(manifest.get("seed", "—")),
+            str(manifest.get("seed", MISSING)),
             f"{update} of {manifest.get('updates', update)}",
-            f"{hours:.3f}" if hours else "—",
-            f"{totals['trajectories']:,}" if "trajectories" in totals else "—",
-            str(manifest.get("git_commit") or "—")[:10],
+            f"{hours:.3f}" if hours else MISSING,
+            f"{totals['trajectories']:,}" if "trajectories" in totals else MISSING,
+            str(manifest.get("git_commit") or MISSING)[:10],
         ]
         link = f"{MLFLOW}/{entry.get('experiment_id', 0)}/runs/{entry['run_id']}"
-        linked = f"<td><a href='{escape(link)}'><code>{escape(entry['run_id'])}</code></a></td>"
+        linked = f"<td><a href='{escape(link)}'><code>{escape(entry['run_id'][:8])}</code></a></td>"
         rows += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + linked + "</tr>"
     head = [
         "Run",

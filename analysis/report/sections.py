@@ -142,10 +142,10 @@ def _item(collected: Collected, name: str) -> str:
     shown = html.render(table)
     if name in tables.WITHOUT_PAPER:
         return shown
-    paper = module.paper()
-    if not collected.study.synthetic:
-        (paper,) = companion(table, paper, collected.study)
-    return shown + paper_box(html.render(paper))
+    if collected.study.synthetic:
+        return shown + paper_box(html.render(module.paper()))
+    (differences,) = companion(table, module.paper(), collected.study)
+    return shown + paper_box(html.render(differences), "Published and ours")
 
 
 def _figure(collected: Collected, name: str) -> str:

@@ -27,7 +27,7 @@ def build(collected: Collected) -> Table:
         "benchmarks. Supported: the whole interval is above zero; contradicted: below; undecided: "
         "across."
     )
-    title = f"Five claims of the paper in the {collected.study.title} study."
+    title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows))
 
 

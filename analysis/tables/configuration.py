@@ -39,7 +39,7 @@ def build(collected: Collected) -> Table:
             f"{world.diseases} diseases, {world.findings} findings of which {world.typical} are "
             f"typical of a disease, noise {world.noise:g}"
         )
-    words = Words(NAME, f"Core configuration of the {study.title} study.", "")
+    words = Words(NAME, f"Core configuration: {study.title}.", "")
     return _layout(words, settings)
 
 

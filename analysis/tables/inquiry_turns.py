@@ -15,7 +15,7 @@ def build(collected: Collected) -> Table:
     place = Place.study(collected, methods)
     words = Words(
         NAME,
-        f"Mean inquiry turns per consultation (Q/ep.) in the {collected.study.title} study.",
+        f"Mean inquiry turns per consultation (Q/ep.): {collected.study.title}.",
         f"Cases: {place.sizes()}; at most {collected.study.protocol.max_turns} turns with the "
         f"final answer. {runs_sentence(collected, methods)} "
         "Avg.: unweighted mean over benchmarks, its deviation over the runs' averages.",

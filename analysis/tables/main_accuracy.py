@@ -15,7 +15,7 @@ def build(collected: Collected) -> Table:
     values = by_benchmark(collected, methods, METRIC)
     words = Words(
         NAME,
-        f"Diagnostic accuracy (%) on the benchmarks of the {collected.study.title} study.",
+        f"Diagnostic accuracy (%): {collected.study.title}.",
         f"Cases: {place.sizes()}. {runs_sentence(collected, methods)} "
         "Avg.: unweighted mean over benchmarks, its deviation over the runs' averages. "
         "Best results are bold.",

@@ -5,14 +5,18 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
 
 from analysis import cli, figures, report
+from analysis.collected import Collected
 from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
 from analysis.figures.style import house_style
+from analysis.published import published
+from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 
@@ -87,6 +91,33 @@ def test_report_says_what_a_reader_needs(collected):
     assert "Consultations to read" in text
 
 
+def test_report_of_a_comparable_study_gives_differences(collected):
+    """The same runs under the paper's benchmark names: no notice, no Bayes, differences."""
+    names = dict(zip(collected.benchmarks, published().benchmarks, strict=True))
+    study = replace(
+        collected.study,
+        synthetic=False,
+        clinic=None,
+        benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
+    )
+    frame = collected.predictions.replace({"benchmark": names})
+    real = Renamed(study, collected.folder, frame, collected.updates, collected.records)
+    text = report.build(real)
+    assert "This clinic is synthetic" not in text
+    assert "Bayes" not in text
+    assert text.count("Published and ours") >= 10
+    published_mean = re.search(r"<td class='text short'>PCQC</td>.*?62\.54", text)
+    assert published_mean
+
+
+class Renamed(Collected):
+    """Collected runs whose dialogues are found under the benchmark's own name."""
+
+    def dialogues(self, method, run, benchmark):
+        old = dict(zip(published().benchmarks, load_study("clinic").benchmarks, strict=True))
+        return super().dialogues(method, run, old[benchmark])
+
+
 def test_report_shows_the_same_three_cases_under_every_method(collected):
     text = report.build(collected)
     cases = re.findall(r"<div class='case'><b>([^<]+)</b>", text)
@@ -137,6 +168,16 @@ def test_report_shows_a_candidate_group_where_one_is_collected(collected):
                 "credit": -0.9,
                 "executed": False,
                 "supervised": True,
+            },
+            {
+                "response": "",
+                "question": None,
+                "answer": None,
+                "utility": None,
+                "gain": None,
+                "credit": None,
+                "executed": False,
+                "supervised": False,
             },
         ],
     }
