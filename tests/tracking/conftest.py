@@ -17,7 +17,7 @@ def prepared(tmp_path_factory):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.chdir(folder)
         write_study(make_study(), METHODS)
-        store._set_environment(make_study())
+        store.load_mlflow(make_study())
         store._migrate(make_study(), Path("results/mlflow.db"))
     return folder
 

@@ -10,12 +10,12 @@ from pcqc.tracking.collect import collect, fetch
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
 
-METHODS = ["shared_sft", "grpo", "pcqc"]
+METHODS = ["shared_sft", "pcqc"]
 
 
 @pytest.fixture
 def mirrored(ready):
-    """The study with the three methods that have runs, all mirrored."""
+    """The study with two methods, all mirrored."""
     for name in set(ready.methods) - set(METHODS):
         del ready.methods[name]
     for method in METHODS:
@@ -36,18 +36,18 @@ def tree(folder):
 def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     collected = collect(mirrored)
     table = pyarrow.parquet.read_table(collected / "predictions.parquet")
-    assert len(table) == (1 + 3 + 3) * 2 * 3
-    assert table.column("method").to_pylist()[:7] == ["shared_sft"] * 6 + ["grpo"]
+    assert len(table) == (1 + 3) * 2 * 3
+    assert table.column("method").to_pylist()[:7] == ["shared_sft"] * 6 + ["pcqc"]
     assert table.schema.field("correct").type == "bool"
     updates = pyarrow.parquet.read_table(collected / "updates.parquet").to_pylist()
-    assert len(updates) == 6 * 5
+    assert len(updates) == 3 * 5
     assert updates[4]["kind"] == "validation"
     assert (updates[4]["accuracy"], updates[4]["measure/1"]) == (0.7, None)
     runs = json.loads((collected / "runs.json").read_text())
     assert [(r["method"], r["run"]) for r in runs][:3] == [
         ("shared_sft", "A"),
-        ("grpo", "A"),
-        ("grpo", "B"),
+        ("pcqc", "A"),
+        ("pcqc", "B"),
     ]
     assert runs[0]["training"] is None
     assert runs[1]["training"]["totals"]["trajectories"] == 64
@@ -84,12 +84,12 @@ def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored, 
     assert tree(mirrored.results / "collected") == before
     with pytest.raises(UserError, match="has changed in MLflow"):
         fetch(mirrored, "pcqc", tmp_path / "fetched")
-    fetch(mirrored, "grpo", tmp_path / "fetched")
+    fetch(mirrored, "shared_sft", tmp_path / "fetched")
 
 
 def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored, tmp_path):
     path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
-    path.write_bytes(stored(mirrored, "grpo", "B", "evaluation/clinic_dev.parquet").read_bytes())
+    path.write_bytes(stored(mirrored, "pcqc", "A", "evaluation/clinic_dev.parquet").read_bytes())
     tracking = mirrored.results / "tracking" / "pcqc.json"
     record = read_json(tracking)
     entry = record["runs"]["B"]["artifacts"]
@@ -120,8 +120,8 @@ def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
 
 
 def test_a_method_that_is_not_mirrored_is_named(mirrored):
-    (mirrored.results / "tracking" / "grpo.json").unlink()
-    with pytest.raises(UserError, match="run `pcqc track mirror clinic grpo` first"):
+    (mirrored.results / "tracking" / "pcqc.json").unlink()
+    with pytest.raises(UserError, match="run `pcqc track mirror clinic pcqc` first"):
         collect(mirrored)
 
 

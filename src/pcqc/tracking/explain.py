@@ -36,64 +36,64 @@ def why(group: dict, candidate: dict, question_credit: str) -> str:
         candidate: one of its candidates.
         question_credit: the method's setting, `same_state` or `executed_local`.
     """
-    if candidate["utility"] is None:
-        return "The scorer gave this response no utility, so it has no credit."
-    utilities = [c["utility"] for c in group["candidates"] if c["utility"] is not None]
-    mean = sum(utilities) / len(utilities)
-    baseline = "none" if group["baseline"] is None else f"{group['baseline']:.3f}"
+    before, utility = group["baseline"], candidate["utility"]
     if candidate["question"] is None:
         first = (
-            "This response asks no question, so no answer was added and the scorer's probability "
-            f"of the correct option is {candidate['utility']:.3f}."
+            "This response asks no question, so the scorer read the dialogue as it was: the "
+            f"probability of the correct option stayed {before:.3f}."
         )
     else:
         first = (
             "With this question and its answer the scorer gives the correct option a probability "
-            f"of {candidate['utility']:.3f} (the utility); before them it was {baseline}."
+            f"of {utility:.3f} (the utility); before them it was {before:.3f}."
         )
-    return f"{first} {_compared(group, candidate, question_credit, mean, len(utilities))}"
+    return f"{first} {_compared(group, candidate, question_credit)}"
 
 
-def _compared(group: dict, candidate: dict, question_credit: str, mean: float, size: int) -> str:
+def _compared(group: dict, candidate: dict, question_credit: str) -> str:
     """What the utility is compared with, and the credit that comes of it."""
-    credit = candidate["credit"]
-    if credit is None or not candidate["supervised"]:
+    credit, spread = candidate["credit"], group["spread"]
+    if not candidate["supervised"]:
         return "Its tokens were not supervised, so it taught the policy nothing."
     if question_credit == "executed_local":
         return (
             "Executed-local credit compares its gain with those of all executed questions of this "
             f"update, whatever their state: credit {credit:+.2f}."
         )
-    spread = group["spread"]
-    if credit == 0 and spread < 0.001:
+    utilities = [other["utility"] for other in group["candidates"]]
+    if credit == 0:
         return (
-            f"All {size} candidates at this state have nearly the same utility (spread "
+            f"All {len(utilities)} candidates at this state have nearly the same utility (spread "
             f"{spread:.1e}), so none of them is credited."
         )
+    mean = sum(utilities) / len(utilities)
     return (
-        f"The {size} candidates at this state have a mean utility of {mean:.3f} and a spread of "
-        f"{spread:.3f}: credit ({candidate['utility']:.3f} - {mean:.3f}) / {spread:.3f} = "
-        f"{credit:+.2f}."
+        f"The {len(utilities)} candidates at this state have a mean utility of {mean:.3f} and a "
+        f"spread of {spread:.3f}: credit ({candidate['utility']:.3f} - {mean:.3f}) / {spread:.3f} "
+        f"= {credit:+.2f}."
     )
 
 
 def table(group: dict) -> str:
-    """A group's candidates as a Markdown table, the most useful first, the executed one in bold."""
+    """A group's candidates as a Markdown table, the most useful first.
+
+    It is written tightly, because the interface folds long texts.
+    """
     lines = [
-        "| Candidate | Patient's answer | Utility | Gain | Credit | Supervised |",
-        "|---|---|---|---|---|---|",
+        "|Candidate (executed in bold)|Patient's answer|Utility|Gain|Credit|Supervised|",
+        "|-|-|-|-|-|-|",
     ]
     for candidate in _ranked(group):
         asked = _asked(candidate)
         cells = [
-            f"**{asked}** (executed)" if candidate["executed"] else asked,
+            f"**{asked}**" if candidate["executed"] else asked,
             candidate["answer"] or "",
-            _number(candidate["utility"]),
-            _number(candidate["gain"], signed=True),
-            _number(candidate["credit"], signed=True),
+            f"{candidate['utility']:.3f}",
+            f"{candidate['gain']:+.3f}",
+            f"{candidate['credit']:+.3f}",
             "yes" if candidate["supervised"] else "no",
         ]
-        lines.append("| " + " | ".join(" ".join(c.split()).replace("|", "/") for c in cells) + " |")
+        lines.append(f"|{'|'.join(' '.join(cell.split()).replace('|', '/') for cell in cells)}|")
     return "\n".join(lines)
 
 
@@ -131,45 +131,35 @@ def _group(group: dict) -> str:
         "</span></p>"
         for turn in group["history"]
     )
-    place = f"Update {group['update']}, case {group['case_id']}, turn {group['turn']}"
+    place = f"Update {group['update']}, case {group['case_id']}, turn {len(group['history']) + 1}"
     return f"""<h2>{escape(place)}</h2>
 <p>{escape(group["initial"])} <span class=dim>Options: {options}</span></p>
 {history or "<p class=dim>Nothing has been asked yet.</p>"}
-<p>Probability of the correct option before the question {_number(group["baseline"])}, spread of the
-utilities {_number(group["spread"])}.</p>
+<p>Probability of the correct option before the question {group["baseline"]:.3f}, spread of the
+utilities {group["spread"]:.3f}.</p>
 <table><tr><th>Candidate</th><th>Patient's answer</th><th class=n>Utility</th><th class=n>Gain</th>
 <th class=n>Credit</th><th>Executed</th><th>Supervised</th></tr>
 {"".join(_candidate(candidate) for candidate in _ranked(group))}</table>"""
 
 
 def _candidate(candidate: dict) -> str:
-    credit = _or_zero(candidate["credit"])
+    credit = candidate["credit"]
     tone = "up" if credit > 0 else "down" if credit < 0 else "dim"
     shade = " class=executed" if candidate["executed"] else ""
     return (
         f"<tr{shade}><td>{escape(_asked(candidate))}</td>"
         f"<td>{escape(candidate['answer'] or '')}</td>"
-        f"<td class=n>{_number(candidate['utility'])}</td>"
-        f"<td class=n>{_number(candidate['gain'], signed=True)}</td>"
-        f"<td class='n {tone}'>{_number(candidate['credit'], signed=True)}</td>"
+        f"<td class=n>{candidate['utility']:.3f}</td>"
+        f"<td class=n>{candidate['gain']:+.3f}</td>"
+        f"<td class='n {tone}'>{candidate['credit']:+.3f}</td>"
         f"<td>{'yes' if candidate['executed'] else ''}</td>"
         f"<td>{'yes' if candidate['supervised'] else 'no'}</td></tr>\n"
     )
 
 
 def _ranked(group: dict) -> list[dict]:
-    return sorted(group["candidates"], key=lambda candidate: -_or_zero(candidate["utility"]))
+    return sorted(group["candidates"], key=lambda candidate: -candidate["utility"])
 
 
 def _asked(candidate: dict) -> str:
     return candidate["question"] or f"(no question) {candidate['response']}"
-
-
-def _number(value: float | None, signed: bool = False) -> str:
-    if value is None:
-        return "–"
-    return f"{value:+.3f}" if signed else f"{value:.3f}"
-
-
-def _or_zero(value: float | None) -> float:
-    return value or 0.0

@@ -40,6 +40,12 @@ class FinishedRun:
         return f"{self.study.method(self.method).title}, run {self.run}"
 
     @property
+    def results(self) -> dict[str, dict]:
+        """Numbers of the evaluation, benchmark by benchmark in the study's order."""
+        found = self.evaluation["benchmarks"]
+        return {name: found[name] for name in self.study.benchmarks if name in found}
+
+    @property
     def settings(self) -> dict:
         """The settings that made the run, nested."""
         made = (self.training or self.evaluation).get("settings")
@@ -110,7 +116,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         selection=read_json(selection) if selection else None,
         files=files,
         digests=digests,
-        data=_data(study, [*evaluation["benchmarks"], *(["train"] if training else [])]),
+        data=_data(study, [*(["train"] if training else []), *sorted(evaluation["benchmarks"])]),
     )
 
 

@@ -78,7 +78,7 @@ def of_run(run: "FinishedRun") -> str:
     results = "\n".join(
         f"| {study.benchmarks[name].title} | {study.benchmarks[name].role.replace('_', ' ')} "
         f"| {100 * result['accuracy']:.1f} | {result['turns']:.2f} | {result['cases']} |"
-        for name, result in run.evaluation["benchmarks"].items()
+        for name, result in run.results.items()
     )
     return _unwrap(f"""{settings.title}, seed {run.evaluation["seed"]}: {_kind(settings)}.
 {_chosen(run)}

@@ -52,8 +52,8 @@ def prepare(study: Study) -> str:
             artifacts in another folder than the one beside it.
     """
     uri = tracking_uri(study)
+    load_mlflow(study)
     with answering(study, f"run `pcqc track prepare {study.name}` again"):
-        _set_environment(study)
         database = sqlite_file(uri)
         if not database:
             return within(study, lambda: _experiment(study, uri, None)).experiment_id
@@ -71,20 +71,19 @@ def open_store(study: Study) -> Store:
 
     Raises UserError where `prepare` has not been run.
     """
-    _set_environment(study)
-    uri = tracking_uri(study)
-    if database := sqlite_file(uri):
-        _check_sqlite(study, database)
-    return within(study, lambda: _open(study, uri))
-
-
-def _open(study: Study, uri: str) -> Store:
+    load_mlflow(study)
     from mlflow import MlflowClient
     from mlflow.tracing.client import TracingClient
 
+    def find() -> "tuple[MlflowClient, Experiment | None]":
+        client = MlflowClient(connection)
+        return client, client.get_experiment_by_name(study.name)
+
+    uri = tracking_uri(study)
+    if database := sqlite_file(uri):
+        _check_sqlite(study, database)
     connection = _connection(study, uri)
-    client = MlflowClient(connection)
-    experiment = client.get_experiment_by_name(study.name)
+    client, experiment = within(study, find)
     if experiment is None or experiment.lifecycle_stage != "active":
         raise UserError(
             f"MLflow at {shown(uri)} has no experiment '{study.name}'; "
@@ -177,14 +176,18 @@ def exclusive(lock: Path, study: Study) -> Iterator[None]:
         yield
 
 
-def _set_environment(study: Study) -> None:
-    """Bound MLflow's waiting and keep it quiet; what the user has set stands."""
+def load_mlflow(study: Study) -> None:
+    """Import MLflow, its waiting bounded and its log quiet; what the user has set stands.
+
+    This comes before any clock starts: a cold disk is not a silent MLflow.
+    """
     # Two attempts, each a little under half of the time, fit into the study's time-out.
     attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))
     defaults = {
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(attempt),
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
@@ -193,6 +196,7 @@ def _set_environment(study: Study) -> None:
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+    import mlflow  # noqa: F401
 
 
 def _connection(study: Study, uri: str) -> str:

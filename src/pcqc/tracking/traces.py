@@ -112,9 +112,8 @@ def _turn(
     if executed:
         reason = why(group, executed, question_credit)
         step.steps.append(_scorer(group, reason))
-        if executed["credit"] is not None:
-            step.name = f"turn {number}: credit {executed['credit']:+.2f}"
-            step.judgement = ("question credit", round(executed["credit"], 4), reason)
+        step.name = f"turn {number}: credit {executed['credit']:+.2f}"
+        step.judgement = ("question credit", round(executed["credit"], 4), reason)
     return step
 
 

@@ -45,7 +45,7 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """
     # First come the numbers that a reader looks for first: the interface keeps the order.
     whole = round(1000 * run.device_seconds)
-    for benchmark, result in run.evaluation["benchmarks"].items():
+    for benchmark, result in run.results.items():
         for name in ("accuracy", "turns", "actor_tokens"):
             key = f"evaluation/{benchmark}/{name}"
             yield key, float(result[name]), run.evaluation["update"], whole
@@ -76,7 +76,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "stage": "training and evaluation" if run.training else "evaluation",
         "seed": run.evaluation["seed"],
         "git_commit": commit,
-        "mlflow.source.name": f"{run.study.name}/{run.method}/{run.run}",
+        "mlflow.source.name": f"{run.study.name} {run.method} {run.run}",
         "mlflow.source.git.commit": commit,
         "settings_digest": run.settings_digest,
         "contents": run.contents,
