@@ -1,3 +1,4 @@
+import errno
 import multiprocessing
 import shutil
 import socket
@@ -132,6 +133,25 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     assert "rerun `pcqc track mirror clinic pcqc` to mirror them" in message
     assert "secret" not in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("uri", ["./mlruns", "file:///tmp/mlruns", "nonsense://here"])
+def test_other_kinds_of_store_are_refused(study, monkeypatch, uri):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(UserError, match="neither sqlite:///<file> nor http"):
+        prepare(study)
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(ready, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device", "mlartifacts/1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mlflow.MlflowClient.log_artifact", full)
+        with pytest.raises(UserError, match=r"cannot write mlartifacts/1: No space left .* rerun"):
+            mirror(ready, "pcqc")
+    assert not (ready.results / "tracking" / "pcqc.json").exists()
+    mirror(ready, "pcqc")
 
 
 def test_nobody_listening_is_one_line(study, monkeypatch):

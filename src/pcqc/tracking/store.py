@@ -112,7 +112,7 @@ def answering(study: Study, remedy: str) -> Iterator[None]:
     except Exception as problem:
         makers = {kind.__module__.split(".")[0] for kind in type(problem).__mro__}
         if makers & {"mlflow", "requests", "urllib3", "sqlalchemy"} or isinstance(
-            problem, (sqlite3.Error, TimeoutError, NotImplementedError)
+            problem, sqlite3.Error | TimeoutError | NotImplementedError
         ):
             uri = shown(tracking_uri(study))
             raise UserError(
@@ -180,7 +180,16 @@ def load_mlflow(study: Study) -> None:
     """Import MLflow, its waiting bounded and its log quiet; what the user has set stands.
 
     This comes before any clock starts: a cold disk is not a silent MLflow.
+
+    Raises UserError for a store that is neither SQLite nor behind a server: MLflow no longer keeps
+    up the one in plain files, and other databases are reached through `mlflow server`.
     """
+    uri = tracking_uri(study)
+    if not uri.startswith((SQLITE, "http://", "https://")):
+        raise UserError(
+            f"the MLflow address '{shown(uri)}' is neither sqlite:///<file> nor http(s)://...; "
+            "mend tracking.uri or MLFLOW_TRACKING_URI"
+        )
     # Two attempts, each a little under half of the time, fit into the study's time-out.
     attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))
     defaults = {
