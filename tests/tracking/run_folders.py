@@ -1,4 +1,4 @@
-"""Small run folders made by hand, in the formats of docs/results.md."""
+"""Small run folders made by hand, in the formats that training and evaluation write."""
 
 import dataclasses
 import hashlib

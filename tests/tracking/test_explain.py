@@ -48,8 +48,8 @@ def test_a_credit_is_derived_in_words(given, question_credit, spread, said):
 def test_the_table_ranks_candidates_and_marks_the_executed_one():
     text = table(group(candidate(0.2, -1.0, "A|B?", executed=True), candidate(0.4, 1.0)))
     assert text.splitlines()[2:] == [
-        "|Any fever?|No.|0.400|+0.150|+1.000|yes|",
-        "|**A/B?**|No.|0.200|-0.050|-1.000|yes|",
+        "|Any fever?|No.|0.400|+0.150|+1.000|unexecuted|",
+        "|A/B?|No.|0.200|-0.050|-1.000|executed|",
     ]
 
 

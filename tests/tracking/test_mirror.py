@@ -247,7 +247,7 @@ def test_traces_answer_what_was_asked_and_why_it_was_credited(ready):
     assert (turn.parent_id, final.parent_id) == (root.span_id, root.span_id)
     assert turn.name == "turn 1: credit +1.36"
     lines = scorer.outputs["candidates"].splitlines()[2:]
-    assert lines[0] == "|**Any fever?**|Yes.|0.620|+0.320|+1.361|yes|"
+    assert lines[0] == "|Any fever?|Yes.|0.620|+0.320|+1.361|executed|"
     assert [line.split("|")[3] for line in lines] == ["0.620", "0.440", "0.310", "0.310"]
     reason = "credit (0.620 - 0.420) / 0.147 = +1.36"
     assert reason in scorer.outputs["why this credit"]

@@ -80,18 +80,18 @@ def table(group: dict) -> str:
     It is written tightly, because the interface folds long texts.
     """
     lines = [
-        "|Candidate (executed in bold)|Patient's answer|Utility|Gain|Credit|Supervised|",
+        "|Candidate|Patient's answer|Utility|Gain|Credit|Role|",
         "|-|-|-|-|-|-|",
     ]
     for candidate in _ranked(group):
-        asked = _asked(candidate)
+        role = "executed" if candidate["executed"] else "unexecuted"
         cells = [
-            f"**{asked}**" if candidate["executed"] else asked,
+            _asked(candidate),
             candidate["answer"] or "",
             f"{candidate['utility']:.3f}",
             f"{candidate['gain']:+.3f}",
             f"{candidate['credit']:+.3f}",
-            "yes" if candidate["supervised"] else "no",
+            role if candidate["supervised"] else f"{role}, not supervised",
         ]
         lines.append(f"|{'|'.join(' '.join(cell.split()).replace('|', '/') for cell in cells)}|")
     return "\n".join(lines)
