@@ -1,0 +1,117 @@
+"""A case, and the part of it that the actor may see.
+
+`Case` holds everything; `PublicCase` holds what the information-access table of the paper
+(Appendix B, Table "Information access") grants the actor and the scorer: the initial information,
+the clinical question and its options. Neither the facts nor the answer can be reached from it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from pcqc.errors import UserError
+from pcqc.files import read_jsonl, write_jsonl
+
+
+@dataclass(frozen=True)
+class PublicCase:
+    """What a doctor is told before the first question."""
+
+    case_id: str
+    initial: str
+    question: str
+    options: dict[str, str]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.options)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case with its privileged part.
+
+    Attributes:
+        case_id: unique and stable within its source.
+        source: where the case comes from (`clinic`, `medqa`, ...).
+        initial: the initial patient information.
+        question: the clinical decision question.
+        options: label -> option text, in the order in which they are shown.
+        facts: atomic patient facts z, without numbering.
+        answer: label of the correct option y*.
+        origin: file and row that the case was read from.
+    """
+
+    case_id: str
+    source: str
+    initial: str
+    question: str
+    options: dict[str, str]
+    facts: tuple[str, ...]
+    answer: str
+    origin: dict[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if problem := _problem(self):
+            raise ValueError(problem)
+
+    @property
+    def public(self) -> PublicCase:
+        return PublicCase(self.case_id, self.initial, self.question, dict(self.options))
+
+
+def _problem(case: Case) -> str | None:
+    """What is wrong with the case, in a few words, or None."""
+    for name in ("case_id", "source", "initial", "question", "answer"):
+        value = getattr(case, name)
+        if not isinstance(value, str) or not value.strip():
+            return f"'{name}' must be a non-empty text"
+    if not isinstance(case.options, dict) or len(case.options) < 2:
+        return "'options' must hold at least two labelled options"
+    for label, text in case.options.items():
+        if not isinstance(text, str) or not text.strip():
+            return f"option '{label}' is empty"
+    if case.answer not in case.options:
+        return f"answer '{case.answer}' is not one of the options {'/'.join(case.options)}"
+    if not case.facts:
+        return "there are no facts, so no question could be answered"
+    if not all(isinstance(fact, str) and fact.strip() for fact in case.facts):
+        return "'facts' must be non-empty texts"
+    return None
+
+
+_FIELDS = set(Case.__dataclass_fields__)
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Read cases from JSONL.
+
+    Raises:
+        UserError: a row that is no valid case, or a repeated id; names file and line.
+    """
+    cases, seen = [], {}
+    for line, row in read_jsonl(path):
+        where = f"{path}, line {line}"
+        if unknown := set(row) - _FIELDS:
+            raise UserError(f"{where}: unknown field '{min(unknown)}' in a case; remove it")
+        if missing := _FIELDS - {"origin"} - set(row):
+            raise UserError(f"{where}: a case needs the field '{min(missing)}'; add it")
+        if not isinstance(row["facts"], list):
+            raise UserError(f"{where}: 'facts' must be a list of texts; mend the row")
+        try:
+            case = Case(**{**row, "facts": tuple(row["facts"])})
+        except ValueError as error:
+            raise UserError(f"{where}: {error}; mend or remove the row") from None
+        if case.case_id in seen:
+            first = seen[case.case_id]
+            raise UserError(f"{where}: case id '{case.case_id}' already stands in line {first}")
+        seen[case.case_id] = line
+        cases.append(case)
+    if not cases:
+        raise UserError(f"{path}: holds no cases; run the data rule again or name another file")
+    return cases
+
+
+def write_cases(path: Path, cases: Iterable[Case]) -> None:
+    """Write cases as JSONL, whole or not at all."""
+    write_jsonl(path, (asdict(case) for case in cases))

@@ -1,0 +1,102 @@
+"""Models on disk: folders with safetensors weights, a tokenizer, and a manifest of digests."""
+
+import os
+import shutil
+from pathlib import Path
+
+from pcqc.errors import UserError
+from pcqc.files import describe, read_json, sha256_file, write_json
+
+MANIFEST = "manifest.json"
+
+
+def save_folder(path: Path, write, extra: dict | None = None) -> str:
+    """Make a folder whole: written under a temporary name, synced, then renamed.
+
+    Args:
+        path: the folder; an old one of that name is replaced.
+        write: called with the temporary folder, fills it.
+        extra: further entries of the manifest.
+
+    Returns:
+        The folder's digest: of its manifest, which holds those of its files.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        write(temporary)
+        files = sorted(p for p in temporary.rglob("*") if p.is_file())
+        digests = {str(p.relative_to(temporary)): sha256_file(p) for p in files}
+        for file in files:
+            _sync(file)
+        write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except OSError as problem:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
+    return sha256_file(path / MANIFEST)
+
+
+def check_folder(path: Path) -> dict:
+    """The manifest of a folder whose files all match it.
+
+    Raises:
+        UserError: no folder, no manifest, or a file that is missing or altered.
+    """
+    if not (path / MANIFEST).is_file():
+        raise UserError(f"{path}: no weights there (no {MANIFEST}); run the rule that makes them")
+    manifest = read_json(path / MANIFEST)
+    for name, digest in manifest["files"].items():
+        file = path / name
+        if not file.is_file():
+            raise UserError(f"{file}: missing, though {path / MANIFEST} names it; remake {path}")
+        if sha256_file(file) != digest:
+            raise UserError(f"{file}: corrupted (its digest differs); delete {path} and rerun")
+    return manifest
+
+
+def load_tokenizer(path: Path):
+    """The tokenizer of a model folder."""
+    from transformers import AutoTokenizer
+
+    if not path.is_dir():
+        raise UserError(f"{path}: no model there; run the rule that makes it")
+    return AutoTokenizer.from_pretrained(path, local_files_only=True)
+
+
+def load_model(path: Path, dtype: str = "float32"):
+    """The causal language model of a folder, in evaluation mode, its files checked first."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    check_folder(path)
+    model = AutoModelForCausalLM.from_pretrained(
+        path,
+        dtype=getattr(torch, dtype),
+        local_files_only=True,
+        use_safetensors=True,
+        attn_implementation="sdpa",
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval()
+
+
+def save_model(path: Path, model, tokenizer, extra: dict | None = None) -> str:
+    """Write model and tokenizer as a whole folder; its digest."""
+
+    def write(folder: Path) -> None:
+        model.save_pretrained(folder, safe_serialization=True)
+        tokenizer.save_pretrained(folder)
+
+    return save_folder(path, write, extra)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

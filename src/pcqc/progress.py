@@ -1,0 +1,56 @@
+"""Progress of long work: a bar on a terminal, timestamped lines elsewhere."""
+
+import sys
+import time
+
+from tqdm import tqdm
+
+SECONDS_BETWEEN_LINES = 15.0
+
+
+class Progress:
+    """Counts finished units of work, with rate and time left.
+
+    Args:
+        label: what is under way, as `train pcqc A`.
+        total: units in all.
+        unit: name of one.
+        done: units finished before (a resumed run).
+    """
+
+    def __init__(self, label: str, total: int, unit: str, done: int = 0):
+        self.label, self.total, self.unit = label, total, unit
+        self.first = self.done = done
+        self.started = self.said = time.monotonic()
+        self.bar = None
+        if sys.stderr.isatty():
+            self.bar = tqdm(desc=label, total=total, unit=unit, initial=done, dynamic_ncols=True)
+        else:
+            self._say(f"from {done} of {total} {unit}s")
+
+    def advance(self, **figures: float) -> None:
+        """One unit more, with figures to show beside it."""
+        self.done += 1
+        shown = {name: f"{value:.3g}" for name, value in figures.items()}
+        if self.bar is not None:
+            self.bar.set_postfix(shown, refresh=False)
+            self.bar.update(1)
+            return
+        now = time.monotonic()
+        if now - self.said >= SECONDS_BETWEEN_LINES or self.done == self.total:
+            self.said = now
+            rate = (self.done - self.first) / max(now - self.started, 1e-9)
+            left = (self.total - self.done) / rate
+            parts = " ".join(f"{name} {value}" for name, value in shown.items())
+            self._say(
+                f"{self.done}/{self.total} {self.unit}s, {rate:.2f}/s, {left:.0f} s left {parts}"
+            )
+
+    def close(self) -> None:
+        """End the bar."""
+        if self.bar is not None:
+            self.bar.close()
+
+    def _say(self, text: str) -> None:
+        clock = time.strftime("%Y-%m-%d %H:%M:%S")
+        print(f"{clock} {self.label}: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,79 @@
+"""Where a result comes from: fingerprints of source, settings and inputs."""
+
+import ast
+import functools
+import hashlib
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from pcqc.config import ROOT, digest
+from pcqc.files import sha256_file
+
+_PACKAGES = {
+    "pcqc": ROOT / "src" / "pcqc",
+    "data_prep": ROOT / "data_prep",
+    "analysis": ROOT / "analysis",
+}
+
+
+def source_fingerprint(*modules: str) -> str:
+    """Digest of the project's modules that `modules` import, directly or not (16 hex digits).
+
+    Imports inside functions count. An edit to a module changes the fingerprint of all that need it,
+    and of nothing else.
+    """
+    closure: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in closure and _file(module):
+            closure.add(module)
+            waiting += _imports(module)
+    parts = [f"{m} {sha256_file(_file(m))}" for m in sorted(closure)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def inputs_fingerprint(paths: Iterable[Path]) -> str:
+    """Digest of files' contents, in order."""
+    return digest([sha256_file(path) for path in paths])
+
+
+@functools.cache
+def git_commit() -> str:
+    """Commit of the checkout, with `+changes` where tracked files differ; `unknown` outside git."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return f"{commit}+changes" if _git("status", "--porcelain", "-uno") else commit
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@functools.cache
+def _file(module: str) -> Path | None:
+    package, _, rest = module.partition(".")
+    if package not in _PACKAGES:
+        return None
+    base = _PACKAGES[package].joinpath(*rest.split(".")) if rest else _PACKAGES[package]
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _imports(module: str) -> tuple[str, ...]:
+    """Modules that a module names in import statements, packages on the way included."""
+    found = []
+    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    parents = [name.rsplit(".", i)[0] for name in found for i in range(name.count(".") + 1)]
+    return tuple(dict.fromkeys(parents))

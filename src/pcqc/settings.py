@@ -1,0 +1,117 @@
+"""Strict loading of YAML into dataclasses: an unknown or mistyped key stops with its name."""
+
+import dataclasses
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union
+
+import yaml
+
+from pcqc.errors import UserError
+
+T = TypeVar("T")
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key given twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
+        for position, key in enumerate(keys):
+            if key in keys[:position]:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"the key '{key}' stands twice", problem_mark=node.start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict:
+    """Read a YAML mapping.
+
+    Raises:
+        UserError: the file is missing, is no YAML, or is no mapping; names file and line.
+    """
+    try:
+        data = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}); name a settings file"
+        ) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise UserError(f"{path}{line}: {problem}; mend the file") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: must hold settings as `name: value`; mend the file")
+    return data
+
+
+def build(kind: type[T], data: Any, where: str) -> T:
+    """Build a dataclass from a mapping, each value checked against its annotation.
+
+    Args:
+        kind: the dataclass.
+        data: what the YAML held.
+        where: what to call the place in an error, as `file: section`.
+
+    Raises:
+        UserError: an unknown key (with the nearest known one), a missing one, or a wrong type.
+    """
+    if not isinstance(data, dict):
+        raise UserError(f"{where}: must be a group of settings, not {data!r}")
+    hints = typing.get_type_hints(kind)
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key in data:
+        if key not in fields:
+            raise UserError(f"{where}: unknown setting '{key}'{nearest(str(key), fields)}")
+    values = {}
+    for name, field in fields.items():
+        if name in data:
+            values[name] = _convert(hints[name], data[name], f"{where}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise UserError(f"{where}: the setting '{name}' is missing; add it")
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def nearest(word: str, known: typing.Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or the list of them."""
+    known = list(known)
+    match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{match[0]}'?" if match else f"; known are {', '.join(sorted(known))}"
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _convert(next(a for a in arguments if a is not type(None)), value, where)
+    if origin is Literal:
+        if value not in arguments:
+            known = ", ".join(map(str, arguments))
+            raise UserError(f"{where}: {value!r} is not one of {known}")
+        return value
+    if origin is dict:
+        _expect(isinstance(value, dict), "a group of settings", value, where)
+        return {k: _convert(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
+    if origin in (tuple, list):
+        _expect(isinstance(value, list), "a list", value, where)
+        return origin(_convert(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(value))
+    if dataclasses.is_dataclass(hint):
+        return build(hint, value, where)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[hint]
+    _expect(type(value) is hint, wanted, value, where)
+    return value
+
+
+def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
+    if not holds:
+        raise UserError(f"{where}: must be {wanted}, not {value!r}")
