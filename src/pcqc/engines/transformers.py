@@ -1,0 +1,226 @@
+"""The default engine: a transformers model, decoded in batches over a cache of prefixes."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.engines.prefix_cache import PrefixCache
+from pcqc.engines.sampling import draw
+
+# Prompts of one call that wait for another to compute the prefix they share, at most so often.
+SHARING_WAVES = 3
+
+
+class TransformersEngine:
+    """Batched decoding with a transformers causal language model.
+
+    Args:
+        model: in evaluation mode; may be the learner's own module, whose weights are then shared.
+        batch_size: sequences decoded at once.
+        cache_tokens: capacity of the prefix cache.
+    """
+
+    def __init__(self, model, *, batch_size: int = 256, cache_tokens: int = 262144):
+        self.model = model
+        self.batch_size = batch_size
+        self.cache = PrefixCache(cache_tokens)
+        self.device = next(model.parameters()).device
+
+    @torch.inference_mode()
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `Engine.generate`."""
+        rows = [(r.prompt, stream) for r in requests for stream in r.streams]
+        completions: list[Completion] = []
+        for start in range(0, len(rows), self.batch_size):
+            completions += self._generate_batch(rows[start : start + self.batch_size], sampling)
+        ordered = iter(completions)
+        return [[next(ordered) for _ in r.streams] for r in requests]
+
+    @torch.inference_mode()
+    def next_logprobs(
+        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """See `Engine.next_logprobs`."""
+        results = []
+        for start in range(0, len(prompts), self.batch_size):
+            batch = [list(p) for p in prompts[start : start + self.batch_size]]
+            self._share_prefixes(batch)
+            logits = _Batch(self, batch).logits
+            logprobs = torch.log_softmax(logits.double(), -1)
+            chosen = choices[start : start + self.batch_size]
+            results += [row[list(ids)].tolist() for row, ids in zip(logprobs, chosen, strict=True)]
+        return results
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `Engine.load_weights`; a model shared with the learner already has them."""
+        own = dict(self.model.state_dict(keep_vars=True))
+        with torch.no_grad():
+            for name, tensor in weights:
+                if own[name] is not tensor:
+                    own[name].copy_(tensor)
+        self.reset_cache()
+
+    def reset_cache(self) -> None:
+        """See `Engine.reset_cache`."""
+        self.cache.clear()
+
+    def _generate_batch(self, rows, sampling: Sampling) -> list[Completion]:
+        unique = {tuple(prompt): None for prompt, _ in rows}
+        prompts = [list(prompt) for prompt in unique]
+        self._share_prefixes(prompts)
+        batch = _Batch(self, prompts)
+        position = {prompt: i for i, prompt in enumerate(unique)}
+        batch.select(torch.tensor([position[tuple(prompt)] for prompt, _ in rows]))
+        streams = np.array([stream for _, stream in rows], np.uint64)
+        return batch.decode(streams, sampling)
+
+    def _share_prefixes(self, prompts: list[list[int]]) -> None:
+        """Compute a prefix that several prompts share before the prompts themselves.
+
+        In each wave one prompt per missing block goes first; the others then find its prefix kept.
+        """
+        for _ in range(SHARING_WAVES):
+            first: dict[int, list[int]] = {}
+            waiting = 0
+            for prompt in prompts:
+                block = self.cache.first_missing_block(prompt)
+                if block is not None:
+                    waiting += block in first
+                    first.setdefault(block, prompt)
+            # A wave costs a forward pass: worth it only where most prompts gain by it.
+            if waiting * 2 < len(prompts):
+                return
+            _Batch(self, list(first.values()))
+
+
+class _Batch:
+    """Sequences in flight: their keys and values, and the logits of their last tokens."""
+
+    def __init__(self, engine: TransformersEngine, prompts: list[list[int]]):
+        self.engine = engine
+        self.tokens = prompts
+        self.slots = [engine.cache.match(prompt) for prompt in prompts]
+        self._prefill()
+
+    def _prefill(self) -> None:
+        device, cache = self.engine.device, self.engine.cache
+        cached = [len(slots) for slots in self.slots]
+        fresh = [len(p) - n for p, n in zip(self.tokens, cached, strict=True)]
+        past, width = max(cached), max(fresh)
+        index = _pad([list(s) for s in self.slots], past).to(device)
+        ids = _pad([p[n:] for p, n in zip(self.tokens, cached, strict=True)], width).to(device)
+        counts = torch.tensor(cached, device=device)[:, None]
+        valid_past = torch.arange(past, device=device) < counts
+        valid_new = torch.arange(width, device=device) < torch.tensor(fresh, device=device)[:, None]
+        self.layers = [_Layer(*kv) for kv in cache.read(index)] if past else self._empty_layers()
+        positions = counts + torch.arange(width, device=device)
+        causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
+        seen = valid_past[:, None, :].expand(-1, width, -1)
+        mask = torch.cat([seen, causal.expand(len(fresh), -1, -1)], -1)[:, None]
+        last = torch.tensor(fresh, device=device) - 1
+        self.logits = self._forward(ids, positions, mask, last)
+        self.valid = torch.cat([valid_past, valid_new], 1)
+        self.length = counts[:, 0] + last + 1
+        self._keep(fresh, past)
+
+    def _empty_layers(self) -> list["_Layer"]:
+        return [_Layer(None, None) for _ in range(self.engine.model.config.num_hidden_layers)]
+
+    def _forward(self, ids, positions, mask, last) -> torch.Tensor:
+        """Logits [rows, vocabulary] of column `last` of each row; the layers grow by `ids`."""
+        model = self.engine.model
+        hidden = model.model(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=Cache(layers=self.layers),
+            use_cache=True,
+        ).last_hidden_state
+        return model.lm_head(hidden[torch.arange(len(ids), device=ids.device), last])
+
+    def _keep(self, fresh: list[int], past: int) -> None:
+        """Keep the prompts' new keys and values for later calls."""
+        cache = self.engine.cache
+        taken = cache.reserve(sum(fresh))
+        if taken is None:
+            return
+        rows = [i for i, n in enumerate(fresh) for _ in range(n)]
+        columns = [past + j for n in fresh for j in range(n)]
+        self._write(taken, rows, columns)
+        start = 0
+        for i, n in enumerate(fresh):
+            # Slots cleared since they were matched are other sequences' now: do not name them.
+            if taken[0] > 0 or not self.slots[i]:
+                self.slots[i] = [*self.slots[i], *taken[start : start + n]]
+                cache.keep(self.tokens[i], self.slots[i])
+            start += n
+
+    def _write(self, slots: list[int], rows: list[int], columns: list[int]) -> None:
+        where = torch.tensor(slots), torch.tensor(rows), torch.tensor(columns)
+        slot, row, column = (index.to(self.engine.device) for index in where)
+        keys = [layer.keys[row, :, column] for layer in self.layers]
+        values = [layer.values[row, :, column] for layer in self.layers]
+        self.engine.cache.write(slot, keys, values)
+
+    def select(self, index: torch.Tensor) -> None:
+        """Keep the rows of `index`, which may repeat or drop some."""
+        index = index.to(self.engine.device)
+        self.tokens = [list(self.tokens[i]) for i in index.tolist()]
+        self.slots = [self.slots[i] for i in index.tolist()]
+        self.logits, self.length = self.logits[index], self.length[index]
+        self.valid = self.valid[index]
+        for layer in self.layers:
+            layer.reorder_cache(index)
+
+    def decode(self, streams: np.ndarray, sampling: Sampling) -> list[Completion]:
+        """Sample every row to its stop token or the limit."""
+        count = len(streams)
+        tokens: list[list[int]] = [[] for _ in range(count)]
+        logprobs: list[list[float]] = [[] for _ in range(count)]
+        active = np.arange(count)
+        for step in range(sampling.max_tokens):
+            drawn, chance = draw(self.logits, streams[active], step, sampling)
+            for row, token, value in zip(active, drawn.tolist(), chance.tolist(), strict=True):
+                tokens[row].append(token)
+                logprobs[row].append(value)
+            going = (drawn != sampling.stop).nonzero()[:, 0].cpu()
+            if step + 1 == sampling.max_tokens or not len(going):
+                break
+            if len(going) < len(active):
+                self.select(going)
+                drawn, active = drawn[going.to(drawn.device)], active[going.numpy()]
+            self._step(drawn)
+        return [
+            Completion(t, p, bool(t) and t[-1] == sampling.stop)
+            for t, p in zip(tokens, logprobs, strict=True)
+        ]
+
+    def _step(self, drawn: torch.Tensor) -> None:
+        ones = self.valid.new_ones(len(drawn), 1)
+        self.valid = torch.cat([self.valid, ones], 1)
+        first = torch.zeros(len(drawn), dtype=torch.long, device=drawn.device)
+        self.logits = self._forward(
+            drawn[:, None], self.length[:, None], self.valid[:, None, None], first
+        )
+        self.length = self.length + 1
+
+
+class _Layer(DynamicLayer):
+    """One layer's keys and values [rows, kv heads, columns, head dim], given from the start."""
+
+    def __init__(self, keys: torch.Tensor | None, values: torch.Tensor | None):
+        super().__init__()
+        if keys is not None:
+            self.lazy_initialization(keys, values)
+            self.keys, self.values = keys, values
+
+
+def _pad(rows: list[list[int]], width: int) -> torch.Tensor:
+    """Rows of different lengths as one int64 [rows, width], filled with 0 on the right."""
+    padded = np.zeros((len(rows), width), np.int64)
+    for target, row in zip(padded, rows, strict=True):
+        target[: len(row)] = row
+    return torch.from_numpy(padded)
