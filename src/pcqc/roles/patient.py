@@ -1,0 +1,37 @@
+"""The patient responder: sees the facts and one question, answers it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pcqc.config import Decoding
+from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.protocol import ChatFormat
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What the patient is asked: its facts z, the question, and the random stream of the answer."""
+
+    facts: tuple[str, ...]
+    question: str
+    stream: int
+
+
+class Patient:
+    """Answers from facts alone (Appendix B.2); knows neither task, options nor dialogue."""
+
+    def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
+        self.engine = engine
+        self.chat = chat
+        self.sampling = Sampling(
+            decoding.temperature, decoding.top_p, decoding.max_tokens, chat.end_of_turn
+        )
+
+    def answer(self, inquiries: Sequence[Inquiry]) -> list[str]:
+        """The answer to each inquiry, as text."""
+        requests = [
+            Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
+            for inquiry in inquiries
+        ]
+        completions = self.engine.generate(requests, self.sampling)
+        return [self.chat.decode(only.tokens).strip() for (only,) in completions]

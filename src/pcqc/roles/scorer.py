@@ -1,0 +1,71 @@
+"""The diagnostic scorer: reads the evidence, gives each option a probability."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pcqc.cases import PublicCase
+from pcqc.engines.base import Engine
+from pcqc.protocol import Exchange, scorer_prompt
+
+Evidence = tuple[PublicCase, tuple[Exchange, ...]]
+
+
+class Scorer:
+    """s_phi of the paper: a frozen model's option probabilities (Eq. 23, Appendix B.3).
+
+    It never learns which option is correct; the caller picks that entry from what it returns.
+    """
+
+    def __init__(self, engine: Engine, tokenizer):
+        self.engine = engine
+        self.tokenizer = tokenizer
+
+    def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray]:
+        """Option probabilities on each evidence, in the order of the case's labels.
+
+        Equal evidence is read once. Labels that are single tokens after the prompt are read in one
+        pass; others are summed token by token.
+        """
+        prompts = [scorer_prompt(case, exchanges) for case, exchanges in evidence]
+        labels = [case.labels for case, _ in evidence]
+        unique = list(dict.fromkeys(zip(prompts, labels, strict=True)))
+        results = dict(zip(unique, self._label_logprobs(unique), strict=True))
+        return [_normalise(np.array(results[key])) for key in zip(prompts, labels, strict=True)]
+
+    def _label_logprobs(self, items: list[tuple[str, tuple[str, ...]]]) -> list[list[float]]:
+        encoded = [self._encode(prompt, labels) for prompt, labels in items]
+        single = [i for i, (_, tails) in enumerate(encoded) if all(len(t) == 1 for t in tails)]
+        results: list[list[float] | None] = [None] * len(items)
+        scores = self.engine.next_logprobs(
+            [encoded[i][0] for i in single], [[t[0] for t in encoded[i][1]] for i in single]
+        )
+        for i, row in zip(single, scores, strict=True):
+            results[i] = row
+        for i, (prompt, tails) in enumerate(encoded):
+            if results[i] is None:
+                results[i] = [self._tail_logprob(prompt, tail) for tail in tails]
+        return results
+
+    def _encode(self, prompt: str, labels: tuple[str, ...]) -> tuple[list[int], list[list[int]]]:
+        """Token ids that all labels share, and each label's own rest.
+
+        Tokenising prompt and label together finds the tokens that the model knows, also where a
+        label joins the prompt's last character.
+        """
+        whole = [
+            self.tokenizer.encode(f"{prompt} {label}", add_special_tokens=False) for label in labels
+        ]
+        shared = 0
+        while all(len(w) > shared + 1 and w[shared] == whole[0][shared] for w in whole):
+            shared += 1
+        return whole[0][:shared], [w[shared:] for w in whole]
+
+    def _tail_logprob(self, prompt: list[int], tail: list[int]) -> float:
+        prompts = [prompt + tail[:i] for i in range(len(tail))]
+        return sum(row[0] for row in self.engine.next_logprobs(prompts, [[t] for t in tail]))
+
+
+def _normalise(logprobs: np.ndarray) -> np.ndarray:
+    weights = np.exp(logprobs - logprobs.max())
+    return weights / weights.sum()
