@@ -1,0 +1,1 @@
+"""Credit: Section 3 of the paper as pure functions of numbers."""

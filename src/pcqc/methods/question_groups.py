@@ -1,0 +1,100 @@
+"""Same-state comparison groups: their diagnostic utilities and question credit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc.cases import Case
+from pcqc.config import Method
+from pcqc.consultation import Consultation, Turn
+from pcqc.credit.question import diagnostic_gain, executed_local_credit, same_state_credit
+from pcqc.protocol import Exchange
+from pcqc.roles import Scorer
+
+
+@dataclass
+class QuestionGroup:
+    """The candidates of one supervised state (Eq. 2).
+
+    Attributes:
+        case: with the answer that indexes the scorer's probabilities.
+        number: of the turn in its consultation.
+        turn: state and responses, the executed one first.
+        baseline: b(O_t), the correct option's probability before the exchange.
+        utilities: u_i of every response [K]; a response without a parsed question adds no evidence,
+            so the scorer would read the very state O_t: its utility is b(O_t), its gain 0.
+        credits: question credit of every response [K], 0 where it is not supervised.
+    """
+
+    case: Case
+    number: int
+    turn: Turn
+    baseline: float
+    utilities: np.ndarray
+    credits: np.ndarray
+
+    @property
+    def gains(self) -> np.ndarray:
+        return diagnostic_gain(self.utilities, self.baseline)
+
+    @property
+    def spread(self) -> float:
+        """sigma_Q, the sample standard deviation of the utilities (Eq. 3)."""
+        return float(self.utilities.std(ddof=1))
+
+
+def supervised_states(consultation: Consultation) -> list[tuple[int, Turn]]:
+    """Turns at which candidates were drawn and the executed response asked a question."""
+    return [
+        (number, turn)
+        for number, turn in enumerate(consultation.turns)
+        if len(turn.responses) > 1 and turn.executed.answer is not None
+    ]
+
+
+def score_groups(
+    scorer: Scorer, firsts: Sequence[tuple[Case, Consultation]]
+) -> list[QuestionGroup]:
+    """Utilities of all candidates of each case's first consultation, in one call of the scorer."""
+    states = [(c, n, turn) for c, first in firsts for n, turn in supervised_states(first)]
+    evidence = []
+    for case, _, turn in states:
+        evidence.append((case.public, turn.exchanges))
+        evidence += [(case.public, _after(turn, k)) for k in range(len(turn.responses))]
+    probabilities = iter(scorer.probabilities(evidence))
+    groups = []
+    for case, number, turn in states:
+        answer = case.public.labels.index(case.answer)
+        baseline = float(next(probabilities)[answer])
+        utilities = np.array([next(probabilities)[answer] for _ in turn.responses])
+        credits = np.zeros(len(utilities))
+        groups.append(QuestionGroup(case, number, turn, baseline, utilities, credits))
+    return groups
+
+
+def _after(turn: Turn, candidate: int) -> tuple[Exchange, ...]:
+    """O_t plus the candidate's exchange, or O_t itself where it asked nothing."""
+    response = turn.responses[candidate]
+    if response.answer is None:
+        return turn.exchanges
+    return (*turn.exchanges, Exchange(response.action.text, response.answer))
+
+
+def assign_credit(groups: Sequence[QuestionGroup], method: Method) -> None:
+    """Fill in each group's credits as the method has them.
+
+    `same_state` compares within the group (Eq. 5); `executed_local` standardises the executed
+    questions' gains across the update (Appendix B.5). With `supervise: executed`, the credit of
+    unexecuted candidates is dropped after it has been computed.
+    """
+    if method.question_credit == "same_state":
+        for group in groups:
+            group.credits = same_state_credit(group.gains)
+            if method.supervise == "executed":
+                group.credits[1:] = 0
+    elif method.question_credit == "executed_local":
+        credits = executed_local_credit([group.gains[0] for group in groups])
+        for group, credit in zip(groups, credits, strict=True):
+            group.credits = np.zeros(len(group.utilities))
+            group.credits[0] = credit
