@@ -1,0 +1,1 @@
+"""Training: the algorithm-blind learner, checkpoints, and the loops around it."""

@@ -1,0 +1,74 @@
+"""Micro-batches: sequences of like length, padded together, within a budget of tokens."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+
+
+class HasTokens(Protocol):
+    tokens: list[int]
+
+
+T = TypeVar("T", bound=HasTokens)
+
+
+def micro_batches(sequences: Sequence[T], token_budget: int) -> Iterator[list[T]]:
+    """Group sequences by length so that rows x longest row stays within the budget.
+
+    A sequence longer than the budget makes a batch of its own. The order is a function of the
+    sequences alone.
+    """
+    batch: list[T] = []
+    for sequence in sorted(sequences, key=lambda s: len(s.tokens)):
+        if batch and (len(batch) + 1) * len(sequence.tokens) > token_budget:
+            yield batch
+            batch = []
+        batch.append(sequence)
+    if batch:
+        yield batch
+
+
+@dataclass
+class Padded:
+    """Sequences side by side.
+
+    Attributes:
+        ids: int64 [rows, columns], padded on the right with 0.
+        mask: int64 [rows, columns], 1 at tokens.
+        rows, columns: int64 [selected], the places of the tokens whose probability is wanted.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+
+def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) -> Padded:
+    """Pad sequences; `selected` marks per sequence (bool [tokens]) the tokens to be scored."""
+    width = max(len(s.tokens) for s in sequences)
+    ids = np.zeros((len(sequences), width), np.int64)
+    mask = np.zeros_like(ids)
+    chosen = np.zeros_like(ids, dtype=bool)
+    for row, (sequence, wanted) in enumerate(zip(sequences, selected, strict=True)):
+        ids[row, : len(sequence.tokens)] = sequence.tokens
+        mask[row, : len(sequence.tokens)] = 1
+        chosen[row, : len(wanted)] = wanted
+    rows, columns = np.nonzero(chosen)
+    tensors = (torch.from_numpy(a).to(device) for a in (ids, mask, rows, columns))
+    return Padded(*tensors)
+
+
+def token_logprobs(model, padded: Padded) -> torch.Tensor:
+    """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
+
+    The output layer runs on the selected places alone; over a large vocabulary that is most of the
+    memory.
+    """
+    hidden = model.model(input_ids=padded.ids, attention_mask=padded.mask).last_hidden_state
+    logits = model.lm_head(hidden[padded.rows, padded.columns - 1]).float()
+    targets = padded.ids[padded.rows, padded.columns]
+    return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")

@@ -1,0 +1,149 @@
+"""The learner: one optimiser step from weighted token sequences, blind to where they came from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from pcqc.config import Rl
+from pcqc.errors import UserError
+from pcqc.methods.sequences import KL, TrainingSequence
+from pcqc.training.batching import micro_batches, pad, token_logprobs
+from pcqc.training.objective import clipped_policy_loss, kl_estimate, ratio_statistics
+
+
+@dataclass
+class UpdateReport:
+    """What an update did.
+
+    Attributes:
+        losses: component name -> loss (already divided by its token count, without coefficient).
+        statistics: ratio, clipped share, KL, gradient norm, gap between engine and learner.
+    """
+
+    losses: dict[str, float]
+    statistics: dict[str, float]
+
+
+class TorchPolicy:
+    """A causal language model with AdamW at a constant learning rate (Appendix A.2).
+
+    Args:
+        model: the actor, trained in place.
+        reference: the frozen reference policy, None where no component needs it.
+        settings: learning rate, weight decay, clipping, micro-batch size.
+    """
+
+    def __init__(self, model, reference, settings: Rl):
+        self.model = model
+        self.reference = reference
+        self.settings = settings
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+        self.device = next(model.parameters()).device
+
+    def update(
+        self, sequences: Sequence[TrainingSequence], coefficients: dict[str, float]
+    ) -> UpdateReport:
+        """Take one optimiser step on the weighted sum of the components.
+
+        Each component is divided by its own number of selected tokens over the whole update, so
+        that the gradient does not depend on how the sequences are split into micro-batches.
+
+        Args:
+            sequences: with their terms.
+            coefficients: component name -> weight.
+
+        Raises:
+            UserError: the loss is not finite; nothing has been changed.
+        """
+        counts = token_counts(sequences)
+        totals = dict.fromkeys(counts, 0.0)
+        statistics: dict[str, float] = {}
+        self.optimizer.zero_grad(set_to_none=True)
+        for batch in micro_batches(sequences, self.settings.tokens_per_micro_batch):
+            self._accumulate(batch, counts, coefficients, totals, statistics)
+        norm = float(
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
+        )
+        if not np.isfinite(norm):
+            raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
+        self.optimizer.step()
+        return UpdateReport(totals, _summary(statistics, norm))
+
+    def _accumulate(self, batch, counts, coefficients, totals, statistics) -> None:
+        """Add one micro-batch's gradient, losses and statistics."""
+        selected = [np.any([t.weights > 0 for t in s.terms.values()], axis=0) for s in batch]
+        padded = pad(batch, selected, self.device)
+        logprobs = token_logprobs(self.model, padded)
+        # One optimiser step per update: the rollout policy is the policy before this step.
+        old = logprobs.detach()
+        weight, advantage = self._flatten(batch, selected)
+        loss = logprobs.new_zeros(())
+        for name, count in counts.items():
+            if name not in weight:
+                continue
+            if name == KL:
+                with torch.no_grad():
+                    reference = token_logprobs(self.reference, padded)
+                per_token = kl_estimate(logprobs, reference)
+            else:
+                per_token = clipped_policy_loss(logprobs, old, advantage[name], self.settings.clip)
+            component = (per_token * weight[name]).sum() / count
+            totals[name] += float(component.detach())
+            loss = loss + coefficients[name] * component
+        if loss.requires_grad:
+            loss.backward()
+        engine = np.concatenate(
+            [s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)]
+        )
+        _add_statistics(statistics, logprobs.detach(), old, engine, self.settings.clip)
+
+    def _flatten(self, batch, selected) -> tuple[dict, dict]:
+        """Per component the weights and advantages of the selected tokens, one after another."""
+        weight, advantage = {}, {}
+        for name in sorted({name for s in batch for name in s.terms}):
+            zeros = [np.zeros(len(s.tokens)) for s in batch]
+            parts = [
+                (s.terms[name].weights, s.terms[name].advantages) if name in s.terms else (z, z)
+                for s, z in zip(batch, zeros, strict=True)
+            ]
+            for target, column in ((weight, 0), (advantage, 1)):
+                flat = np.concatenate([p[column][c] for p, c in zip(parts, selected, strict=True)])
+                target[name] = torch.from_numpy(flat).float().to(self.device)
+        return weight, advantage
+
+
+def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
+    """Selected tokens of each component over all sequences: N_Q and its like (Eq. 10)."""
+    counts: dict[str, float] = {}
+    for sequence in sequences:
+        for name, term in sequence.terms.items():
+            counts[name] = counts.get(name, 0.0) + float(term.weights.sum())
+    return {name: count for name, count in sorted(counts.items()) if count}
+
+
+def _add_statistics(statistics, logprobs, old, engine: np.ndarray, clip: float) -> None:
+    gap = np.abs(logprobs.double().cpu().numpy() - engine)
+    new = ratio_statistics(logprobs, old, clip)
+    new |= {"gap/mean": float(gap.sum()), "tokens/trained": float(len(gap))}
+    for name, value in new.items():
+        statistics[name] = statistics.get(name, 0.0) + value
+    largest = float(gap.max()) if len(gap) else 0.0
+    statistics["gap/max"] = max(statistics.get("gap/max", 0.0), largest)
+
+
+def _summary(statistics: dict[str, float], norm: float) -> dict[str, float]:
+    tokens = max(statistics.get("tokens/trained", 0.0), 1.0)
+    means = {
+        name: statistics.get(name, 0.0) / tokens
+        for name in ("ratio/mean", "ratio/clipped_share", "gap/mean")
+    }
+    return {
+        **means,
+        "gap/max": statistics.get("gap/max", 0.0),
+        "tokens/trained": statistics.get("tokens/trained", 0.0),
+        "gradient_norm": norm,
+    }

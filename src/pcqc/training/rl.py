@@ -1,0 +1,129 @@
+"""The reinforcement-learning loop: draw, credit, update, validate, remember."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from pcqc.cases import Case
+from pcqc.config import Method, Rl
+from pcqc.methods.assemble import UpdateBatch
+from pcqc.methods.draw import Drawn
+from pcqc.progress import Progress
+from pcqc.seeds import generator
+from pcqc.training.policy import TorchPolicy, UpdateReport
+from pcqc.training.state import load_state, save_state
+
+
+class Phases:
+    """Seconds spent per phase since the last reset."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str):
+        """Add the time inside to the phase `name`."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+@dataclass
+class Totals:
+    """Running totals of a run; carried across a resume."""
+
+    trajectories: int = 0
+    actor_tokens: int = 0
+    device_seconds: float = 0.0
+
+
+@dataclass
+class Loop:
+    """What the loop needs from outside.
+
+    Attributes:
+        draw: (update, cases) -> consultations with their credit, drawn from the current policy.
+        on_update: (update, drawn, report, totals, seconds) -> None; keeps the record.
+        on_checkpoint: update -> None; writes and validates a checkpoint.
+        devices: allocated devices; device-seconds are this times the wall clock.
+    """
+
+    cases: Sequence[Case]
+    policy: TorchPolicy
+    method: Method
+    settings: Rl
+    seed: int
+    state: Path
+    draw: Callable[[int, list[Case], Phases], Drawn]
+    on_update: Callable[[int, Drawn, UpdateReport, Totals, dict[str, float]], None]
+    on_checkpoint: Callable[[int], None]
+    label: str
+    devices: int = 1
+    phases: Phases = field(default_factory=Phases)
+
+
+def run_loop(loop: Loop, on_resume: Callable[[int], None]) -> Totals:
+    """Run all updates, from the saved state where there is one.
+
+    Args:
+        loop: see `Loop`.
+        on_resume: called once with the number of finished updates, before any other.
+
+    Returns:
+        The totals through the last update.
+    """
+    policy, settings = loop.policy, loop.settings
+    cursor = load_state(loop.state, policy.model, policy.optimizer) or {"step": 0, "totals": {}}
+    totals = Totals(**cursor["totals"])
+    on_resume(cursor["step"])
+    progress = Progress(loop.label, loop.method.updates, "update", done=cursor["step"])
+    for update in range(cursor["step"] + 1, loop.method.updates + 1):
+        drawn, report = _one_update(loop, update, totals)
+        progress.advance(accuracy=float(drawn.batch.rewards.mean()), turns=drawn.figures["turns"])
+        loop.on_update(update, drawn, report, totals, dict(loop.phases.seconds))
+        if update % settings.checkpoint_every == 0 or update == loop.method.updates:
+            loop.on_checkpoint(update)
+        if update % settings.save_every == 0 or update == loop.method.updates:
+            cursor = {"step": update, "totals": vars(totals)}
+            save_state(loop.state, policy.model, policy.optimizer, cursor)
+    progress.close()
+    return totals
+
+
+def _one_update(loop: Loop, update: int, totals: Totals) -> tuple[Drawn, UpdateReport]:
+    loop.phases.seconds.clear()
+    start = time.perf_counter()
+    cases = cases_of_update(loop.cases, loop.seed, update, loop.settings.cases_per_update)
+    drawn = loop.draw(update, cases, loop.phases)
+    with loop.phases.time("update"):
+        report = loop.policy.update(drawn.batch.sequences, drawn.batch.coefficients)
+    totals.trajectories += drawn.batch.rewards.size
+    totals.actor_tokens += int(drawn.figures["tokens/actor_all"])
+    totals.device_seconds += loop.devices * (time.perf_counter() - start)
+    return drawn, report
+
+
+def cases_of_update(cases: Sequence[Case], seed: int, update: int, count: int) -> list[Case]:
+    """Cases of an update (from 1): passes over the training set, each in an order of its own.
+
+    The order depends on the run's seed alone, so that methods of one run letter share it.
+    """
+    chosen = []
+    for position in range((update - 1) * count, update * count):
+        epoch, index = divmod(position, len(cases))
+        order = generator(seed, "case order", epoch).permutation(len(cases))
+        chosen.append(cases[int(order[index])])
+    return chosen
+
+
+def reward_figures(batch: UpdateBatch) -> dict[str, float]:
+    """Mean reward, and the share of cases whose consultations were all alike."""
+    alike = np.all(batch.rewards == batch.rewards[:, :1], axis=1)
+    return {
+        "reward/mean": float(batch.rewards.mean()),
+        "reward/equal_group_share": float(alike.mean()),
+    }

@@ -1,0 +1,110 @@
+"""Supervised fine-tuning on the assistant tokens of conversations (Appendix A.2)."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from pcqc.config import Sft
+from pcqc.errors import UserError
+from pcqc.files import read_jsonl
+from pcqc.seeds import generator
+from pcqc.training.supervised import Example, Plan
+
+
+def read_conversations(path: Path) -> list[list[dict[str, str]]]:
+    """Conversations of a JSONL file, each a list of messages from system to assistant.
+
+    Raises:
+        UserError: a row whose messages do not alternate as system, user, assistant, user, ...
+    """
+    conversations = []
+    for line, row in read_jsonl(path):
+        messages = row.get("messages")
+        roles = [m.get("role") for m in messages] if isinstance(messages, list) else []
+        expected = ["system", *["user", "assistant"] * (len(roles) // 2)]
+        if len(roles) < 3 or roles != expected:
+            raise UserError(
+                f"{path}, line {line}: 'messages' must be system, user, assistant, user, ... and "
+                "end with the assistant; mend or remove the row"
+            )
+        conversations.append(messages)
+    if not conversations:
+        raise UserError(f"{path}: holds no conversations; run the data rule again")
+    return conversations
+
+
+def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, budget: int) -> Plan:
+    """Epochs over conversations, shuffled anew in each, at a constant learning rate.
+
+    Args:
+        examples: per conversation its examples.
+        settings: epochs, batch size (in conversations), seed.
+        label: for progress.
+        budget: tokens per micro-batch.
+    """
+    per_epoch = steps_per_epoch(len(examples), settings)
+
+    def batch(step: int) -> list[Example]:
+        epoch, index = divmod(step, per_epoch)
+        order = generator(settings.seed, "sft order", epoch).permutation(len(examples))
+        chosen = order[index * settings.batch_size : (index + 1) * settings.batch_size]
+        return [example for i in chosen for example in examples[int(i)]]
+
+    return Plan(
+        batch=batch,
+        steps=per_epoch * settings.epochs,
+        rate=lambda step: 1.0,
+        tokens_per_micro_batch=budget,
+        max_gradient_norm=settings.max_gradient_norm,
+        save_every=per_epoch,
+        label=label,
+    )
+
+
+def steps_per_epoch(conversations: int, settings: Sft) -> int:
+    """Updates in one pass; a last, smaller batch counts."""
+    return math.ceil(conversations / settings.batch_size)
+
+
+def sft_optimizer(model, settings: Sft) -> torch.optim.Optimizer:
+    """AdamW as in Appendix A.2."""
+    return torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+
+
+def lay_out_examples(turns: Sequence[tuple[list[int], list[int]]]) -> list[Example]:
+    """Examples of a conversation from its (state, response) pairs of token ids.
+
+    Turns whose state continues what went before share one sequence, as in reinforcement learning.
+    """
+    examples: list[Example] = []
+    for state, response in turns:
+        last = examples[-1] if examples else None
+        if last is None or state[: len(last.tokens)] != last.tokens:
+            last = Example([], [])
+            examples.append(last)
+        context = state[len(last.tokens) :]
+        last.tokens.extend([*context, *response])
+        last.weights.extend([0.0] * len(context) + [1.0] * len(response))
+    return examples
+
+
+Encode = Callable[[list[dict[str, str]]], list[tuple[list[int], list[int]]]]
+
+
+def encode_conversations(conversations, encode: Encode, limit: int) -> list[list[Example]]:
+    """Examples of each conversation.
+
+    Args:
+        conversations: lists of messages.
+        encode: messages -> (state, response) token ids of each assistant turn.
+        limit: longest sequence allowed.
+    """
+    encoded = [lay_out_examples(encode(messages)) for messages in conversations]
+    longest = max(len(e.tokens) for examples in encoded for e in examples)
+    if longest > limit:
+        raise UserError(f"an SFT conversation has {longest} tokens, over the limit of {limit}")
+    return encoded

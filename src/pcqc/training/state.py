@@ -1,0 +1,79 @@
+"""Resumable training state: weights, optimiser and cursor, as safetensors and JSON."""
+
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from pcqc.files import read_json
+from pcqc.models import check_folder, save_folder
+
+
+def save_state(folder: Path, model, optimizer, cursor: dict) -> None:
+    """Replace the state in `folder` by this one.
+
+    Args:
+        folder: of the run and its fingerprint; holds one state, `step-<n>`.
+        cursor: plain data with the number of finished steps as `step`.
+    """
+    path = folder / f"step-{cursor['step']:06d}"
+
+    def write(temporary: Path) -> None:
+        save_file(_contiguous(model.state_dict()), temporary / "model.safetensors")
+        save_file(_optimizer_tensors(model, optimizer), temporary / "optimizer.safetensors")
+        (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
+
+    save_folder(path, write)
+    for old in folder.glob("step-*"):
+        if old != path:
+            shutil.rmtree(old)
+
+
+def load_state(folder: Path, model, optimizer) -> dict | None:
+    """Load the newest state into model and optimiser; its cursor, or None where there is none.
+
+    Raises:
+        UserError: the state's files do not match its manifest.
+    """
+    states = sorted(folder.glob("step-*"))
+    if not states:
+        return None
+    path = states[-1]
+    check_folder(path)
+    model.load_state_dict(load_file(path / "model.safetensors"))
+    _load_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
+    return read_json(path / "cursor.json")
+
+
+def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Own copies, since tied weights share memory, which safetensors refuses."""
+    return {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
+
+
+def _optimizers(optimizer) -> list[torch.optim.Optimizer]:
+    return list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+
+
+def _optimizer_tensors(model, optimizer) -> dict[str, torch.Tensor]:
+    """`<parameter>/<name of the state>` -> tensor."""
+    tensors = {}
+    for name, parameter in model.named_parameters():
+        for one in _optimizers(optimizer):
+            for key, value in one.state.get(parameter, {}).items():
+                tensors[f"{name}/{key}"] = torch.as_tensor(value).detach().clone().contiguous()
+    return tensors
+
+
+def _load_optimizer(model, optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    by_parameter: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in tensors.items():
+        parameter, key = name.rsplit("/", 1)
+        by_parameter.setdefault(parameter, {})[key] = tensor
+    parameters = dict(model.named_parameters())
+    for one in _optimizers(optimizer):
+        owned = {id(p) for group in one.param_groups for p in group["params"]}
+        for name, state in by_parameter.items():
+            if id(parameters[name]) in owned:
+                one.state[parameters[name]] = state
