@@ -1,0 +1,113 @@
+"""The command `pcqc`: one subcommand per rule of the workflow, and a few to look around."""
+
+import argparse
+import sys
+
+from pcqc.errors import UserError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand; a `UserError` becomes one line on standard error and exit status 2."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        parsed.handler(parsed)
+    except UserError as error:
+        print(f"pcqc: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    import analysis.cli
+    import pcqc.tracking.cli
+
+    parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, handler, text in (
+        ("clinic", _clinic, "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
+        ("pretrain", _pretrain, "train the clinic's base model from scratch"),
+        ("sft", _sft, "fine-tune the base model into the actor and the patient"),
+    ):
+        _study_command(commands, name, handler, text)
+    for name, handler, text in (
+        ("train", _train, "train one run of a method, resuming it where it was stopped"),
+        ("select", _select, "choose a run's checkpoint on the development benchmark"),
+        ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
+    ):
+        command = _study_command(commands, name, handler, text)
+        command.add_argument("method", help="name of a method in config/methods.yaml")
+        command.add_argument("run", help="letter of the run")
+        if name == "select":
+            command.add_argument("--benchmark", help="the development benchmark by default")
+    explain = _study_command(commands, "explain", _explain, "say what a run was made from")
+    explain.add_argument("method")
+    explain.add_argument("run")
+    _study_command(commands, "check", _check, "check a study's settings and print them")
+    pcqc.tracking.cli.register(commands)
+    analysis.cli.register(commands)
+    return parser
+
+
+def _study_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.add_argument("study", help="name of a study in config/studies/, or a path")
+    command.set_defaults(handler=handler)
+    return command
+
+
+def _load(arguments: argparse.Namespace):
+    from pcqc.config import load_study
+
+    return load_study(arguments.study)
+
+
+def _clinic(arguments: argparse.Namespace) -> None:
+    from data_prep.clinic.build import build_clinic
+
+    build_clinic(_load(arguments))
+
+
+def _pretrain(arguments: argparse.Namespace) -> None:
+    from data_prep.clinic.pretrain import pretrain
+
+    pretrain(_load(arguments))
+
+
+def _sft(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.sft import run_sft
+
+    run_sft(_load(arguments))
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.train import run_training
+
+    run_training(_load(arguments), arguments.method, arguments.run)
+
+
+def _select(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.evaluate import run_selection
+
+    run_selection(_load(arguments), arguments.method, arguments.run, arguments.benchmark)
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.evaluate import run_evaluation
+
+    run_evaluation(_load(arguments), arguments.method, arguments.run)
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.explain import explain
+
+    print(explain(_load(arguments), arguments.method, arguments.run))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    import json
+
+    print(json.dumps(_load(arguments).to_dict(), indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

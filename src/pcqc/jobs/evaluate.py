@@ -1,0 +1,96 @@
+"""Selection of a run's checkpoint, and its evaluation on every benchmark."""
+
+from pcqc.cases import read_cases
+from pcqc.config import Study, digest
+from pcqc.evaluation.benchmark import evaluate
+from pcqc.evaluation.selection import select
+from pcqc.files import read_json, sha256_file, write_json
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import make_setting, single_threaded
+from pcqc.models import load_model
+from pcqc.progress import Progress
+from pcqc.provenance import git_commit, source_fingerprint
+
+
+def run_selection(study: Study, method: str, run: str, benchmark: str | None = None) -> None:
+    """Choose the run's checkpoint on the development benchmark and write what was rejected."""
+    paths = Paths.of(study)
+    benchmark = benchmark or study.development
+    if study.method(method).kind == "sft":
+        choice = _shared_sft_choice(study, benchmark)
+    else:
+        manifest = read_json(paths.run(method, run) / "manifest.json")
+        choice = select(study, benchmark, manifest["checkpoints"])
+    write_json(paths.evaluation(method, run) / "selection.json", choice)
+
+
+def _shared_sft_choice(study: Study, benchmark: str) -> dict:
+    """Shared SFT is one checkpoint: there is nothing to reject."""
+    nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
+    select(study, benchmark, [{"update": 0, "validation": {"benchmark": benchmark, **nothing}}])
+    return {"benchmark": benchmark, "criterion": "one", "selected": nothing, "rejected": []}
+
+
+def run_evaluation(study: Study, method: str, run: str) -> None:
+    """Evaluate the selected checkpoint on all benchmarks; the manifest is written last."""
+    single_threaded()
+    paths = Paths.of(study)
+    folder = paths.evaluation(method, run)
+    study.method(method), study.seed(run)
+    update = read_json(folder / "selection.json")["selected"]["update"]
+    model_folder = _checkpoint(paths, method, run, update)
+    setting = make_setting(study, load_model(model_folder, study.engine.dtype))
+    labels = {"method": method, "run": run, "update": update}
+    summaries = {}
+    progress = Progress(f"evaluate {method} {run}", len(study.benchmarks), "benchmark")
+    for name in study.benchmarks:
+        setting.actor.engine.reset_cache()
+        setting.patient.engine.reset_cache()
+        result = evaluate(
+            setting,
+            read_cases(paths.cases(name)),
+            seed=study.evaluation_seed,
+            benchmark=name,
+            labels=labels,
+        )
+        result.write(folder / f"{name}.parquet", folder / f"{name}.jsonl")
+        files = {"predictions": f"{name}.parquet", "dialogues": f"{name}.jsonl"}
+        summaries[name] = {**result.summary(), **files}
+        progress.advance(accuracy=summaries[name]["accuracy"], turns=summaries[name]["turns"])
+    progress.close()
+    _write_manifest(
+        study, method, run, update, sha256_file(model_folder / "manifest.json"), summaries
+    )
+
+
+def _checkpoint(paths: Paths, method: str, run: str, update: int):
+    if update == 0:
+        return paths.model("actor")
+    return paths.run(method, run) / "checkpoints" / f"{update:06d}"
+
+
+def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:
+    paths = Paths.of(study)
+    folder = paths.evaluation(method, run)
+    names = ["selection.json"]
+    names += [s[kind] for s in summaries.values() for kind in ("predictions", "dialogues")]
+    settings = study.to_dict()
+    inputs = [sha256_file(paths.cases(name)) for name in study.benchmarks]
+    relevant = [settings[k] for k in ("protocol", "actor_decoding", "patient_decoding")]
+    source = source_fingerprint("pcqc.jobs.evaluate")
+    fingerprint = digest([relevant, study.evaluation_seed, checkpoint, inputs, source])
+    write_json(
+        folder / "manifest.json",
+        {
+            "study": study.name,
+            "method": method,
+            "run": run,
+            "seed": study.seed(run),
+            "update": update,
+            "checkpoint": checkpoint,
+            "fingerprint": fingerprint,
+            "git_commit": git_commit(),
+            "benchmarks": summaries,
+            "files": {name: sha256_file(folder / name) for name in names},
+        },
+    )

@@ -1,0 +1,46 @@
+"""Where a study keeps its files; the workflow and every job ask here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcqc.config import Study
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Files of a study below its results folder."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, study: Study) -> "Paths":
+        return cls(study.results)
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def train_cases(self) -> Path:
+        return self.data / "train.jsonl"
+
+    @property
+    def conversations(self) -> Path:
+        return self.data / "sft.jsonl"
+
+    @property
+    def world(self) -> Path:
+        return self.data / "world.json"
+
+    def cases(self, benchmark: str) -> Path:
+        return self.data / f"{benchmark}.jsonl"
+
+    def model(self, role: str) -> Path:
+        """Folder of `base`, `actor` (Shared SFT) or `patient`; the base, frozen, is the scorer."""
+        return self.root / "models" / role
+
+    def run(self, method: str, run: str) -> Path:
+        return self.root / "runs" / method / run
+
+    def evaluation(self, method: str, run: str) -> Path:
+        return self.root / "evaluation" / method / run

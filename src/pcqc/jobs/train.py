@@ -1,0 +1,252 @@
+"""One RL run: a method, a run letter, and everything it writes."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+from pcqc.cases import read_cases
+from pcqc.config import Method, Study, digest
+from pcqc.errors import UserError
+from pcqc.evaluation.benchmark import dialogue_row, evaluate
+from pcqc.files import read_json, sha256_file, write_json
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.methods.draw import Drawn, draw_update
+from pcqc.models import load_model, save_model
+from pcqc.provenance import git_commit, source_fingerprint
+from pcqc.tracking.record import RunRecord
+from pcqc.training.policy import TorchPolicy
+from pcqc.training.rl import Loop, reward_figures, run_loop
+
+RECORDS = ("events", "candidate_groups", "consultations")
+
+
+def run_training(study: Study, method_name: str, run: str) -> None:
+    """Train one run of a method, resuming its saved state where there is one."""
+    method, seed = study.method(method_name), study.seed(run)
+    if method.kind != "rl":
+        raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
+    single_threaded()
+    Run(study, method_name, method, run, seed).train()
+
+
+class Run:
+    """A run under way: its roles, its learner and its record."""
+
+    def __init__(self, study: Study, name: str, method: Method, run: str, seed: int):
+        self.study, self.name, self.method, self.run, self.seed = study, name, method, run, seed
+        self.paths = Paths.of(study)
+        self.folder = self.paths.run(name, run)
+        self.cases = read_cases(self.paths.train_cases)
+        self.development = read_cases(self.paths.cases(study.development))
+        actor = self.paths.model("actor")
+        self.model = load_model(actor, study.engine.dtype)
+        reference = load_model(actor, study.engine.dtype) if method.kl_coefficient else None
+        self.policy = TorchPolicy(self.model, reference, study.rl)
+        self.setting = make_setting(study, self.model)
+        self.scorer = make_scorer(study) if method.question_credit != "none" else None
+        self.fingerprint = self._fingerprint()
+        self.checkpoints: dict[int, dict] = {}
+
+    def train(self) -> None:
+        """Run the loop and write the manifest last."""
+        state = self.folder / "state" / self.fingerprint
+        self._drop_other_states(state)
+        loop = Loop(
+            cases=self.cases,
+            policy=self.policy,
+            method=self.method,
+            settings=self.study.rl,
+            seed=self.seed,
+            state=state,
+            draw=self._draw,
+            on_update=self._on_update,
+            on_checkpoint=self._on_checkpoint,
+            label=f"{self.name} {self.run}",
+        )
+        totals = run_loop(loop, self._on_resume)
+        for record in self.records.values():
+            record.close()
+        self._write_manifest(dataclasses.asdict(totals))
+
+    def _fingerprint(self) -> str:
+        """Of everything that the run's outcome depends on; names its resumable state."""
+        settings = self.study.to_dict()
+        relevant = {
+            k: settings[k] for k in ("protocol", "actor_decoding", "patient_decoding", "rl")
+        }
+        inputs = [self.paths.train_cases, self.paths.cases(self.study.development)]
+        inputs += [self.paths.model(r) / "manifest.json" for r in ("actor", "patient", "base")]
+        return digest(
+            [
+                relevant,
+                dataclasses.asdict(self.method),
+                self.seed,
+                [sha256_file(path) for path in inputs],
+                source_fingerprint("pcqc.jobs.train"),
+            ]
+        )
+
+    def _drop_other_states(self, state: Path) -> None:
+        """A changed setting starts afresh: states and records of other fingerprints go."""
+        others = [p for p in (self.folder / "state").glob("*") if p != state]
+        if others or not state.exists():
+            for name in RECORDS:
+                (self.folder / f"{name}.jsonl").unlink(missing_ok=True)
+            shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
+            shutil.rmtree(self.folder / "validation", ignore_errors=True)
+        for other in others:
+            shutil.rmtree(other)
+
+    def _on_resume(self, update: int) -> None:
+        self.records = {
+            name: RunRecord.open(self.folder / f"{name}.jsonl", keep_through=update)
+            for name in RECORDS
+        }
+        for path in sorted((self.folder / "validation").glob("*.json")):
+            if int(path.stem) <= update:
+                self.checkpoints[int(path.stem)] = read_json(path)
+
+    def _draw(self, update: int, cases, phases) -> Drawn:
+        # A cache never outlives an update: a resumed run meets the caches it would have met.
+        for engine in self._engines():
+            engine.reset_cache()
+        return draw_update(
+            self.setting,
+            self.scorer,
+            self.method,
+            cases,
+            seed=self.seed,
+            update=update,
+            timed=phases.time,
+        )
+
+    def _engines(self):
+        yield self.setting.actor.engine
+        yield self.setting.patient.engine
+        if self.scorer:
+            yield self.scorer.engine
+
+    def _on_update(self, update, drawn: Drawn, report, totals, seconds) -> None:
+        if report.statistics["gap/max"] > self.study.rl.gap_alarm:
+            raise UserError(
+                f"update {update}: engine and learner differ by {report.statistics['gap/max']:.3g} "
+                f"in a log-probability (alarm at rl.gap_alarm = {self.study.rl.gap_alarm}); "
+                "check that the engine has the learner's weights"
+            )
+        event = {
+            "kind": "update",
+            "update": update,
+            **reward_figures(drawn.batch),
+            "accuracy": float(drawn.batch.rewards.mean()),
+            **drawn.figures,
+            **{f"loss/{name}": value for name, value in report.losses.items()},
+            "kl": report.losses.get("kl", 0.0),
+            **report.statistics,
+            **{f"seconds/{name}": value for name, value in seconds.items()},
+            "trajectories": totals.trajectories,
+            "device_hours": totals.device_seconds / 3600,
+        }
+        self.records["events"].append(event)
+        for group in drawn.groups:
+            self.records["candidate_groups"].append(group_row(update, group, self.method))
+        for row in consultation_rows(update, drawn, self.study.rl.sampled_consultations):
+            self.records["consultations"].append(row)
+
+    def _on_checkpoint(self, update: int) -> None:
+        """Write the checkpoint, validate it on the development benchmark, keep both."""
+        name = f"{update:06d}"
+        folder = self.folder / "checkpoints" / name
+        checkpoint = save_model(folder, self.model, self.setting.chat.tokenizer, {"update": update})
+        for engine in self._engines():
+            engine.reset_cache()
+        result = evaluate(
+            self.setting,
+            self.development,
+            seed=self.study.evaluation_seed,
+            benchmark=self.study.development,
+            labels={"method": self.name, "run": self.run, "update": update},
+        )
+        predictions = self.folder / "validation" / f"{name}.parquet"
+        result.write(predictions)
+        validation = {
+            "benchmark": self.study.development,
+            **result.summary(),
+            "predictions": f"validation/{name}.parquet",
+        }
+        entry = {
+            "update": update,
+            "path": f"checkpoints/{name}",
+            "digest": checkpoint,
+            "validation": validation,
+        }
+        write_json(self.folder / "validation" / f"{name}.json", entry)
+        self.checkpoints[update] = entry
+        figures = {k: validation[k] for k in ("accuracy", "turns", "actor_tokens", "cases")}
+        self.records["events"].append({"kind": "validation", "update": update, **figures})
+
+    def _write_manifest(self, totals: dict) -> None:
+        checkpoints = [self.checkpoints[u] for u in sorted(self.checkpoints)]
+        files = [self.folder / f"{name}.jsonl" for name in RECORDS]
+        files += [self.folder / c["validation"]["predictions"] for c in checkpoints]
+        settings = self.study.to_dict()
+        settings["methods"] = {self.name: settings["methods"][self.name]}
+        write_json(
+            self.folder / "manifest.json",
+            {
+                "study": self.study.name,
+                "method": self.name,
+                "run": self.run,
+                "seed": self.seed,
+                "fingerprint": self.fingerprint,
+                "git_commit": git_commit(),
+                "settings": settings,
+                "updates": self.method.updates,
+                "checkpoints": checkpoints,
+                "totals": totals,
+                "files": {str(f.relative_to(self.folder)): sha256_file(f) for f in files},
+            },
+        )
+
+
+def group_row(update: int, group, method: Method) -> dict:
+    """A candidate group as plain data: what was asked, and why each question was credited."""
+    supervised = 1 if method.supervise == "executed" else len(group.turn.responses)
+    return {
+        "update": update,
+        "case_id": group.case.case_id,
+        "turn": group.number,
+        "baseline": group.baseline,
+        "spread": group.spread,
+        "initial": group.case.initial,
+        "options": group.case.options,
+        "answer_label": group.case.answer,
+        "history": [dataclasses.asdict(e) for e in group.turn.exchanges],
+        "candidates": [
+            {
+                "response": response.text,
+                "question": response.action.text if response.action.kind == "question" else None,
+                "answer": response.answer,
+                "utility": float(group.utilities[k]),
+                "gain": float(group.gains[k]),
+                "credit": float(group.credits[k]),
+                "executed": k == 0,
+                "supervised": k < supervised and response.question_start is not None,
+            }
+            for k, response in enumerate(group.turn.responses)
+        ],
+    }
+
+
+def consultation_rows(update: int, drawn: Drawn, count: int) -> list[dict]:
+    """The first consultations of the first cases of an update, to read."""
+    rows = []
+    for i, (case, row) in enumerate(zip(drawn.cases[:count], drawn.consultations, strict=False)):
+        extra = {
+            "update": update,
+            "rollout": 0,
+            "reward": float(drawn.batch.rewards[i, 0]),
+            "advantage": float(drawn.batch.advantages[i, 0]),
+        }
+        rows.append({**extra, **dialogue_row(case, row[0])})
+    return rows
