@@ -1,0 +1,28 @@
+rule base:
+    input:
+        PATHS.world,
+    output:
+        PATHS.model("base") / "manifest.json",
+    log:
+        LOGS / "base.log",
+    params:
+        settings=settings("clinic", "scratch_model", "protocol"),
+        source=source("data_prep.clinic.pretrain"),
+    shell:
+        pcqc(f"pretrain {STUDY_ARGUMENT}")
+
+
+rule sft:
+    input:
+        PATHS.model("base") / "manifest.json",
+        PATHS.conversations,
+    output:
+        PATHS.model("actor") / "manifest.json",
+        PATHS.model("patient") / "manifest.json",
+    log:
+        LOGS / "sft.log",
+    params:
+        settings=settings("sft", "protocol"),
+        source=source("pcqc.jobs.sft"),
+    shell:
+        pcqc(f"sft {STUDY_ARGUMENT}")

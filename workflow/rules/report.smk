@@ -1,0 +1,45 @@
+COLLECTED = rules.collect.output
+
+
+rule tables:
+    input:
+        COLLECTED,
+    output:
+        TABLES,
+    log:
+        LOGS / "tables.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source("analysis.tables"),
+    shell:
+        pcqc(f"tables {STUDY_ARGUMENT}")
+
+
+rule figures:
+    input:
+        COLLECTED,
+    output:
+        FIGURES,
+    log:
+        LOGS / "figures.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source("analysis.figures"),
+    shell:
+        pcqc(f"figures {STUDY_ARGUMENT}")
+
+
+rule report:
+    input:
+        COLLECTED,
+        TABLES,
+        FIGURES,
+    output:
+        REPORT,
+    log:
+        LOGS / "report.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source("analysis.report"),
+    shell:
+        pcqc(f"report {STUDY_ARGUMENT}")

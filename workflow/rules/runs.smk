@@ -1,0 +1,69 @@
+MODELS = [PATHS.model(role) / "manifest.json" for role in ("base", "actor", "patient")]
+
+
+# What a stopped run needs to go on lies beside the manifest and is no output, so that a rerun finds it.
+rule train:
+    input:
+        MODELS,
+        PATHS.train_cases,
+        PATHS.cases(STUDY.development),
+    output:
+        RESULTS / "runs" / "{method}" / "{run}" / "manifest.json",
+    log:
+        LOGS / "train" / "{method}-{run}.log",
+    params:
+        settings=lambda wildcards: settings(
+            "protocol",
+            "actor_decoding",
+            "patient_decoding",
+            "rl",
+            "engine",
+            "runs",
+            "evaluation_seed",
+            method=wildcards.method,
+        ),
+        source=source("pcqc.jobs.train"),
+    resources:
+        gpu=1,
+    shell:
+        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+
+
+def trained(wildcards):
+    if wildcards.method not in RL_METHODS:
+        return MODELS
+    return [PATHS.run(wildcards.method, wildcards.run) / "manifest.json"]
+
+
+rule select:
+    input:
+        trained,
+    output:
+        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+    log:
+        LOGS / "select" / "{method}-{run}.log",
+    params:
+        source=source("pcqc.jobs.evaluate"),
+    shell:
+        pcqc(f"select {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+
+
+rule evaluate:
+    input:
+        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+        trained,
+        MODELS,
+        [PATHS.cases(name) for name in STUDY.benchmarks],
+    output:
+        RESULTS / "evaluation" / "{method}" / "{run}" / "manifest.json",
+    log:
+        LOGS / "evaluate" / "{method}-{run}.log",
+    params:
+        settings=settings(
+            "protocol", "actor_decoding", "patient_decoding", "engine", "evaluation_seed"
+        ),
+        source=source("pcqc.jobs.evaluate"),
+    resources:
+        gpu=1,
+    shell:
+        pcqc(f"evaluate {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
