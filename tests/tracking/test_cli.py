@@ -6,7 +6,7 @@ from pcqc.files import read_json
 from pcqc.tracking import cli
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(ready, monkeypatch):
     """`pcqc track ...` on the study at hand."""
     monkeypatch.setattr("pcqc.config.load_study", lambda name: {"clinic": ready}[name])
