@@ -145,6 +145,8 @@ class Method:
             raise ValueError("question credit needs question_group >= 2 candidates to compare")
         if self.question_credit == "none" and self.beta:
             raise ValueError("beta weighs a question loss, but question_credit is none")
+        if self.question_credit == "executed_local" and self.supervise != "executed":
+            raise ValueError("executed_local credits executed questions: set supervise: executed")
 
 
 @dataclass(frozen=True)
@@ -281,5 +283,24 @@ def _check(study: Study, where: str) -> None:
         raise UserError(
             f"{where}: a synthetic study needs the settings 'clinic' and 'scratch_model'"
         )
+    if study.synthetic:
+        _check_clinic(study, where)
     if study.protocol.action_tokens > study.protocol.response_tokens:
         raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
+    if study.actor_decoding.max_tokens != study.protocol.action_tokens:
+        raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
+    if not 1 <= study.sft.patient_epochs <= study.sft.epochs:
+        raise UserError(f"{where}: sft.patient_epochs must lie between 1 and sft.epochs")
+
+
+def _check_clinic(study: Study, where: str) -> None:
+    clinic = study.clinic
+    if clinic.typical > clinic.findings:
+        raise UserError(f"{where}: clinic.typical exceeds clinic.findings")
+    for name, benchmark in study.benchmarks.items():
+        if benchmark.cases is None:
+            raise UserError(f"{where}: benchmarks.{name}: the setting 'cases' is missing; add it")
+        if not all(2 <= count <= clinic.diseases for count in benchmark.options):
+            raise UserError(
+                f"{where}: benchmarks.{name}.options must lie between 2 and clinic.diseases"
+            )
