@@ -87,11 +87,8 @@ def scorer_prompt(case: PublicCase, exchanges: Sequence[Exchange]) -> str:
 
 
 def visible(response: str) -> str:
-    """The response without its thinking; empty while the thinking is not closed."""
-    _, closed, tail = response.rpartition(THINK_CLOSE)
-    if closed:
-        return tail
-    return response.partition(THINK_OPEN)[0]
+    """What follows the last closed thinking, up to thinking that is still open."""
+    return response.rpartition(THINK_CLOSE)[2].partition(THINK_OPEN)[0]
 
 
 def parse_action(response: str, labels: Sequence[str]) -> Action:
@@ -242,13 +239,15 @@ class ChatFormat:
 
         if not holds(len(ids)):
             return None
-        return bisect_left(range(len(ids) + 1), True, key=holds)
+        # Before the thinking has ended, other text is visible than after it.
+        return bisect_left(range(len(ids) + 1), True, lo=self.thinking_stop(ids), key=holds)
 
     def thinking_stop(self, action: Sequence[int]) -> int:
         """Number of leading tokens of an action that are thinking, the closing tag included."""
         ids = list(action)
 
-        def closed(length: int) -> bool:
-            return THINK_CLOSE in self.tokenizer.decode(ids[:length], skip_special_tokens=False)
+        def closed(length: int) -> int:
+            text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
+            return text.count(THINK_CLOSE)
 
-        return bisect_left(range(len(ids) + 1), True, key=closed) if closed(len(ids)) else 0
+        return bisect_left(range(len(ids) + 1), closed(len(ids)), key=closed)
