@@ -57,22 +57,19 @@ def assemble(
         groups: scored question groups of the first consultations; empty without question credit.
     """
     assign_credit(groups, method)
-    by_case: dict[str, list[QuestionGroup]] = {}
-    for group in groups:
-        by_case.setdefault(group.case.case_id, []).append(group)
+    of_turn = {id(group.turn): group for group in groups}
     rewards = np.array(
         [[reward(case, c) for c in row] for case, row in zip(cases, consultations, strict=True)]
     )
     advantages = np.array([terminal_advantages(row) for row in rewards])
     sequences: list[TrainingSequence] = []
-    for case, row, scores in zip(cases, consultations, advantages, strict=True):
-        own = by_case.get(case.case_id, [])
+    for row, scores in zip(consultations, advantages, strict=True):
         for consultation, advantage in zip(row, scores, strict=True):
-            first = consultation.rollout == 0
-            credits = {g.number: float(g.credits[0]) for g in own} if first else {}
+            own = [of_turn[id(t)] for t in consultation.turns if id(t) in of_turn]
+            credits = {group.number: float(group.credits[0]) for group in own}
             sequences += executed_sequences(consultation, float(advantage), credits)
-        if method.supervise == "all":
-            for group in own:
-                sequences += candidate_sequences(group.turn, group.credits)
+            if method.supervise == "all":
+                for group in own:
+                    sequences += candidate_sequences(group.turn, group.credits)
     coefficients = {TERMINAL: 1.0, QUESTION: method.beta, KL: method.kl_coefficient}
     return UpdateBatch(sequences, coefficients, rewards, advantages)

@@ -9,8 +9,9 @@ import torch
 from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
-from pcqc.training.batching import micro_batches, pad, token_logprobs
+from pcqc.training.batching import micro_batches, token_logprobs
 from pcqc.training.objective import clipped_policy_loss, kl_estimate, ratio_statistics
+from pcqc.training.trees import TokenTree, grow_trees, pad_trees
 
 
 @dataclass
@@ -31,7 +32,7 @@ class TorchPolicy:
 
     Args:
         model: the actor, trained in place.
-        reference: the frozen reference policy, None where no component needs it.
+        reference: the frozen reference policy, None where the KL penalty has no weight.
         settings: learning rate, weight decay, clipping, micro-batch size.
     """
 
@@ -54,7 +55,7 @@ class TorchPolicy:
 
         Args:
             sequences: with their terms.
-            coefficients: component name -> weight.
+            coefficients: component name -> weight; a component of weight 0 is not computed.
 
         Raises:
             UserError: the loss is not finite; nothing has been changed.
@@ -63,8 +64,9 @@ class TorchPolicy:
         totals = dict.fromkeys(counts, 0.0)
         statistics: dict[str, float] = {}
         self.optimizer.zero_grad(set_to_none=True)
-        for batch in micro_batches(sequences, self.settings.tokens_per_micro_batch):
-            self._accumulate(batch, counts, coefficients, totals, statistics)
+        budget = self.settings.tokens_per_micro_batch
+        for trees in micro_batches(grow_trees(sequences, budget), budget):
+            self._accumulate(trees, counts, coefficients, totals, statistics)
         norm = float(
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
         )
@@ -73,17 +75,18 @@ class TorchPolicy:
         self.optimizer.step()
         return UpdateReport(totals, _summary(statistics, norm))
 
-    def _accumulate(self, batch, counts, coefficients, totals, statistics) -> None:
+    def _accumulate(self, trees: list[TokenTree], counts, coefficients, totals, statistics) -> None:
         """Add one micro-batch's gradient, losses and statistics."""
+        batch = [sequence for tree in trees for sequence in tree.members]
         selected = [np.any([t.weights > 0 for t in s.terms.values()], axis=0) for s in batch]
-        padded = pad(batch, selected, self.device)
+        padded = pad_trees(trees, selected, self.device)
         logprobs = token_logprobs(self.model, padded)
         # One optimiser step per update: the rollout policy is the policy before this step.
         old = logprobs.detach()
         weight, advantage = self._flatten(batch, selected)
         loss = logprobs.new_zeros(())
         for name, count in counts.items():
-            if name not in weight:
+            if name not in weight or not coefficients[name]:
                 continue
             if name == KL:
                 with torch.no_grad():
