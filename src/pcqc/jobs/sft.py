@@ -5,6 +5,7 @@ from pcqc.files import write_jsonl
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, single_threaded
 from pcqc.models import load_model, save_model
+from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.training.sft import (
     encode_conversations,
     read_conversations,
@@ -35,13 +36,29 @@ def run_sft(study: Study) -> None:
     optimizer = sft_optimizer(model, settings)
     plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
     per_epoch = steps_per_epoch(len(examples), settings)
-    state = (
-        paths.root / "models" / "state" / f"sft-{digest([study.to_dict()['sft'], conversations])}"
-    )
+    state = paths.root / "models" / "state" / f"sft-{_fingerprint(study, paths)}"
+    kept = state / "patient"
     losses = []
     for step, loss in train_supervised(model, [optimizer], plan, state):
         losses.append({"step": step, "loss": loss})
-        if step == per_epoch * settings.patient_epochs:
-            save_model(paths.model("patient"), model, chat.tokenizer, {"step": step})
-    save_model(paths.model("actor"), model, chat.tokenizer, {"step": plan.steps})
+        # Kept beside the state: a rerun finds it there, though its rule's outputs are deleted.
+        if step == per_epoch * settings.patient_epochs and not kept.exists():
+            save_model(kept, model, chat.tokenizer)
+    patient = load_model(kept, study.engine.dtype)
+    save_model(paths.model("patient"), patient, chat.tokenizer, {"epochs": settings.patient_epochs})
+    save_model(paths.model("actor"), model, chat.tokenizer, {"epochs": settings.epochs})
     write_jsonl(paths.root / "models" / "sft_losses.jsonl", losses)
+
+
+def _fingerprint(study: Study, paths: Paths) -> str:
+    """Of everything that the outcome depends on; names the resumable state."""
+    settings = study.to_dict()
+    inputs = [paths.model("base") / "manifest.json", paths.conversations]
+    return digest(
+        [
+            [settings[name] for name in ("sft", "protocol", "engine")],
+            study.rl.tokens_per_micro_batch,
+            inputs_fingerprint(inputs),
+            source_fingerprint("pcqc.jobs.sft"),
+        ]
+    )

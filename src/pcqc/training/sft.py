@@ -22,7 +22,7 @@ def read_conversations(path: Path) -> list[list[dict[str, str]]]:
     conversations = []
     for line, row in read_jsonl(path):
         messages = row.get("messages")
-        roles = [m.get("role") for m in messages] if isinstance(messages, list) else []
+        roles = _roles(messages)
         expected = ["system", *["user", "assistant"] * (len(roles) // 2)]
         if len(roles) < 3 or roles != expected:
             raise UserError(
@@ -33,6 +33,16 @@ def read_conversations(path: Path) -> list[list[dict[str, str]]]:
     if not conversations:
         raise UserError(f"{path}: holds no conversations; run the data rule again")
     return conversations
+
+
+def _roles(messages: object) -> list[str | None]:
+    """Role of each message, None for what is no message with a text."""
+    if not isinstance(messages, list):
+        return []
+    return [
+        m.get("role") if isinstance(m, dict) and isinstance(m.get("content"), str) else None
+        for m in messages
+    ]
 
 
 def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, budget: int) -> Plan:
@@ -46,7 +56,7 @@ def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, b
     """
     per_epoch = steps_per_epoch(len(examples), settings)
 
-    def batch(step: int) -> list[Example]:
+    def batch(step: int, losses: list[float]) -> list[Example]:
         epoch, index = divmod(step, per_epoch)
         order = generator(settings.seed, "sft order", epoch).permutation(len(examples))
         chosen = order[index * settings.batch_size : (index + 1) * settings.batch_size]
@@ -55,7 +65,7 @@ def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, b
     return Plan(
         batch=batch,
         steps=per_epoch * settings.epochs,
-        rate=lambda step: 1.0,
+        rate=lambda step, losses: 1.0,
         tokens_per_micro_batch=budget,
         max_gradient_norm=settings.max_gradient_norm,
         save_every=per_epoch,

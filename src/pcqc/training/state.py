@@ -75,5 +75,10 @@ def _load_optimizer(model, optimizer, tensors: dict[str, torch.Tensor]) -> None:
     for one in _optimizers(optimizer):
         owned = {id(p) for group in one.param_groups for p in group["params"]}
         for name, state in by_parameter.items():
-            if id(parameters[name]) in owned:
-                one.state[parameters[name]] = state
+            parameter = parameters[name]
+            if id(parameter) in owned:
+                # The step count stays on the CPU, where AdamW keeps it.
+                one.state[parameter] = {
+                    key: value if key == "step" else value.to(parameter.device)
+                    for key, value in state.items()
+                }

@@ -25,45 +25,54 @@ class Plan:
     """How to train.
 
     Attributes:
-        batch: step number from 0 -> examples of that step; a function of the number alone.
-        steps: optimiser steps.
-        rate: step -> factor of the learning rate.
+        batch: (step number from 0, losses of the steps before) -> examples of that step.
+        steps: optimiser steps, at most.
+        rate: (step, losses before) -> factor of the learning rate.
         tokens_per_micro_batch: budget of padded tokens.
         max_gradient_norm: clipping.
         save_every: steps between resumable states.
-        stop_early: losses so far -> whether the plan is already done.
+        label: for progress.
     """
 
-    batch: Callable[[int], Sequence[Example]]
+    batch: Callable[[int, list[float]], Sequence[Example]]
     steps: int
-    rate: Callable[[int], float]
+    rate: Callable[[int, list[float]], float]
     tokens_per_micro_batch: int
     max_gradient_norm: float
     save_every: int
     label: str
+    finished: Callable[[list[float]], bool] = lambda losses: False
 
 
 def train_supervised(
     model, optimizers: Sequence[torch.optim.Optimizer], plan: Plan, state: Path
 ) -> Iterator[tuple[int, float]]:
-    """Train, resuming from `state`; yields (finished steps, loss) after each step.
+    """Train, resuming from `state`; yields (finished steps, loss), those of a resumed run too.
+
+    The state is saved after the caller has dealt with the step: what it keeps of a step is never
+    missing from a resumed run.
 
     The loss of a step is the weighted mean over all its tokens, however they are split into
     micro-batches.
     """
     base_rates = [group["lr"] for one in optimizers for group in one.param_groups]
-    cursor = load_state(state, model, optimizers) or {"step": 0}
-    progress = Progress(plan.label, plan.steps, "step", done=cursor["step"])
-    model.train()
-    for step in range(cursor["step"], plan.steps):
-        _set_rates(optimizers, base_rates, plan.rate(step))
-        loss = _step(model, optimizers, plan.batch(step), plan)
+    cursor = load_state(state, model, optimizers) or {"step": 0, "losses": []}
+    losses = cursor["losses"]
+    yield from enumerate(losses, start=1)
+    progress = Progress(plan.label, plan.steps, "step", done=len(losses))
+    while len(losses) < plan.steps and not plan.finished(losses):
+        step = len(losses)
+        model.train()
+        _set_rates(optimizers, base_rates, plan.rate(step, losses))
+        loss = _step(model, optimizers, plan.batch(step, losses), plan)
+        model.eval()
+        losses.append(loss)
         progress.advance(loss=loss)
-        if (step + 1) % plan.save_every == 0:
-            save_state(state, model, optimizers, {"step": step + 1})
         yield step + 1, loss
+        if len(losses) % plan.save_every == 0:
+            cursor = {"step": len(losses), "losses": losses}
+            save_state(state, model, optimizers, cursor)
     progress.close()
-    model.eval()
 
 
 def _step(model, optimizers, examples: Sequence[Example], plan: Plan) -> float:
