@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pcqc.config import Study
 from pcqc.errors import UserError
+from pcqc.settings import nearest
 
 CRITERION = "highest development accuracy; of equals the fewest inquiry turns; then the earliest"
 
@@ -22,7 +23,7 @@ def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
     Raises:
         UserError: a benchmark of another role, or validated on another; no checkpoint at all.
     """
-    _check_role(study, benchmark)
+    check_role(study, benchmark)
     if not checkpoints:
         raise UserError("no checkpoint to select from; lower rl.checkpoint_every and rerun")
     for checkpoint in checkpoints:
@@ -43,9 +44,11 @@ def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
     }
 
 
-def _check_role(study: Study, benchmark: str) -> None:
+def check_role(study: Study, benchmark: str) -> None:
+    """Raise UserError where a benchmark is not the development benchmark."""
     if benchmark not in study.benchmarks:
-        raise UserError(f"no benchmark '{benchmark}' in study '{study.name}'")
+        known = nearest(benchmark, study.benchmarks)
+        raise UserError(f"no benchmark '{benchmark}' in study '{study.name}'{known}")
     role = study.benchmarks[benchmark].role
     if role != "development":
         raise UserError(

@@ -3,7 +3,7 @@
 from pcqc.cases import read_cases
 from pcqc.config import Study, digest
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.evaluation.selection import select
+from pcqc.evaluation.selection import check_role, select
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_setting, single_threaded
@@ -26,8 +26,8 @@ def run_selection(study: Study, method: str, run: str, benchmark: str | None = N
 
 def _shared_sft_choice(study: Study, benchmark: str) -> dict:
     """Shared SFT is one checkpoint: there is nothing to reject."""
+    check_role(study, benchmark)
     nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
-    select(study, benchmark, [{"update": 0, "validation": {"benchmark": benchmark, **nothing}}])
     return {"benchmark": benchmark, "criterion": "one", "selected": nothing, "rejected": []}
 
 

@@ -72,9 +72,8 @@ class Run:
     def _fingerprint(self) -> str:
         """Of everything that the run's outcome depends on; names its resumable state."""
         settings = self.study.to_dict()
-        relevant = {
-            k: settings[k] for k in ("protocol", "actor_decoding", "patient_decoding", "rl")
-        }
+        names = ("protocol", "actor_decoding", "patient_decoding", "rl", "engine")
+        relevant = {name: settings[name] for name in (*names, "evaluation_seed")}
         inputs = [self.paths.train_cases, self.paths.cases(self.study.development)]
         inputs += [self.paths.model(r) / "manifest.json" for r in ("actor", "patient", "base")]
         return digest(
