@@ -4,11 +4,13 @@ from data_prep.clinic.consultations import recorded_conversation
 from data_prep.clinic.world import Patient, World, as_case, draw_patient, make_world
 from pcqc.cases import Case, write_cases
 from pcqc.config import Benchmark, Study
+from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_json, write_jsonl
 from pcqc.jobs.paths import Paths
 from pcqc.seeds import generator
 
 TRAINING = Benchmark("Training", "held_out")
+TRIES_PER_CASE = 100
 
 
 def build_clinic(study: Study) -> None:
@@ -58,7 +60,9 @@ class _Drawer:
         rng = generator(self.seed, "cases", split)
         rates = self.world.rates(benchmark.base_rates)
         drawn: list[tuple[Case, Patient]] = []
-        while len(drawn) < count:
+        for _ in range(TRIES_PER_CASE * count + 1):
+            if len(drawn) == count:
+                return drawn
             options = int(rng.choice(benchmark.options))
             patient = draw_patient(self.world, rng, options, rates)
             case = as_case(self.world, patient, f"{split}-{len(drawn):05d}", benchmark, rng)
@@ -66,4 +70,7 @@ class _Drawer:
             if key not in self.seen:
                 self.seen.add(key)
                 drawn.append((case, patient))
-        return drawn
+        raise UserError(
+            f"the clinic has too few different cases: {len(drawn)} of {count} drawn for '{split}'; "
+            "ask for fewer, or enlarge clinic.findings or clinic.diseases"
+        )

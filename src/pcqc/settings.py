@@ -99,6 +99,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return value
     if origin is dict:
         _expect(isinstance(value, dict), "a group of settings", value, where)
+        for key in value:
+            _expect(isinstance(key, str), "named by texts (put the name in quotes)", key, where)
         return {k: _convert(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
     if origin in (tuple, list):
         _expect(isinstance(value, list), "a list", value, where)

@@ -84,7 +84,7 @@ class PrefixCache:
             self._values[layer][slots] = value
 
     def read(self, slots: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Keys and values per layer, [rows, kv heads, columns, head dim], at slots [rows, columns]."""
+        """Keys and values [rows, kv heads, columns, head dim] per layer; slots [rows, columns]."""
         return [
             (k[slots].transpose(1, 2).contiguous(), v[slots].transpose(1, 2).contiguous())
             for k, v in zip(self._keys, self._values, strict=True)
