@@ -1,0 +1,87 @@
+"""Cases: what is wrong in a row is named with file and line, and a round trip changes nothing."""
+
+import dataclasses
+import json
+
+import pytest
+from helpers import make_case
+
+from pcqc.cases import PublicCase, read_cases, write_cases
+from pcqc.errors import UserError
+
+ROW = dataclasses.asdict(make_case(1, origin={"file": "x.csv", "row": 3}))
+
+
+def write_rows(path, *rows):
+    path.write_text("".join(r if isinstance(r, str) else json.dumps(r) + "\n" for r in rows))
+    return path
+
+
+def test_round_trip(tmp_path):
+    cases = [make_case(i, facts=(f"Has {i} ü.",), origin={"row": i}) for i in range(3)]
+    path = tmp_path / "cases.jsonl"
+    write_cases(path, cases)
+    assert read_cases(path) == cases
+    first = path.read_bytes()
+    write_cases(path, read_cases(path))
+    assert path.read_bytes() == first
+    assert list(read_cases(path)[0].options) == ["A", "B", "C", "D"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"answer": "E"}, "answer 'E' is not one of the options A/B/C/D"),
+        ({"answer": ["A"]}, "'answer' must be a non-empty text"),
+        ({"facts": []}, "there are no facts"),
+        ({"facts": "Has cough."}, "'facts' must be a list of texts"),
+        ({"facts": ["ok", " "]}, "'facts' must be non-empty texts"),
+        ({"facts": ["ok", 3]}, "'facts' must be non-empty texts"),
+        ({"options": {"A": "flu", "B": " "}}, "option 'B' is empty"),
+        ({"options": {"A": "flu", "B": None}}, "option 'B' is empty"),
+        ({"options": {"B": "flu"}}, "'options' must hold at least two labelled options"),
+        ({"options": ["flu", "cold"]}, "'options' must hold at least two labelled options"),
+        ({"initial": ""}, "'initial' must be a non-empty text"),
+        ({"question": None}, "'question' must be a non-empty text"),
+        ({"case_id": 7}, "'case_id' must be a non-empty text"),
+        ({"extra": 1}, "unknown field 'extra' in a case"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(tmp_path, changes, message):
+    path = write_rows(tmp_path / "bad.jsonl", ROW, "\n", {**ROW, "case_id": "other", **changes})
+    with pytest.raises(UserError, match=f"bad.jsonl, line 3: {message}"):
+        read_cases(path)
+
+
+@pytest.mark.parametrize("name", sorted(set(ROW) - {"origin"}))
+def test_a_missing_field_is_named(tmp_path, name):
+    path = write_rows(tmp_path / "bad.jsonl", {k: v for k, v in ROW.items() if k != name})
+    with pytest.raises(UserError, match=f"line 1: a case needs the field '{name}'"):
+        read_cases(path)
+
+
+def test_repeated_ids_name_both_lines(tmp_path):
+    path = write_rows(tmp_path / "bad.jsonl", ROW, {**ROW, "case_id": "other"}, ROW)
+    with pytest.raises(UserError, match="line 3: case id 'case-1' already stands in line 1"):
+        read_cases(path)
+
+
+def test_broken_json_and_empty_files(tmp_path):
+    with pytest.raises(UserError, match="line 2: not JSON"):
+        read_cases(write_rows(tmp_path / "bad.jsonl", ROW, '{"case_id": "x"'))
+    with pytest.raises(UserError, match="holds no cases"):
+        read_cases(write_rows(tmp_path / "empty.jsonl", "\n"))
+
+
+def test_the_public_case_holds_neither_facts_nor_answer():
+    assert {f.name for f in dataclasses.fields(PublicCase)} == {
+        "case_id",
+        "initial",
+        "question",
+        "options",
+    }
+    case = make_case(facts=("secret fact",))
+    public = case.public
+    assert "secret" not in repr(public)
+    public.options["A"] = "changed"
+    assert case.options["A"] == "flu"

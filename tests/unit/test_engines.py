@@ -1,0 +1,190 @@
+"""Whatever the batch, the cache and the history of calls: the tokens of a plain forward pass."""
+
+import numpy as np
+import pytest
+import torch
+from helpers import plain_logprobs, tiny_model
+
+from pcqc.engines.base import Request, Sampling
+from pcqc.engines.sampling import draw
+from pcqc.engines.scripted import ScriptedEngine
+from pcqc.engines.transformers import TransformersEngine
+from pcqc.seeds import stream
+
+STOP = 29  # drawn often enough to end some completions early
+SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)
+
+
+def prompts(count: int = 9) -> list[list[int]]:
+    """Prompts of several lengths, most of them sharing a beginning of 20 tokens."""
+    rng = np.random.default_rng(0)
+    shared = rng.integers(5, 120, 20).tolist()
+    own = [rng.integers(5, 120, int(rng.integers(1, 40))).tolist() for _ in range(count)]
+    return [[*shared, *p] if i % 3 else p for i, p in enumerate(own)]
+
+
+def requests(samples: int = 3) -> list[Request]:
+    return [
+        Request(p, tuple(stream(1, i, k) for k in range(samples))) for i, p in enumerate(prompts())
+    ]
+
+
+def plain_generate(model, wanted: list[Request], sampling: Sampling):
+    """One token at a time, each from a forward pass over everything before it."""
+    completions = []
+    for request in wanted:
+        for name in request.streams:
+            tokens: list[int] = []
+            logprobs: list[float] = []
+            while len(tokens) < sampling.max_tokens and STOP not in tokens:
+                with torch.no_grad():
+                    ids = torch.tensor([[*request.prompt, *tokens]])
+                    logits = model(input_ids=ids, use_cache=False).logits[:, -1]
+                step = len(tokens)
+                token, chance = draw(logits, np.array([name], np.uint64), step, sampling)
+                tokens.append(int(token))
+                logprobs.append(float(chance))
+            completions.append((tokens, logprobs))
+    return completions
+
+
+def flat(completions):
+    return [c for group in completions for c in group]
+
+
+@pytest.fixture(scope="module")
+def expected(model):
+    return plain_generate(model, requests(), SAMPLING)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+@pytest.mark.parametrize("cache_tokens", [0, 30, 100, 10000])
+def test_tokens_are_those_of_a_plain_forward_pass(model, expected, batch_size, cache_tokens):
+    engine = TransformersEngine(model, batch_size=batch_size, cache_tokens=cache_tokens)
+    for _ in range(2):  # the second time the prompts are in the cache
+        found = flat(engine.generate(requests(), SAMPLING))
+        assert [c.tokens for c in found] == [tokens for tokens, _ in expected]
+        for completion, (_, logprobs) in zip(found, expected, strict=True):
+            assert completion.logprobs == pytest.approx(logprobs, abs=1e-5)
+            assert completion.stopped == (completion.tokens[-1] == STOP)
+    engine.reset_cache()
+    assert [c.tokens for c in flat(engine.generate(requests(), SAMPLING))] == [
+        tokens for tokens, _ in expected
+    ]
+
+
+def test_some_completions_stop_and_some_reach_the_limit(expected):
+    lengths = {len(tokens) for tokens, _ in expected}
+    assert len(lengths) > 3
+    assert SAMPLING.max_tokens in lengths
+
+
+def test_groups_follow_requests_and_streams(model):
+    engine = TransformersEngine(model)
+    groups = engine.generate(requests(samples=4), SAMPLING)
+    assert [len(group) for group in groups] == [4] * 9
+    alone = engine.generate([Request(prompts()[5], (stream(1, 5, 2),))], SAMPLING)
+    assert alone[0][0].tokens == groups[5][2].tokens
+    assert len({tuple(c.tokens) for c in groups[5]}) > 1
+    assert engine.generate([], SAMPLING) == []
+
+
+def test_a_dialogue_keeps_its_keys_across_turns(model):
+    """Each turn's state extends the last; only what is new is computed."""
+    engine = TransformersEngine(model)
+    state = prompts()[1]
+    computed = []
+    forward = model.model.forward
+
+    def counting(*args, **kwargs):
+        computed.append(kwargs["input_ids"].shape[1])
+        return forward(*args, **kwargs)
+
+    model.model.forward = counting
+    try:
+        for turn in range(3):
+            request = Request(list(state), (stream(2, turn),))
+            ((completion,),) = engine.generate([request], SAMPLING)
+            ((tokens, logprobs),) = plain_generate(tiny_model(), [request], SAMPLING)
+            assert completion.tokens == tokens
+            assert completion.logprobs == pytest.approx(logprobs, abs=1e-5)
+            state = [*state, *completion.tokens, *range(30, 40)]
+            first, computed = computed[0], []
+            assert first <= (len(request.prompt) if turn == 0 else SAMPLING.max_tokens + 11)
+    finally:
+        model.model.forward = forward
+
+
+@pytest.mark.parametrize("cache_tokens", [0, 50, 10000])
+def test_next_logprobs_are_those_of_a_plain_forward_pass(model, cache_tokens):
+    engine = TransformersEngine(model, batch_size=4, cache_tokens=cache_tokens)
+    choices = [[7, 9, 11], [5]] * 4 + [[100, 3]]
+    for _ in range(2):
+        found = engine.next_logprobs(prompts(), choices)
+        for prompt, ids, row in zip(prompts(), choices, found, strict=True):
+            assert row == pytest.approx(plain_logprobs(model, prompt)[-1][ids].tolist(), abs=1e-5)
+    assert engine.next_logprobs([], []) == []
+
+
+def test_all_choices_of_a_prompt_are_read_in_one_pass(model, monkeypatch):
+    engine = TransformersEngine(model)
+    rows = []
+    forward = model.lm_head.forward
+    monkeypatch.setattr(model.lm_head, "forward", lambda h: rows.append(len(h)) or forward(h))
+    alone = [[i, *range(20, 30)] for i in range(5)]
+    engine.next_logprobs(alone, [[1, 2, 3, 4]] * 5)
+    assert rows == [5]
+
+
+def test_greedy_decoding_ignores_the_streams(model):
+    engine = TransformersEngine(model)
+    greedy = Sampling(0.0, 0.8, 6, STOP)
+    (group,) = engine.generate([Request(prompts()[4], (1, 2, 3))], greedy)
+    assert len({tuple(c.tokens) for c in group}) == 1
+    tokens = [*prompts()[4], *group[0].tokens]
+    likeliest = plain_logprobs(model, tokens).argmax(-1).tolist()
+    assert likeliest[len(prompts()[4]) - 1 : -1] == group[0].tokens
+
+
+def test_loaded_weights_are_used_and_old_keys_forgotten():
+    engine, other = TransformersEngine(tiny_model(0)), tiny_model(1)
+    wanted = requests(1)
+    engine.generate(wanted, SAMPLING)
+    engine.load_weights(other.state_dict().items())
+    found = flat(engine.generate(wanted, SAMPLING))
+    for completion, (tokens, logprobs) in zip(
+        found, plain_generate(other, wanted, SAMPLING), strict=True
+    ):
+        assert completion.tokens == tokens
+        assert completion.logprobs == pytest.approx(logprobs, abs=1e-5)
+
+
+def test_a_shared_module_serves_the_learner_and_the_engine():
+    model = tiny_model(3)
+    engine = TransformersEngine(model)
+    (before,) = engine.next_logprobs([prompts()[0]], [[4, 5]])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+    engine.reset_cache()
+    (after,) = engine.next_logprobs([prompts()[0]], [[4, 5]])
+    assert after != before
+    assert after == pytest.approx(
+        plain_logprobs(model, prompts()[0])[-1][[4, 5]].tolist(), abs=1e-5
+    )
+    model(input_ids=torch.tensor([prompts()[0]])).logits.sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_the_scripted_engine_follows_its_script():
+    engine = ScriptedEngine(
+        lambda prompt, name: [prompt[0], name, STOP, 9], lambda prompt, ids: [-i for i in ids]
+    )
+    (group,) = engine.generate([Request((7, 8), (1, 3))], SAMPLING)
+    assert [c.tokens for c in group] == [[7, 1, STOP], [7, 3, STOP]]
+    assert all(c.stopped and len(c.logprobs) == 3 for c in group)
+    ((cut,),) = engine.generate([Request((7,), (1,))], Sampling(1.0, 1.0, 2, STOP))
+    assert cut.tokens == [7, 1]
+    assert not cut.stopped
+    assert engine.next_logprobs([(1, 2)], [(3, 4)]) == [[-3, -4]]
+    assert engine.prompts == [(7, 8), (7,), (1, 2)]

@@ -1,0 +1,301 @@
+"""Jobs in a row on a tiny study: fine-tuning, a run, selection, evaluation; killed and resumed."""
+
+import copy
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from helpers import make_tokenizer, tiny_model
+
+from data_prep.clinic.build import build_clinic
+from pcqc.config import ROOT, load_study
+from pcqc.errors import UserError
+from pcqc.evaluation.benchmark import SCHEMA, read_predictions
+from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.jobs import sft as sft_job
+from pcqc.jobs import train as train_job
+from pcqc.jobs.evaluate import run_evaluation, run_selection
+from pcqc.jobs.explain import explain
+from pcqc.jobs.paths import Paths
+from pcqc.models import save_model
+from pcqc.settings import read_yaml
+
+METHOD, RUN = "pcqc", "A"
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+def small_study(folder: Path, **changes):
+    """The clinic's settings with tiny sizes."""
+    data = copy.deepcopy(read_yaml(ROOT / "config" / "studies" / "clinic.yaml"))
+    data["clinic"] |= {"diseases": 4, "findings": 6, "training_cases": 6, "sft_conversations": 24}
+    data["clinic"] |= {"sft_questions": [1, 2]}
+    for benchmark in data["benchmarks"].values():
+        benchmark |= {"cases": 4, "options": [2, 3]}
+    # Tokens are characters here.
+    data["protocol"] |= {"max_turns": 3, "prompt_tokens": 600, "response_tokens": 600}
+    data["protocol"] |= {"action_tokens": 48}
+    data["actor_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 48}
+    data["patient_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 16}
+    data["sft"] = {"epochs": 12, "patient_epochs": 1, "batch_size": 8, "learning_rate": 0.01}
+    data["rl"] = {
+        "cases_per_update": 2,
+        "learning_rate": 0.001,
+        "checkpoint_every": 2,
+        "save_every": 2,
+    }
+    data["methods"] = {METHOD: {"terminal_group": 2, "question_group": 2, "updates": 5}}
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump({**data, **changes}))
+    return load_study(path)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder with cases, base model and fine-tuned models."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = small_study(folder)
+        build_clinic(study)
+        tokenizer = make_tokenizer()
+        save_model(Paths.of(study).model("base"), tiny_model(0, len(tokenizer)), tokenizer)
+        sft_job.run_sft(study)
+    return folder
+
+
+@pytest.fixture
+def study(prepared, tmp_path, monkeypatch):
+    """A study of its own with cases and models, in its folder."""
+    shutil.copytree(prepared / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    return small_study(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(prepared, tmp_path_factory):
+    """A folder in which one run was trained, selected and evaluated without a break."""
+    folder = tmp_path_factory.mktemp("finished")
+    shutil.copytree(prepared / "results", folder / "results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = small_study(folder)
+        train_job.run_training(study, METHOD, RUN)
+        run_selection(study, METHOD, RUN)
+        run_evaluation(study, METHOD, RUN)
+    return folder / "results" / "small"
+
+
+def digests(folder: Path, *patterns: str) -> dict[str, str]:
+    files = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
+
+
+def weights(folder: Path) -> dict[str, str]:
+    return digests(folder, "models/*/model.safetensors", "models/sft_losses.jsonl")
+
+
+def test_the_patient_is_a_checkpoint_on_the_way_to_the_actor(prepared):
+    found = weights(prepared / "results" / "small")
+    assert len(set(found.values())) == 4  # base, actor, patient, losses
+
+
+@pytest.mark.parametrize("killed_at", ["patient", "actor"])
+def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch, killed_at):
+    """What a rule declares as its outputs is deleted before its rerun."""
+    paths, save = Paths.of(study), sft_job.save_model
+    shutil.rmtree(paths.root / "models" / "state")
+
+    def killing(folder, *arguments):
+        save(folder, *arguments)
+        if folder.name == killed_at:
+            raise Killed
+
+    monkeypatch.setattr(sft_job, "save_model", killing)
+    with pytest.raises(Killed):
+        sft_job.run_sft(study)
+    monkeypatch.setattr(sft_job, "save_model", save)
+    for role in ("actor", "patient"):
+        (paths.model(role) / "manifest.json").unlink(missing_ok=True)
+    sft_job.run_sft(study)
+    assert weights(paths.root) == weights(prepared / "results" / "small")
+
+
+def test_another_base_is_fine_tuned_afresh(study, prepared):
+    paths = Paths.of(study)
+    tokenizer = make_tokenizer()
+    save_model(paths.model("base"), tiny_model(5, len(tokenizer)), tokenizer)
+    sft_job.run_sft(study)
+    before, after = weights(prepared / "results" / "small"), weights(paths.root)
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_a_run_leaves_its_whole_record(finished):
+    folder = finished / "runs" / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    assert manifest["updates"] == 5
+    assert [c["update"] for c in manifest["checkpoints"]] == [2, 4, 5]
+    assert manifest["totals"]["trajectories"] == 5 * 2 * 2
+    assert {name: sha256_file(folder / name) for name in manifest["files"]} == manifest["files"]
+    events = [row for _, row in read_jsonl(folder / "events.jsonl")]
+    kinds = [(e["kind"], e["update"]) for e in events]
+    assert kinds == [
+        ("update", 1),
+        ("update", 2),
+        ("validation", 2),
+        ("update", 3),
+        ("update", 4),
+        ("validation", 4),
+        ("update", 5),
+        ("validation", 5),
+    ]
+    wanted = {
+        "reward/mean",
+        "accuracy",
+        "turns",
+        "tokens/actor",
+        "credit/zero_group_share",
+        "credit/utility_spread",
+        "kl",
+        "ratio/mean",
+        "ratio/clipped_share",
+        "gradient_norm",
+        "gap/mean",
+        "gap/max",
+        "seconds/rollout",
+        "seconds/scorer",
+        "seconds/update",
+        "device_hours",
+        "trajectories",
+    }
+    assert wanted <= events[0].keys()
+    assert events[0]["gap/max"] < 1e-4
+    groups = [row for _, row in read_jsonl(folder / "candidate_groups.jsonl")]
+    assert groups
+    for group in groups:
+        assert [c["executed"] for c in group["candidates"]] == [True, False]
+        for candidate in group["candidates"]:
+            gain = candidate["utility"] - group["baseline"]
+            assert candidate["gain"] == pytest.approx(gain)
+            assert (candidate["answer"] is None) == (candidate["question"] is None)
+
+
+def test_validation_and_evaluation_keep_every_prediction(finished):
+    folder = finished / "evaluation" / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    chosen = read_json(folder / "selection.json")["selected"]["update"]
+    assert manifest["update"] == chosen
+    for name, summary in manifest["benchmarks"].items():
+        table = pq.read_table(folder / f"{name}.parquet")
+        assert table.schema == SCHEMA
+        assert table.num_rows == summary["cases"] == 4
+        assert set(table["update"].to_pylist()) == {chosen}
+        dialogues = [row for _, row in read_jsonl(folder / f"{name}.jsonl")]
+        assert [d["case_id"] for d in dialogues] == table["case_id"].to_pylist()
+        assert summary["accuracy"] == sum(d["correct"] for d in dialogues) / 4
+    # The development benchmark is drawn by the same schedule in validation and in evaluation.
+    validation = finished / "runs" / METHOD / RUN / "validation" / f"{chosen:06d}.parquet"
+    assert read_predictions(validation).equals(read_predictions(folder / "clinic_dev.parquet"))
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_at):
+    keep = train_job.Run._on_update
+
+    def killing(self, update, *arguments):
+        keep(self, update, *arguments)
+        if update == kill_at:
+            raise Killed
+
+    monkeypatch.setattr(train_job.Run, "_on_update", killing)
+    with pytest.raises(Killed):
+        train_job.run_training(study, METHOD, RUN)
+    monkeypatch.setattr(train_job.Run, "_on_update", keep)
+    train_job.run_training(study, METHOD, RUN)
+    patterns = [
+        f"runs/{METHOD}/{RUN}/{name}"
+        for name in (
+            "validation/*.parquet",
+            "candidate_groups.jsonl",
+            "consultations.jsonl",
+            "checkpoints/*/model.safetensors",
+        )
+    ]
+    found = digests(Path("results/small"), *patterns)
+    assert len(found) == 3 + 2 + 3
+    assert found == digests(finished, *patterns)
+
+
+def test_other_settings_start_afresh(study, finished):
+    shutil.copytree(finished / "runs", Path("results/small/runs"))
+    changed = dataclasses.replace(study, rl=dataclasses.replace(study.rl, learning_rate=0.002))
+    train_job.run_training(changed, METHOD, RUN)
+    folder = f"runs/{METHOD}/{RUN}/checkpoints/000005/model.safetensors"
+    assert digests(Path("results/small"), folder) != digests(finished, folder)
+    assert "changed since: rl.learning_rate: 0.002 -> 0.001" in explain(study, METHOD, RUN)
+
+
+def test_shared_sft_is_evaluated_as_it_is(study):
+    run_selection(study, "shared_sft", "A")
+    run_evaluation(study, "shared_sft", "A")
+    manifest = read_json("results/small/evaluation/shared_sft/A/manifest.json")
+    assert manifest["update"] == 0
+    with pytest.raises(UserError, match="may not select checkpoints"):
+        run_selection(study, "shared_sft", "A", "clinic_wide")
+    with pytest.raises(UserError, match="'shared_sft' has no reinforcement learning"):
+        train_job.run_training(study, "shared_sft", "A")
+
+
+def test_held_out_benchmarks_cannot_select_a_run(study, finished):
+    shutil.copytree(finished / "runs", Path("results/small/runs"))
+    with pytest.raises(UserError, match="'clinic_sparse' is a held-out benchmark"):
+        run_selection(study, METHOD, RUN, "clinic_sparse")
+    assert not Path("results/small/evaluation").exists()
+
+
+def test_missing_and_corrupted_models_are_named(study):
+    paths = Paths.of(study)
+    weights_file = paths.model("patient") / "model.safetensors"
+    content = bytearray(weights_file.read_bytes())
+    content[-1] ^= 1
+    weights_file.write_bytes(content)
+    with pytest.raises(UserError, match=r"patient/model.safetensors: corrupted"):
+        train_job.run_training(study, METHOD, RUN)
+    shutil.rmtree(paths.model("patient"))
+    with pytest.raises(UserError, match=r"models/patient: no"):
+        train_job.run_training(study, METHOD, RUN)
+    shutil.rmtree(paths.model("actor"))
+    with pytest.raises(UserError, match=r"models/actor: no"):
+        train_job.run_training(study, METHOD, RUN)
+
+
+def test_truncated_predictions_are_named(finished, tmp_path):
+    whole = finished / "evaluation" / METHOD / RUN / "clinic_dev.parquet"
+    path = tmp_path / "cut.parquet"
+    path.write_bytes(whole.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"cut.parquet: not whole Parquet"):
+        read_predictions(path)
+    with pytest.raises(UserError, match=r"none.parquet: no predictions there"):
+        read_predictions(tmp_path / "none.parquet")
+
+
+def test_the_splits_of_the_clinic_share_no_case(prepared):
+    data = prepared / "results" / "small" / "data"
+    manifest = read_json(data / "manifest.json")
+    seen: set[str] = set()
+    for name, entry in manifest["files"].items():
+        assert sha256_file(data / name) == entry["sha256"]
+        if name == "sft.jsonl":
+            continue
+        rows = [row for _, row in read_jsonl(data / name)]
+        assert len(rows) == entry["rows"]
+        keys = {json.dumps([r["initial"], r["options"], r["facts"]]) for r in rows}
+        assert len(keys) == len(rows)
+        assert not keys & seen
+        seen |= keys

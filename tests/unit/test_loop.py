@@ -1,0 +1,114 @@
+"""The reinforcement-learning loop: order of cases, checkpoints, and exact resumption."""
+
+import numpy as np
+import pytest
+import torch
+from helpers import make_case, tiny_model
+
+from pcqc.config import Method, Rl
+from pcqc.methods.assemble import UpdateBatch
+from pcqc.methods.draw import Drawn
+from pcqc.methods.sequences import KL, TERMINAL, Term, TrainingSequence
+from pcqc.training.policy import TorchPolicy
+from pcqc.training.rl import Loop, cases_of_update, reward_figures, run_loop
+
+SETTINGS = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=2, save_every=2)
+METHOD = Method("Test", terminal_group=2, updates=5)
+CASES = [make_case(i) for i in range(5)]
+
+
+class Killed(Exception):
+    """Stands for a kill between two updates."""
+
+
+def draw(update, cases, phases) -> Drawn:
+    """Material that is a function of the update's number alone."""
+    rng = np.random.default_rng(update)
+    sequences = []
+    for _ in range(3):
+        term = Term.zeros(12)
+        term.select(4, 12, float(rng.normal()))
+        terms = {TERMINAL: term, KL: Term(term.weights, np.zeros(12))}
+        sequences.append(TrainingSequence(rng.integers(3, 120, 12).tolist(), terms, np.zeros(12)))
+    rewards = rng.integers(0, 2, (2, 2)).astype(float)
+    batch = UpdateBatch(sequences, {TERMINAL: 1.0, KL: 0.1}, rewards, rewards)
+    return Drawn(cases, [], [], batch, {"turns": 1.0, "tokens/actor_all": 7})
+
+
+def run(state, kill_at=None, seed=0):
+    """Run a fresh loop; (policy, totals or None, what happened)."""
+    policy = TorchPolicy(tiny_model(seed), tiny_model(1), SETTINGS)
+    happened = []
+
+    def on_update(update, drawn, report, totals, seconds):
+        happened.append(("update", update, totals.trajectories, [c.case_id for c in drawn.cases]))
+        if update == kill_at:
+            raise Killed
+
+    loop = Loop(
+        cases=CASES,
+        policy=policy,
+        method=METHOD,
+        settings=SETTINGS,
+        seed=3,
+        state=state,
+        draw=draw,
+        on_update=on_update,
+        on_checkpoint=lambda update: happened.append(("checkpoint", update)),
+        label="test",
+    )
+    try:
+        totals = run_loop(loop, lambda update: happened.append(("from", update)))
+    except Killed:
+        totals = None
+    return policy, totals, happened
+
+
+def test_the_loop_updates_validates_and_counts(tmp_path):
+    _, totals, happened = run(tmp_path)
+    assert [h for h in happened if h[0] != "update"] == [
+        ("from", 0),
+        ("checkpoint", 2),
+        ("checkpoint", 4),
+        ("checkpoint", 5),
+    ]
+    assert [h[1:3] for h in happened if h[0] == "update"] == [(i, 4 * i) for i in range(1, 6)]
+    assert totals.trajectories == 20
+    assert totals.actor_tokens == 35
+    assert totals.device_seconds > 0
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 4, 5])
+def test_a_killed_run_ends_where_an_uninterrupted_one_does(tmp_path, kill_at):
+    straight, totals, expected = run(tmp_path / "straight")
+    run(tmp_path / "killed", kill_at)
+    resumed, again, happened = run(tmp_path / "killed", seed=0 if kill_at < 3 else 8)
+    start = 2 * ((kill_at - 1) // 2)
+    assert happened[0] == ("from", start)
+    late = [h for h in expected[1:] if h[1] > start]
+    assert happened[1:] == late
+    assert (again.trajectories, again.actor_tokens) == (totals.trajectories, totals.actor_tokens)
+    found = resumed.model.state_dict()
+    assert all(torch.equal(t, found[n]) for n, t in straight.model.state_dict().items())
+
+
+def test_a_finished_run_is_not_repeated(tmp_path):
+    _, totals, _ = run(tmp_path)
+    _, again, happened = run(tmp_path)
+    assert happened == [("from", 5)]
+    assert again == totals
+
+
+def test_passes_over_the_cases_have_orders_of_their_own():
+    drawn = [c.case_id for u in range(1, 6) for c in cases_of_update(CASES, 3, u, 2)]
+    everything = sorted(c.case_id for c in CASES)
+    assert sorted(drawn[:5]) == sorted(drawn[5:]) == everything
+    assert drawn[:5] != drawn[5:]
+    other = [c.case_id for u in range(1, 6) for c in cases_of_update(CASES, 4, u, 2)]
+    assert other != drawn
+
+
+def test_reward_figures():
+    rewards = np.array([[1.0, 1.0], [0.0, 1.0]])
+    figures = reward_figures(UpdateBatch([], {}, rewards, rewards))
+    assert figures == {"reward/mean": 0.75, "reward/equal_group_share": 0.5}

@@ -1,0 +1,228 @@
+"""From consultations to weighted tokens: which tokens, which advantage, which normaliser."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers import PROTOCOL, make_case, scripted_scorer, scripted_setting
+
+from pcqc.config import Method
+from pcqc.credit.question import same_state_credit
+from pcqc.methods.draw import draw_update
+from pcqc.methods.sequences import KL, QUESTION, TERMINAL, lay_out
+from pcqc.training.policy import token_counts
+
+PCQC = Method("PCQC", terminal_group=2, question_group=4, question_credit="same_state", beta=0.7)
+SAME_STATE_Q1 = dataclasses.replace(PCQC, supervise="executed")
+EXECUTED_LOCAL = dataclasses.replace(SAME_STATE_Q1, question_credit="executed_local")
+TERMINAL_ONLY = Method("Terminal-only", terminal_group=2)
+CASES = [make_case(0), make_case(1)]
+# Probability of the right option B, by what the last question was; states add up to 1 over A to D.
+UTILITY = {"p?": 0.9, "q?": 0.1, "r?": 0.4, None: 0.25}
+
+
+def say(case, rollout, turn, k):
+    """Turn 0 asks p, q, r and once nothing; turn 1 asks q, p, r, r; turn 2 answers."""
+    if turn == 2:
+        return "<think>x</think>Final Answer: B" if rollout == 0 else "Final Answer: A"
+    if turn == 0:
+        return ("<think>x</think>Question: p?", "Question: q?", "so Question: r?", "hm")[k]
+    return ("Question: q?", "Question: p?", "Question: r?", "Question: r?")[k]
+
+
+def chances(text: str):
+    asked = [part.split("\n")[0] for part in text.split("Doctor question: ")[1:]]
+    value = UTILITY[asked[-1] if asked else None] / (1 + len(asked) / 10)
+    return ((1 - value) / 3, value, (1 - value) / 3, (1 - value) / 3)
+
+
+def draw(method, cases=CASES, script=say, protocol=PROTOCOL):
+    setting = scripted_setting(script, cases, name="1/update/1", protocol=protocol)
+    scorer = scripted_scorer(chances, setting.chat)
+    drawn = draw_update(setting, scorer, method, cases, seed=1, update=1)
+    return drawn, setting.chat
+
+
+def pieces(chat, batch, name):
+    """(text of the selected tokens, their advantage) of each sequence with the component."""
+    found = []
+    for sequence in batch.sequences:
+        term = sequence.terms.get(name)
+        if term is None:
+            continue
+        runs = np.flatnonzero(np.diff(np.r_[0, term.weights, 0])).reshape(-1, 2)
+        for start, stop in runs:
+            (advantage,) = set(term.advantages[start:stop])
+            found.append((chat.tokenizer.decode(sequence.tokens[start:stop]), advantage))
+    return found
+
+
+def test_utilities_are_the_scorers_probabilities_of_the_right_option():
+    drawn, _ = draw(PCQC)
+    assert [group.number for group in drawn.groups] == [0, 1, 0, 1]
+    first, second = drawn.groups[:2]
+    assert first.baseline == pytest.approx(0.25)
+    expected = [0.9 / 1.1, 0.1 / 1.1, 0.4 / 1.1, 0.25]
+    assert first.utilities == pytest.approx(expected)
+    assert second.baseline == pytest.approx(0.9 / 1.1)
+    assert second.utilities == pytest.approx([0.1 / 1.2, 0.9 / 1.2, 0.4 / 1.2, 0.4 / 1.2])
+
+
+def test_a_response_without_a_question_has_the_utility_of_the_state():
+    """It adds no evidence: u = b(O_t), gain 0; it takes part in the comparison."""
+    drawn, _ = draw(PCQC)
+    group = drawn.groups[0]
+    assert group.turn.responses[3].answer is None
+    assert group.utilities[3] == group.baseline
+    assert group.gains[3] == 0
+    assert group.credits == pytest.approx(same_state_credit(group.utilities))
+
+
+def test_terminal_credit_covers_all_actor_tokens_of_all_consultations():
+    drawn, chat = draw(PCQC)
+    advantage = 0.5 / (np.sqrt(0.5) + 1e-6)
+    own = ["<think>x</think>Question: p?<|im_end|>", "Question: q?<|im_end|>"]
+    endings = ["<think>x</think>Final Answer: B<|im_end|>", "Final Answer: A<|im_end|>"]
+    found = pieces(chat, drawn.batch, TERMINAL)
+    assert [text for text, _ in found] == [*own, endings[0], *own, endings[1]] * 2
+    assert [a for _, a in found] == pytest.approx([*[advantage] * 3, *[-advantage] * 3] * 2)
+    assert [t for t, _ in pieces(chat, drawn.batch, KL)] == [t for t, _ in found]
+    assert drawn.batch.rewards.tolist() == [[1, 0], [1, 0]]
+
+
+def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
+    drawn, chat = draw(PCQC)
+    first, second = (same_state_credit(g.utilities) for g in drawn.groups[:2])
+    expected = [
+        (" p?<|im_end|>", first[0]),
+        (" q?<|im_end|>", second[0]),
+        (" q?<|im_end|>", first[1]),
+        (" r?<|im_end|>", first[2]),
+        (" p?<|im_end|>", second[1]),
+        (" r?<|im_end|>", second[2]),
+        (" r?<|im_end|>", second[3]),
+    ]
+    found = pieces(chat, drawn.batch, QUESTION)
+    assert [text for text, _ in found] == [text for text, _ in expected] * 2
+    assert [a for _, a in found] == pytest.approx([a for _, a in expected] * 2)
+    assert first[0] > 0 > first[1]
+
+
+def test_candidates_stand_at_the_state_they_were_drawn_at():
+    drawn, _ = draw(PCQC)
+    turn = drawn.groups[0].turn
+    executed, candidate = drawn.batch.sequences[0], drawn.batch.sequences[1]
+    length = len(turn.state)
+    assert executed.tokens[:length] == candidate.tokens[:length] == turn.state
+    assert candidate.tokens[length:] == turn.responses[1].completion.tokens
+    assert np.isnan(candidate.engine_logprobs[:length]).all()
+    assert (candidate.engine_logprobs[length:] == 0).all()
+
+
+def test_same_state_q1_keeps_the_credit_and_drops_the_unexecuted():
+    """Appendix C.3: the executed terms of Eq. 10, averaged over their own token count."""
+    full, chat = draw(PCQC)
+    executed, _ = draw(SAME_STATE_Q1)
+    mine = pieces(chat, executed.batch, QUESTION)
+    assert mine == pieces(chat, full.batch, QUESTION)[:2] + pieces(chat, full.batch, QUESTION)[7:9]
+    assert [g.credits[0] for g in executed.groups] == [g.credits[0] for g in full.groups]
+    assert not any(g.credits[1:].any() for g in executed.groups)
+    assert pieces(chat, executed.batch, TERMINAL) == pieces(chat, full.batch, TERMINAL)
+
+
+def question_loss_sum(batch) -> float:
+    """Sum of -A over selected question tokens: Eq. 10 at ratio 1, before its normaliser."""
+    terms = [s.terms[QUESTION] for s in batch.sequences if QUESTION in s.terms]
+    return -sum(float((t.weights * t.advantages).sum()) for t in terms)
+
+
+def test_the_question_loss_is_executed_plus_unexecuted():
+    full, _ = draw(PCQC)
+    executed, _ = draw(SAME_STATE_Q1)
+    unexecuted = [s for s in full.batch.sequences if set(s.terms) == {QUESTION}]
+    rest = dataclasses.replace(full.batch, sequences=unexecuted)
+    total, mine, others = (question_loss_sum(b) for b in (full.batch, executed.batch, rest))
+    assert total == pytest.approx(mine + others)
+    counts = [token_counts(b.sequences)[QUESTION] for b in (full.batch, executed.batch, rest)]
+    assert counts[0] == counts[1] + counts[2]
+    assert counts[1] < counts[0]
+
+
+def test_executed_local_standardises_gains_across_cases_and_states():
+    drawn, chat = draw(EXECUTED_LOCAL)
+    gains = np.array([g.gains[0] for g in drawn.groups])
+    assert len(gains) == 4
+    expected = (gains - gains.mean()) / (gains.std(ddof=1) + 1e-6)
+    assert [g.credits[0] for g in drawn.groups] == pytest.approx(expected)
+    assert [a for _, a in pieces(chat, drawn.batch, QUESTION)] == pytest.approx(expected)
+    # All candidates are drawn, answered and scored all the same.
+    assert all(len(g.utilities) == 4 for g in drawn.groups)
+    assert drawn.figures["credit/groups"] == 4
+
+
+def test_executed_local_needs_two_events():
+    def once(case, rollout, turn, k):
+        return "Question: p?" if turn == 0 else "Final Answer: B"
+
+    drawn, chat = draw(EXECUTED_LOCAL, CASES[:1], once)
+    assert [a for _, a in pieces(chat, drawn.batch, QUESTION)] == [0.0]
+
+
+def test_terminal_only_draws_no_candidates_and_has_no_question_loss():
+    drawn, chat = draw(TERMINAL_ONLY)
+    assert drawn.groups == []
+    assert all(len(t.responses) == 1 for row in drawn.consultations for c in row for t in c.turns)
+    assert set(token_counts(drawn.batch.sequences)) == {TERMINAL, KL}
+    full, _ = draw(PCQC)
+    assert pieces(chat, drawn.batch, TERMINAL) == pieces(chat, full.batch, TERMINAL)
+
+
+@pytest.mark.parametrize("method", [PCQC, SAME_STATE_Q1, EXECUTED_LOCAL, TERMINAL_ONLY])
+def test_coefficients_are_the_methods(method):
+    drawn, _ = draw(dataclasses.replace(method, kl_coefficient=0.02))
+    assert drawn.batch.coefficients == {TERMINAL: 1.0, QUESTION: method.beta, KL: 0.02}
+
+
+def test_a_case_that_comes_up_twice_in_an_update_is_two_cases():
+    """At the end of a pass over the training set the next pass may begin with the same case."""
+    twice, chat = draw(PCQC, [CASES[0], CASES[0]])
+    once, _ = draw(PCQC, [CASES[0]])
+    assert pieces(chat, twice.batch, QUESTION) == pieces(chat, once.batch, QUESTION) * 2
+    assert token_counts(twice.batch.sequences)[QUESTION] == (
+        2 * token_counts(once.batch.sequences)[QUESTION]
+    )
+
+
+def test_dropped_thinking_starts_a_new_sequence():
+    """With the thinking of earlier turns dropped, what the actor saw is what is trained on."""
+    rules = dataclasses.replace(PROTOCOL, earlier_thinking="drop")
+    drawn, chat = draw(PCQC, CASES[:1], protocol=rules)
+    laid = lay_out(drawn.consultations[0][0])
+    # Turn 0 thinks, so turn 1 does not continue it; turn 1 does not think, so turn 2 continues it.
+    assert [len(one.places) for one in laid] == [1, 2]
+    kept, _ = draw(PCQC, CASES[:1])
+    assert len(lay_out(kept.consultations[0][0])) == 1
+    for name in (TERMINAL, KL, QUESTION):
+        assert pieces(chat, drawn.batch, name) == pieces(chat, kept.batch, name)
+
+
+def test_consultations_without_turns_are_learned_nothing_from():
+    rules = dataclasses.replace(PROTOCOL, prompt_tokens=3)
+    drawn, _ = draw(PCQC, protocol=rules)
+    assert drawn.batch.sequences == []
+    assert drawn.batch.rewards.tolist() == [[0, 0], [0, 0]]
+    assert drawn.figures["turns"] == 0
+
+
+def test_figures_count_every_actor_token():
+    drawn, _ = draw(PCQC)
+    every = [c for row in drawn.consultations for c in row]
+    candidates = [r for c in every for t in c.turns for r in t.responses[1:]]
+    own = sum(c.actor_tokens for c in every)
+    assert drawn.figures["tokens/actor"] == own / 4
+    assert drawn.figures["tokens/actor_all"] == own + sum(
+        len(r.completion.tokens) for r in candidates
+    )
+    assert drawn.figures["credit/unparsed_share"] == 1 / 8
+    assert drawn.figures["credit/zero_group_share"] == 0
+    assert drawn.figures["turns"] == 2

@@ -1,0 +1,77 @@
+"""Option probabilities: one forward pass where labels are single tokens, else a sum."""
+
+import numpy as np
+import pytest
+from helpers import make_case, make_tokenizer, plain_logprobs
+
+from pcqc.engines.transformers import TransformersEngine
+from pcqc.protocol import Exchange, scorer_prompt
+from pcqc.roles import Scorer
+
+EXCHANGE = Exchange("any cough?", "No cough.")
+
+
+def expected(model, tokenizer, case, exchanges) -> np.ndarray:
+    """Eq. 23, each label's tokens read from a plain forward pass over prompt and label."""
+    prompt = tokenizer.encode(scorer_prompt(case, exchanges))
+    totals = []
+    for label in case.labels:
+        ids = tokenizer.encode(f"{scorer_prompt(case, exchanges)} {label}")
+        assert ids[: len(prompt)] == prompt
+        rows = plain_logprobs(model, ids)
+        totals.append(sum(float(rows[i - 1, ids[i]]) for i in range(len(prompt), len(ids))))
+    weights = np.exp(np.array(totals) - max(totals))
+    return weights / weights.sum()
+
+
+def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
+    case = make_case().public
+    scorer = Scorer(TransformersEngine(model), tokenizer)
+    found = scorer.probabilities([(case, ()), (case, (EXCHANGE,))])
+    for probabilities, exchanges in zip(found, [(), (EXCHANGE,)], strict=True):
+        assert probabilities.sum() == pytest.approx(1)
+        np.testing.assert_allclose(
+            probabilities, expected(model, tokenizer, case, exchanges), atol=1e-5
+        )
+    assert not np.allclose(found[0], found[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"A": "flu", "H": "cold"},  # " H" is two tokens here, " A" one
+        {"AB": "flu", "AC": "cold"},  # tokens of the labels are shared, too
+        {"E": "flu", "F": "cold", "G": "croup"},
+    ],
+)
+def test_labels_of_several_tokens_are_summed(model, tokenizer, options):
+    case = make_case(options=options, answer=next(iter(options))).public
+    (found,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
+    np.testing.assert_allclose(found, expected(model, tokenizer, case, ()), atol=1e-5)
+
+
+def test_labels_that_join_the_prompts_last_character(model):
+    """Where `: A` is one token, prompt and label are tokenised together."""
+    tokenizer = make_tokenizer([f":{label}" for label in (" A", " B")])
+    case = make_case(options={"A": "flu", "B": "cold"}).public
+    (found,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
+    ids = [tokenizer.encode(f"{scorer_prompt(case, ())} {label}") for label in "AB"]
+    assert ids[0][:-1] == ids[1][:-1]
+    rows = plain_logprobs(model, ids[0])[-2]
+    weights = np.exp([float(rows[ids[0][-1]]), float(rows[ids[1][-1]])])
+    np.testing.assert_allclose(found, weights / weights.sum(), atol=1e-5)
+
+
+def test_equal_evidence_is_read_once(model, tokenizer):
+    case, read = make_case().public, []
+
+    class Counting(TransformersEngine):
+        def next_logprobs(self, prompts, choices):
+            read.extend(prompts)
+            return super().next_logprobs(prompts, choices)
+
+    scorer = Scorer(Counting(model), tokenizer)
+    found = scorer.probabilities([(case, (EXCHANGE,))] * 5 + [(case, ())])
+    assert len(read) == 2
+    assert all((row == found[0]).all() for row in found[:5])
+    assert scorer.probabilities([]) == []

@@ -1,0 +1,188 @@
+"""Strict settings: what is wrong is named, with the nearest thing that would be right."""
+
+import copy
+
+import pytest
+import yaml
+
+from pcqc.config import ROOT, digest, load_study, tracking_uri
+from pcqc.errors import UserError
+from pcqc.settings import read_yaml
+
+CLINIC = read_yaml(ROOT / "config" / "studies" / "clinic.yaml")
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load the clinic's settings after `change` (a function of the mapping) has been applied."""
+
+    def load_changed(change=lambda data: None):
+        data = copy.deepcopy(CLINIC)
+        change(data)
+        path = tmp_path / "small.yaml"
+        path.write_text(yaml.safe_dump(data, sort_keys=False))
+        return load_study(path)
+
+    return load_changed
+
+
+def setting(path: str, value):
+    """A change that puts `value` at `a.b.c`."""
+
+    def change(data):
+        *groups, last = path.split(".")
+        for group in groups:
+            data = data.setdefault(group, {})
+        data[last] = value
+
+    return change
+
+
+def removed(path: str):
+    def change(data):
+        *groups, last = path.split(".")
+        for group in groups:
+            data = data[group]
+        del data[last]
+
+    return change
+
+
+def test_a_study_is_named_by_its_file(load):
+    study = load()
+    assert study.name == "small"
+    assert study.results.parts == ("results", "small")
+    assert study.benchmarks[study.development].role == "development"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (setting("rl.cases_per_updat", 4), r"rl: unknown setting 'cases_per_updat'; did you mean"),
+        (setting("titel", "x"), r"unknown setting 'titel'; did you mean 'title'\?"),
+        (setting("zzz", 1), "unknown setting 'zzz'; known are "),
+        (removed("rl.learning_rate"), "rl: the setting 'learning_rate' is missing"),
+        (removed("runs"), "the setting 'runs' is missing"),
+        (setting("rl.cases_per_update", "8"), "rl.cases_per_update: must be a whole number"),
+        (setting("rl.cases_per_update", True), "must be a whole number, not True"),
+        (setting("rl.cases_per_update", 1.5), "must be a whole number, not 1.5"),
+        (setting("rl.learning_rate", "1e-3"), "rl.learning_rate: must be a number, not '1e-3'"),
+        (setting("synthetic", 1), "synthetic: must be true or false, not 1"),
+        (setting("title", 3), "title: must be a text, not 3"),
+        (setting("rl", [1]), r"rl: must be a group of settings, not \[1\]"),
+        (setting("benchmarks", [1]), "benchmarks: must be a group of settings"),
+        (setting("clinic.sft_questions", 3), "clinic.sft_questions: must be a list, not 3"),
+        (setting("clinic.sft_questions", [1, "x"]), r"sft_questions\[1\]: must be a whole number"),
+        (setting("runs", {False: 1}), "runs: must be named by texts"),
+        (
+            setting("benchmarks.clinic_dev.role", "train"),
+            "clinic_dev.role: 'train' is not one of development, held_out, independent_source",
+        ),
+        (setting("protocol.earlier_thinking", "maybe"), "'maybe' is not one of keep, drop"),
+    ],
+)
+def test_wrong_settings_are_named(load, change, message):
+    with pytest.raises(UserError, match=message):
+        load(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (setting("benchmarks.clinic_dev.role", "held_out"), "exactly one must have the role"),
+        (setting("benchmarks.clinic_wide.role", "development"), "exactly one must have the role"),
+        (setting("methods.grpo", {"runs": ["Q"]}), "method 'grpo' names the run 'Q'"),
+        (removed("clinic"), "needs the settings 'clinic' and 'scratch_model'"),
+        (setting("protocol.response_tokens", 1), "action_tokens exceeds"),
+        (setting("actor_decoding.max_tokens", 7), "must equal protocol.action_tokens"),
+        (setting("sft.patient_epochs", 9), "patient_epochs must lie between 1 and sft.epochs"),
+        (setting("sft.patient_epochs", 0), "patient_epochs must lie between 1 and sft.epochs"),
+        (setting("clinic.typical", 99), "clinic.typical exceeds clinic.findings"),
+        (setting("benchmarks.clinic_dev.options", [99]), "options must lie between 2 and"),
+        (removed("benchmarks.clinic_dev.cases"), "clinic_dev: the setting 'cases' is missing"),
+    ],
+)
+def test_contradictions_are_refused(load, change, message):
+    with pytest.raises(UserError, match=message):
+        load(change)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"question_group": 1}, "question credit needs question_group >= 2"),
+        ({"question_credit": "none"}, "question_credit is none"),
+        ({"question_credit": "executed_local"}, "set supervise: executed"),
+        ({"bta": 1.0}, "unknown setting 'bta'; did you mean 'beta'"),
+        ({"question_credit": "other"}, "'other' is not one of none, same_state, executed_local"),
+        ([1], "methods.pcqc: must be a group of settings"),
+    ],
+)
+def test_wrong_methods_are_named(load, entry, message):
+    with pytest.raises(UserError, match=message):
+        load(setting("methods.pcqc", entry))
+
+
+def test_an_override_changes_one_setting_of_one_method(load):
+    changed, before = load(setting("methods", {"pcqc": {"beta": 0.5}})), load(removed("methods"))
+    assert changed.methods["pcqc"].beta == 0.5
+    assert changed.methods["pcqc"].question_group == before.methods["pcqc"].question_group
+    assert changed.methods["same_state_q1"] == before.methods["same_state_q1"]
+
+
+def test_unknown_names_come_with_the_nearest(load):
+    with pytest.raises(UserError, match="unknown method 'pcqcc'; did you mean 'pcqc'"):
+        load(setting("methods", {"pcqcc": {}}))
+    with pytest.raises(UserError, match="no method 'gropo' in study 'small'; did you mean 'grpo'"):
+        load().method("gropo")
+    with pytest.raises(UserError, match="no run 'Z' in study 'small'"):
+        load().seed("Z")
+    with pytest.raises(UserError, match=r"no study 'clinc' .*did you mean 'clinic'"):
+        load_study("clinc")
+
+
+def test_methods_are_those_of_the_paper(load):
+    methods = load(removed("methods")).methods
+    assert list(methods)[:3] == ["shared_sft", "grpo", "pcqc"]
+    assert methods["grpo"].terminal_group == 32
+    pcqc = methods["pcqc"]
+    assert (pcqc.terminal_group, pcqc.question_group, pcqc.beta) == (4, 4, 1.0)
+    assert methods["terminal_only"].beta == 0
+    assert methods["same_state_q1"].supervise == methods["executed_local"].supervise == "executed"
+    assert {m.kl_coefficient for m in methods.values()} == {0.001}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title: a\ntitle: b\n", r"doubled.yaml:1: the key 'title' stands twice"),
+        ("rl:\n  clip: 1\n  clip: 2\n", "doubled.yaml:2: the key 'clip' stands twice"),
+        ("a: [1\nb: 2\n", "doubled.yaml:2"),
+        ("- 1\n", "must hold settings"),
+        ("", "must hold settings"),
+    ],
+)
+def test_broken_yaml_names_file_and_line(tmp_path, text, message):
+    path = tmp_path / "doubled.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_yaml(path)
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"none.yaml: cannot be read \(No such file"):
+        load_study(tmp_path / "none.yaml")
+
+
+def test_every_setting_moves_the_fingerprint(load):
+    before = digest(load().to_dict())
+    assert before == digest(load().to_dict())
+    assert before != digest(load(setting("rl.clip", 0.3)).to_dict())
+    assert before != digest(load(setting("methods.pcqc", {"beta": 0.5})).to_dict())
+
+
+def test_the_environment_names_the_tracking_store(load, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracking_uri(load()) == "sqlite:///results/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
+    assert tracking_uri(load()) == "http://127.0.0.1:5000"
