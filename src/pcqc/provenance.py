@@ -20,8 +20,8 @@ _PACKAGES = {
 def source_fingerprint(*modules: str) -> str:
     """Digest of the project's modules that `modules` import, directly or not (16 hex digits).
 
-    Imports inside functions count. An edit to a module changes the fingerprint of all that need it,
-    and of nothing else.
+    Imports inside functions count, and so do the packages that hold a module. An edit to a module
+    changes the fingerprint of all that need it, and of nothing else.
     """
     closure: set[str] = set()
     waiting = list(modules)
@@ -29,7 +29,7 @@ def source_fingerprint(*modules: str) -> str:
         module = waiting.pop()
         if module not in closure and _file(module):
             closure.add(module)
-            waiting += _imports(module)
+            waiting += [module.rpartition(".")[0], *_imports(module)]
     parts = [f"{m} {sha256_file(_file(m))}" for m in sorted(closure)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
@@ -68,12 +68,11 @@ def _file(module: str) -> Path | None:
 
 @functools.cache
 def _imports(module: str) -> tuple[str, ...]:
-    """Modules that a module names in import statements, packages on the way included."""
+    """What a module names in import statements, modules and other names alike."""
     found = []
     for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    parents = [name.rsplit(".", i)[0] for name in found for i in range(name.count(".") + 1)]
-    return tuple(dict.fromkeys(parents))
+    return tuple(dict.fromkeys(found))

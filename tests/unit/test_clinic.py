@@ -1,0 +1,258 @@
+"""The clinic's world and its exact answers, against enumeration over every patient there can be."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from data_prep.clinic import build
+from data_prep.clinic.bayes import (
+    best_accuracy,
+    best_first_questions,
+    evidence,
+    posterior,
+    random_accuracy,
+    read_findings,
+)
+from data_prep.clinic.build import TRAINING, _Drawer, build_clinic
+from data_prep.clinic.consultations import recorded_conversation, spoken_turns, true_answer
+from data_prep.clinic.world import World, as_case, ask, draw_patient, make_world
+from pcqc.config import Benchmark, Clinic, load_study
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.jobs.paths import Paths
+from pcqc.protocol import Exchange, parse_action
+from pcqc.seeds import generator
+
+SETTINGS = Clinic(
+    diseases=5,
+    findings=6,
+    typical=3,
+    noise=0.1,
+    seed=3,
+    training_cases=5,
+    sft_conversations=5,
+    sft_questions=(0, 1),
+)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return make_world(SETTINGS)
+
+
+def drawn(world, count=4, benchmark=TRAINING, rates=None):
+    rng = generator(1, "test")
+    rates = world.rates("uniform") if rates is None else rates
+    patients = [draw_patient(world, rng, 3, rates) for _ in range(count)]
+    return [
+        (as_case(world, patient, f"test-{i}", benchmark, rng), patient)
+        for i, patient in enumerate(patients)
+    ]
+
+
+def enumerated(world, case, rates=None):
+    """(finding of the complaint, {state of all findings: joint weight per option})."""
+    (complaint,) = read_findings(world, case.initial)
+    options = [world.diseases.index(text) for text in case.options.values()]
+    rates = world.rates("uniform") if rates is None else rates
+    joint = {}
+    for state in itertools.product((False, True), repeat=len(world.findings)):
+        if state[complaint]:
+            chance = np.where(state, world.table[options], 1 - world.table[options]).prod(1)
+            joint[state] = rates[options] * chance
+    return complaint, joint
+
+
+def accuracy_after(joint, questions, known, choose):
+    """Accuracy of the Bayes diagnosis by recursion over what can be asked."""
+    states = {s: w for s, w in joint.items() if all(s[f] == v for f, v in known.items())}
+    total = sum(w.sum() for w in states.values())
+    unknown = [f for f in range(len(next(iter(joint)))) if f not in known]
+    if questions == 0 or not unknown:
+        return max(sum(states.values())) / total
+    values = []
+    for finding in unknown:
+        value = 0.0
+        for answer in (False, True):
+            share = sum(w.sum() for s, w in states.items() if s[finding] == answer) / total
+            after = accuracy_after(joint, questions - 1, {**known, finding: answer}, choose)
+            value += share * after
+        values.append(value)
+    return choose(values)
+
+
+@pytest.mark.parametrize("questions", [0, 1, 2])
+def test_accuracies_are_those_of_an_enumeration(world, questions):
+    for case, _ in drawn(world, 3):
+        complaint, joint = enumerated(world, case)
+        for found, choose in ((best_accuracy, max), (random_accuracy, np.mean)):
+            expected = accuracy_after(joint, questions, {complaint: True}, choose)
+            assert found(world, case, questions) == pytest.approx(expected)
+
+
+def test_base_rates_move_posterior_and_accuracy(world):
+    rates = world.rates("skewed")
+    ((case, _),) = drawn(world, 1)
+    complaint, joint = enumerated(world, case, rates)
+    expected = sum(joint.values())
+    assert posterior(world, case, {}, rates) == pytest.approx(expected / expected.sum())
+    assert posterior(world, case, {}) != pytest.approx(posterior(world, case, {}, rates))
+    after = accuracy_after(joint, 1, {complaint: True}, max)
+    assert best_accuracy(world, case, 1, rates) == pytest.approx(after)
+
+
+def test_the_posterior_is_that_of_an_enumeration(world):
+    case, _ = drawn(world)[1]
+    complaint, joint = enumerated(world, case)
+    first, second = [f for f in range(6) if f != complaint][:2]
+    answered = {first: True, second: False, complaint: True}
+    states = [w for s, w in joint.items() if s[first] and not s[second]]
+    expected = sum(states) / sum(states).sum()
+    assert posterior(world, case, answered) == pytest.approx(expected)
+
+
+def test_more_and_better_questions_never_hurt(world):
+    for case, _ in drawn(world):
+        best = [best_accuracy(world, case, n) for n in range(8)]
+        chance = [random_accuracy(world, case, n) for n in range(8)]
+        assert best == sorted(best)
+        assert all(b >= r - 1e-12 for b, r in zip(best, chance, strict=True))
+        assert best[0] == pytest.approx(chance[0])
+        assert best[5] == pytest.approx(best[7]) == pytest.approx(chance[5])
+
+
+def test_best_first_questions_are_those_after_which_accuracy_is_highest(world):
+    for case, _ in drawn(world):
+        complaint, joint = enumerated(world, case)
+        values = {}
+        for f in (f for f in range(6) if f != complaint):
+            values[f] = sum(
+                max(sum(w for s, w in joint.items() if s[f] == answer)) for answer in (False, True)
+            )
+        top = max(values.values())
+        expected = [f for f, value in values.items() if value > top - 1e-12]
+        assert best_first_questions(world, case) == expected
+
+
+def test_cases_are_drawn_from_the_posterior_that_bayes_assumes(world):
+    """Over many patients the Bayes diagnosis is right as often as it says it is."""
+    rng, rates = generator(2, "test"), world.rates("uniform")
+    claimed, right = [], []
+    for i in range(1500):
+        patient = draw_patient(world, rng, 3, rates)
+        case = as_case(world, patient, f"test-{i}", TRAINING, rng)
+        asked = {f: patient.present[f] for f in (0, 1)}
+        belief = posterior(world, case, asked)
+        claimed.append(belief.max())
+        right.append(list(case.options)[int(belief.argmax())] == case.answer)
+    assert np.mean(right) == pytest.approx(np.mean(claimed), abs=0.035)
+
+
+@pytest.mark.parametrize("wording", ["plain", "reported"])
+def test_a_case_states_what_its_patient_has(world, wording):
+    benchmark = Benchmark("x", "held_out", wording=wording)
+    for case, patient in drawn(world, benchmark=benchmark):
+        assert read_findings(world, case.initial) == {patient.complaint: True}
+        stated = read_findings(world, " ".join(case.facts))
+        assert len(case.facts) == len(stated) == 5
+        assert all(patient.present[f] == present for f, present in stated.items())
+        assert case.options[case.answer] == world.diseases[patient.disease]
+        assert world.table[list(patient.options), patient.complaint].round().sum() >= 2
+
+
+def test_a_sparse_benchmark_records_fewer_facts(world):
+    sparse = Benchmark("x", "held_out", recorded_facts=0.6)
+    assert {len(case.facts) for case, _ in drawn(world, benchmark=sparse)} == {3}
+
+
+def test_evidence_is_what_the_patient_said(world):
+    name = world.findings
+    dialogue = {
+        "turns": [
+            {"answer": f"No {name[0]}."},
+            {"answer": None},
+            {"answer": f"Reports {name[2]}."},
+            {"answer": "The patient cannot answer this question."},
+        ]
+    }
+    assert evidence(world, dialogue) == {0: False, 2: True}
+
+
+def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
+    case, patient = drawn(world)[0]
+    rng = generator(5, "x")
+    messages = recorded_conversation(world, case, patient, "Instruction", 3, rng)
+    assert [m["role"] for m in messages] == [
+        "system",
+        "user",
+        *["assistant", "user"] * 3,
+        "assistant",
+    ]
+    said = [parse_action(m["content"], tuple(case.options)) for m in messages[2::2]]
+    assert [a.kind for a in said] == ["question"] * 3 + ["final"]
+    assert said[-1].text == case.answer
+    assert len({a.text for a in said[:3]}) == 3
+    for question, answer in zip(said[:3], messages[3::2], strict=True):
+        (finding,) = [f for f in range(6) if ask(world.findings[f]) == question.text]
+        assert answer["content"] == true_answer(world, patient, finding)
+        assert finding != patient.complaint
+
+
+def test_a_doctor_thinks_of_the_leading_diagnosis_on_the_evidence_so_far(world):
+    case, patient = drawn(world)[0]
+    finding = next(f for f in range(6) if f != patient.complaint)
+    exchange = Exchange(ask(world.findings[finding]), true_answer(world, patient, finding))
+    (before, _), (after, _) = spoken_turns(world, case, [exchange])
+    names = list(case.options.values())
+    told = {finding: patient.present[finding]}
+    assert before == f"<think>{names[posterior(world, case, {}).argmax()]}</think>"
+    assert after == f"<think>{names[posterior(world, case, told).argmax()]}</think>"
+
+
+def test_a_world_is_the_same_after_a_round_trip(world, tmp_path):
+    world.save(tmp_path / "world.json")
+    assert World.load(tmp_path / "world.json") == world
+    assert make_world(SETTINGS) == world
+    assert make_world(dataclasses.replace(SETTINGS, seed=4)) != world
+
+
+def test_each_disease_has_its_number_of_typical_findings(world):
+    assert (world.table > 0.5).sum(1).tolist() == [3] * 5
+    assert set(world.table.flatten().round(6)) == {0.1, 0.9}
+    assert world.rates("skewed").sum() == pytest.approx(1)
+
+
+def test_a_world_larger_than_its_names_is_refused():
+    with pytest.raises(UserError, match="at most 12 diseases and 16 findings"):
+        make_world(dataclasses.replace(SETTINGS, findings=17))
+
+
+def test_a_world_with_too_few_cases_says_so(world, monkeypatch):
+    monkeypatch.setattr(build, "TRIES_PER_CASE", 3)
+    sparse = Benchmark("x", "held_out", options=(2,), recorded_facts=0.2)
+    drawer = _Drawer(world, 1)
+    assert len(drawer.cases("train", TRAINING, 20)) == 20
+    assert drawer.cases("none", TRAINING, 0) == []
+    with pytest.raises(UserError, match=r"too few different cases: .* drawn for 'dev'"):
+        drawer.cases("dev", sparse, 2000)
+
+
+def test_the_study_of_the_repository_draws_the_same_bytes_twice(tmp_path, monkeypatch):
+    study = load_study("clinic")
+    clinic = dataclasses.replace(study.clinic, training_cases=20, sft_conversations=10)
+    benchmarks = {n: dataclasses.replace(b, cases=10) for n, b in study.benchmarks.items()}
+    study = dataclasses.replace(study, clinic=clinic, benchmarks=benchmarks)
+    manifests = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        build_clinic(study)
+        manifests.append(read_json(Paths.of(study).data / "manifest.json"))
+    assert manifests[0] == manifests[1]
+    assert {n: e["rows"] for n, e in manifests[0]["files"].items()} == {
+        "train.jsonl": 20,
+        "sft.jsonl": 10,
+        **{f"{name}.jsonl": 10 for name in benchmarks},
+    }
