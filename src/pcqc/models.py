@@ -1,6 +1,7 @@
 """Models on disk: folders with safetensors weights, a tokenizer, and a manifest of digests."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,9 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
 
     Returns:
         The folder's digest: of its manifest, which holds those of its files.
+
+    Raises:
+        UserError: the disk is full or the folder not writable; what stood there still stands.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -34,10 +38,22 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
         shutil.rmtree(path, ignore_errors=True)
         os.replace(temporary, path)
         _sync(path.parent)
-    except OSError as problem:
+    except Exception as problem:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
+        if reason := _disk_problem(problem):
+            raise UserError(f"cannot write {path}: {reason}") from problem
+        raise
     return sha256_file(path / MANIFEST)
+
+
+def _disk_problem(problem: Exception) -> str | None:
+    """What the operating system said, None if it was not asked.
+
+    Safetensors and tokenizers pass it on as a text that ends in `(os error 28)`.
+    """
+    if number := re.search(r"\(os error (\d+)\)", str(problem)):
+        problem = OSError(int(number.group(1)), "")
+    return describe(problem) if isinstance(problem, OSError) else None
 
 
 def check_folder(path: Path) -> dict:

@@ -1,6 +1,7 @@
 """Fingerprints follow what is imported; folders of weights are whole or refused."""
 
 import pytest
+from safetensors import SafetensorError
 
 from pcqc import provenance
 from pcqc.errors import UserError
@@ -85,16 +86,32 @@ def test_a_folder_is_written_whole_and_checked(tmp_path):
         check_folder(path)
 
 
-def test_a_failed_write_leaves_the_old_folder(tmp_path):
+@pytest.mark.parametrize(
+    "problem",
+    [
+        OSError(28, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left (os error 28)"),
+    ],
+)
+def test_a_failed_write_leaves_the_old_folder(tmp_path, problem):
     path = tmp_path / "model"
     save_folder(path, write_two)
 
     def fail(folder):
         (folder / "half").write_text("x")
-        raise OSError(28, "No space left on device")
+        raise problem
 
-    with pytest.raises(UserError, match=r"cannot write .*No space left"):
+    with pytest.raises(UserError, match=r"cannot write .*model: No space left .* free some space"):
         save_folder(path, fail)
+    check_folder(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_fault_of_the_program_keeps_its_name_and_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "model"
+    save_folder(path, write_two)
+    with pytest.raises(ZeroDivisionError):
+        save_folder(path, lambda folder: 1 / 0)
     check_folder(path)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 

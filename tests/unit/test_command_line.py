@@ -1,0 +1,52 @@
+"""The command line: an error is one line and status 2, and nothing heavy is imported to say so."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pcqc.cli import main
+
+COMMANDS = [
+    ["check", "clinc"],
+    ["train", "clinic", "gropo", "A"],
+    ["train", "clinic", "grpo", "Z"],
+    ["select", "clinic", "grpo", "A"],
+    ["evaluate", "clinic", "pcqc", "A"],
+    ["explain", "clinic", "grpo", "A"],
+    ["explain", "clinic", "grpo", "Z"],
+    ["sft", "clinic"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_an_error_is_one_line_and_status_2(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("pcqc: error: ")
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_prints_the_settings(capsys):
+    assert main(["check", "clinic"]) == 0
+    settings = json.loads(capsys.readouterr().out)
+    assert settings["methods"]["pcqc"]["beta"] == 1.0
+
+
+def test_a_command_without_arguments_explains_itself(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert "usage: pcqc" in capsys.readouterr().err
+
+
+def test_settings_are_checked_without_loading_torch():
+    code = (
+        "import sys; from pcqc.cli import main; main(['check', 'clinic']); "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'mlflow')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
