@@ -3,12 +3,15 @@
 import math
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pcqc.credit.question import diagnostic_gain, executed_local_credit, same_state_credit
 from pcqc.credit.standardise import EPSILON, THRESHOLD
 from pcqc.credit.terminal import terminal_advantages
+from pcqc.training.objective import clipped_policy_loss
 
 settings.register_profile("pcqc", max_examples=60, derandomize=True, deadline=None)
 settings.load_profile("pcqc")
@@ -111,3 +114,22 @@ def test_inputs_are_left_alone(u):
     same_state_credit(u)
     terminal_advantages(u)
     np.testing.assert_array_equal(u, before)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.integers(0, 30))
+def test_the_question_loss_splits_into_executed_and_unexecuted(seed, executed, unexecuted):
+    """Eq. 10 and Appendix C.3, at any ratio: sums over the two kinds of tokens add up."""
+    rng = np.random.default_rng(seed)
+    new, old, credit = torch.from_numpy(rng.normal(0, 0.3, (3, executed + unexecuted)))
+    losses = clipped_policy_loss(new, old, credit, 0.2)
+    parts = [
+        clipped_policy_loss(new[part], old[part], credit[part], 0.2)
+        for part in (slice(executed), slice(executed, None))
+    ]
+    count = max(1, executed + unexecuted)
+    whole = losses.sum() / count
+    assert float(whole) == pytest.approx(float(sum(p.sum() for p in parts)) / count, abs=1e-12)
+    # Same-State-Q1 averages the executed terms over their own count, which rescales that part.
+    if executed:
+        own = parts[0].mean() * executed / count
+        assert float(own) == pytest.approx(float(parts[0].sum()) / count, abs=1e-12)
