@@ -40,7 +40,7 @@ $(PROJECT): $(PACKAGES) pyproject.toml
 	@touch $@
 
 results: env ## run a study: models, tables, figures, report
-	snakemake --cores $(CORES) --config study=$(STUDY)
+	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=$(STUDY)
 
 test: env ## run the tests, less those marked long
 	pytest -m "not long" tests
@@ -59,7 +59,8 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	  http*) echo "The runs are at $(MLFLOW_TRACKING_URI), which has its own UI."; exit 0 ;; \
 	  sqlite:///*) test -f "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" || { echo "No runs yet: make results first."; exit 2; } ;; \
 	esac; \
-	exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
+	echo "Open http://127.0.0.1:$(PORT)/#/experiments/1/runs?workflowType=machine_learning"; \
+	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
 lock: env ## rewrite requirements/lock.txt from the .in files
 	.venv/bin/python requirements/install.py --relock

@@ -17,9 +17,12 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
+        PREPARED,
         TABLES,
         FIGURES,
         REPORT,
+    message:
+        "{REPORT}"
 
 
 # One target per method and control: `snakemake --cores 2 executed_local`.
@@ -30,3 +33,5 @@ for name in METHODS:
             name
         input:
             tracked(name),
+        message:
+            "{input}"

@@ -1,6 +1,7 @@
 """The command `pcqc`: one subcommand per rule of the workflow, and a few to look around."""
 
 import argparse
+import contextlib
 import sys
 
 from pcqc.errors import UserError
@@ -67,26 +68,47 @@ def _clinic(arguments: argparse.Namespace) -> None:
     build_clinic(_load(arguments))
 
 
+def _alone(study, *job: str):
+    """Keep a second process from the resumable state of the same job, in a `with` statement.
+
+    Jobs outlive a workflow that was killed without them.
+    """
+    from pcqc.files import hold
+
+    # Nothing was made yet that the job could start from; it says so itself.
+    if not study.results.is_dir():
+        return contextlib.nullcontext()
+    name = " ".join(job)
+    return hold(study.results / "locks" / name.replace(" ", "-"), f"`pcqc {name}`")
+
+
 def _pretrain(arguments: argparse.Namespace) -> None:
     from data_prep.clinic.pretrain import pretrain
 
-    pretrain(_load(arguments))
+    study = _load(arguments)
+    with _alone(study, "pretrain"):
+        pretrain(study)
 
 
 def _sft(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.sft import run_sft
 
-    run_sft(_load(arguments))
+    study = _load(arguments)
+    with _alone(study, "sft"):
+        run_sft(study)
 
 
 def _train(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.train import run_training
 
-    run_training(_load(arguments), arguments.method, arguments.run)
+    study, method, run = _load(arguments), arguments.method, arguments.run
+    study.method(method), study.seed(run)
+    with _alone(study, "train", method, run):
+        run_training(study, method, run)
 
 
 def _select(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.evaluate import run_selection
+    from pcqc.jobs.select import run_selection
 
     run_selection(_load(arguments), arguments.method, arguments.run, arguments.benchmark)
 

@@ -1,13 +1,14 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pcqc.errors import UserError
 
@@ -68,6 +69,29 @@ def _write_beside(path: Path, data: bytes) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+def hold(lock: str | Path, what: str) -> BinaryIO:
+    """Hold a lock file until the returned file is closed or the process ends, however it ends.
+
+    Args:
+        lock: the file, made where missing.
+        what: what it guards, as `a run of the study`, for the error.
+
+    Raises:
+        UserError: another process holds it, or it cannot be made.
+    """
+    try:
+        Path(lock).parent.mkdir(parents=True, exist_ok=True)
+        file = open(lock, "ab")  # noqa: SIM115 (held by the caller)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(
+            f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
+        ) from None
+    except OSError as problem:
+        raise UserError(f"cannot write {lock}: {describe(problem)}") from problem
+    return file
 
 
 def _umask() -> int:

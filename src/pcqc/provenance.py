@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from pcqc.config import ROOT, digest
+from pcqc.config import ROOT, Study, digest
 from pcqc.files import sha256_file
 
 _PACKAGES = {
@@ -32,6 +32,21 @@ def source_fingerprint(*modules: str) -> str:
             waiting += [module.rpartition(".")[0], *_imports(module)]
     parts = [f"{m} {sha256_file(_file(m))}" for m in sorted(closure)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def run_settings(study: Study, method: str, run: str) -> dict:
+    """Settings that the outcome of an RL run depends on, as plain data.
+
+    A method's title, its role in the tables and its other runs are none of them.
+    """
+    everything = study.to_dict()
+    entry = everything["methods"][method]
+    names = ("protocol", "actor_decoding", "patient_decoding", "rl", "engine", "evaluation_seed")
+    return {
+        **{name: everything[name] for name in names},
+        "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs")},
+        "seed": study.seed(run),
+    }
 
 
 def inputs_fingerprint(paths: Iterable[Path]) -> str:

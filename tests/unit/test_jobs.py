@@ -18,9 +18,10 @@ from pcqc.evaluation.benchmark import SCHEMA, read_predictions
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs import train as train_job
-from pcqc.jobs.evaluate import run_evaluation, run_selection
+from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
 from pcqc.jobs.paths import Paths
+from pcqc.jobs.select import run_selection
 from pcqc.models import save_model
 from pcqc.settings import read_yaml
 

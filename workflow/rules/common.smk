@@ -1,13 +1,16 @@
 # Settings, names of files, and fingerprints that every rule uses.
 
+import os
 import sys
 
 import analysis.figures
 import analysis.tables
-from pcqc.config import digest, load_study
+from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
+from pcqc.files import hold
 from pcqc.jobs.paths import Paths
-from pcqc.provenance import source_fingerprint
+from pcqc.provenance import run_settings, source_fingerprint
+from pcqc.tracking.store import sqlite_file
 
 try:
     STUDY = load_study(config.get("study", "clinic"))
@@ -30,13 +33,21 @@ wildcard_constraints:
     run="|".join(STUDY.runs),
 
 
-def settings(*parts, method=None):
-    """Digest of the settings that a job reads: parts of the study, and its method's entry."""
+# Snakemake's own lock is a file that a killed run leaves behind; the kernel frees this one, however
+# a run ends. So the profile switches Snakemake's off, and no rerun needs unlocking.
+onstart:
+    global LOCK
+    try:
+        LOCK = hold(RESULTS / ".lock", f"a run of the study '{STUDY.name}'")
+    except UserError as error:
+        print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
+        os._exit(2)
+
+
+def settings(*parts, **more):
+    """Digest of the settings that a job reads: parts of the study, and what else is named."""
     everything = STUDY.to_dict()
-    chosen = {part: everything[part] for part in parts}
-    if method is not None:
-        chosen["method"] = everything["methods"][method]
-    return digest(chosen)
+    return digest({**{part: everything[part] for part in parts}, **more})
 
 
 def source(*modules):

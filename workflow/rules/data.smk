@@ -10,5 +10,7 @@ rule data:
     params:
         settings=settings("clinic", "benchmarks", "protocol"),
         source=source("data_prep.clinic.build"),
+    message:
+        "Cases and SFT conversations of the clinic"
     shell:
         pcqc(f"clinic {STUDY_ARGUMENT}")

@@ -8,6 +8,8 @@ rule base:
     params:
         settings=settings("clinic", "scratch_model", "protocol"),
         source=source("data_prep.clinic.pretrain"),
+    message:
+        "Base model, from scratch"
     shell:
         pcqc(f"pretrain {STUDY_ARGUMENT}")
 
@@ -22,7 +24,9 @@ rule sft:
     log:
         LOGS / "sft.log",
     params:
-        settings=settings("sft", "protocol"),
+        settings=settings("sft", "protocol", "engine", "rl"),
         source=source("pcqc.jobs.sft"),
+    message:
+        "Shared SFT: actor and patient"
     shell:
         pcqc(f"sft {STUDY_ARGUMENT}")

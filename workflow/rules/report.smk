@@ -11,6 +11,8 @@ rule tables:
     params:
         settings=digest(STUDY.to_dict()),
         source=source("analysis.tables"),
+    message:
+        "Tables"
     shell:
         pcqc(f"tables {STUDY_ARGUMENT}")
 
@@ -25,6 +27,8 @@ rule figures:
     params:
         settings=digest(STUDY.to_dict()),
         source=source("analysis.figures"),
+    message:
+        "Figures"
     shell:
         pcqc(f"figures {STUDY_ARGUMENT}")
 
@@ -41,5 +45,7 @@ rule report:
     params:
         settings=digest(STUDY.to_dict()),
         source=source("analysis.report"),
+    message:
+        "Report"
     shell:
         pcqc(f"report {STUDY_ARGUMENT}")

@@ -11,20 +11,13 @@ rule train:
         RESULTS / "runs" / "{method}" / "{run}" / "manifest.json",
     log:
         LOGS / "train" / "{method}-{run}.log",
-    params:
-        settings=lambda wildcards: settings(
-            "protocol",
-            "actor_decoding",
-            "patient_decoding",
-            "rl",
-            "engine",
-            "runs",
-            "evaluation_seed",
-            method=wildcards.method,
-        ),
-        source=source("pcqc.jobs.train"),
     resources:
         gpu=1,
+    params:
+        settings=lambda wildcards: digest(run_settings(STUDY, wildcards.method, wildcards.run)),
+        source=source("pcqc.jobs.train"),
+    message:
+        "Train {wildcards.method}, run {wildcards.run}"
     shell:
         pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
 
@@ -43,7 +36,10 @@ rule select:
     log:
         LOGS / "select" / "{method}-{run}.log",
     params:
-        source=source("pcqc.jobs.evaluate"),
+        settings=settings("benchmarks"),
+        source=source("pcqc.jobs.select"),
+    message:
+        "Choose the checkpoint of {wildcards.method}, run {wildcards.run}"
     shell:
         pcqc(f"select {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
 
@@ -58,12 +54,14 @@ rule evaluate:
         RESULTS / "evaluation" / "{method}" / "{run}" / "manifest.json",
     log:
         LOGS / "evaluate" / "{method}-{run}.log",
+    resources:
+        gpu=1,
     params:
         settings=settings(
             "protocol", "actor_decoding", "patient_decoding", "engine", "evaluation_seed"
         ),
         source=source("pcqc.jobs.evaluate"),
-    resources:
-        gpu=1,
+    message:
+        "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:
         pcqc(f"evaluate {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")

@@ -1,23 +1,43 @@
+STORE = tracking_uri(STUDY)
+PREPARED = RESULTS / "tracking" / "prepared"
+
+# The marker says that the store is there. Where its file was removed, all is mirrored anew.
+if sqlite_file(STORE) and not sqlite_file(STORE).exists():
+    PREPARED.unlink(missing_ok=True)
+
+
 # The store is migrated once, before several jobs could race to do it.
 rule track_prepare:
     output:
-        touch(RESULTS / "tracking" / "prepared"),
+        touch(PREPARED),
     log:
         LOGS / "track" / "prepare.log",
+    params:
+        store=digest(STORE),
+    message:
+        "Prepare MLflow"
     shell:
         pcqc(f"track prepare {STUDY_ARGUMENT}")
 
 
 rule track:
     input:
-        ancient(RESULTS / "tracking" / "prepared"),
+        PREPARED,
         lambda wildcards: evaluated(wildcards.method),
     output:
         RESULTS / "tracking" / "{method}.json",
     log:
         LOGS / "track" / "{method}.log",
     params:
+        settings=lambda wildcards: settings(
+            "title",
+            "benchmarks",
+            "tracking",
+            method=STUDY.to_dict()["methods"][wildcards.method],
+        ),
         source=source("pcqc.tracking.mirror"),
+    message:
+        "Mirror {wildcards.method} in MLflow"
     shell:
         pcqc(f"track mirror {STUDY_ARGUMENT} {{wildcards.method}}")
 
@@ -33,5 +53,7 @@ rule collect:
         LOGS / "track" / "collect.log",
     params:
         source=source("pcqc.tracking.collect"),
+    message:
+        "Collect all runs from MLflow"
     shell:
         pcqc(f"track collect {STUDY_ARGUMENT}")

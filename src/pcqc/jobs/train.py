@@ -13,7 +13,7 @@ from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
 from pcqc.methods.draw import Drawn, draw_update
 from pcqc.models import load_model, save_model
-from pcqc.provenance import git_commit, source_fingerprint
+from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord
 from pcqc.training.policy import TorchPolicy
 from pcqc.training.rl import Loop, reward_figures, run_loop
@@ -71,17 +71,12 @@ class Run:
 
     def _fingerprint(self) -> str:
         """Of everything that the run's outcome depends on; names its resumable state."""
-        settings = self.study.to_dict()
-        names = ("protocol", "actor_decoding", "patient_decoding", "rl", "engine")
-        relevant = {name: settings[name] for name in (*names, "evaluation_seed")}
         inputs = [self.paths.train_cases, self.paths.cases(self.study.development)]
         inputs += [self.paths.model(r) / "manifest.json" for r in ("actor", "patient", "base")]
         return digest(
             [
-                relevant,
-                dataclasses.asdict(self.method),
-                self.seed,
-                [sha256_file(path) for path in inputs],
+                run_settings(self.study, self.name, self.run),
+                inputs_fingerprint(inputs),
                 source_fingerprint("pcqc.jobs.train"),
             ]
         )
