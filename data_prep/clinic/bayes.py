@@ -11,14 +11,14 @@ import numpy as np
 from data_prep.clinic.world import World
 from pcqc.cases import Case
 
-_STATEMENT = re.compile(r"\b(Has|Reports|No|Denies) (\w+)")
+_STATEMENT = re.compile(r"\b(\w+) (present|reported|absent|denied)\b")
 
 
 def read_findings(world: World, text: str) -> dict[int, bool]:
     """Findings that a text states, in any wording: finding index -> present."""
     return {
-        world.findings.index(name): verb in ("Has", "Reports")
-        for verb, name in _STATEMENT.findall(text)
+        world.findings.index(name): said in ("present", "reported")
+        for name, said in _STATEMENT.findall(text)
         if name in world.findings
     }
 

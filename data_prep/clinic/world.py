@@ -30,8 +30,8 @@ QUESTION = "Which diagnosis is most likely?"
 LABELS = "ABCDEFGHIJKL"
 # How a finding stands in the facts, by wording: present, absent.
 WORDINGS = {
-    "plain": ("Has {}.", "No {}."),
-    "reported": ("Reports {}.", "Denies {}."),
+    "plain": ("{} present.", "{} absent."),
+    "reported": ("{} reported.", "{} denied."),
 }
 
 

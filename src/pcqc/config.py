@@ -56,11 +56,13 @@ class ScratchModel:
     head_dim: int
     hidden: int  # of the feed-forward layers
     initialization: float  # standard deviation; must fit the width
-    steps: int
     documents_per_step: int
-    learning_rate: float
+    learning_rate: float  # of AdamW; Muon's is five times this
     warmup_steps: int
-    consultations_from: float  # share of the steps after which consultations join the evidence task
+    look_up_loss: float  # loss at which the next, harder level of look-ups begins
+    summary_loss: float  # loss on summaries at which the mixture of all texts begins
+    mixture_steps: int
+    most_steps: int  # the curriculum moves on by what was learned; this bounds it
     seed: int
 
 

@@ -12,6 +12,8 @@ from pcqc.engines.sampling import draw
 
 # Prompts of one call that wait for another to compute the prefix they share, at most so often.
 SHARING_WAVES = 3
+# Share of rows still going at which the finished ones are dropped from the batch.
+DROP_FINISHED = 0.75
 
 
 class TransformersEngine:
@@ -173,25 +175,32 @@ class _Batch:
         self.logits, self.length = self.logits[index], self.length[index]
         self.valid = self.valid[index]
         for layer in self.layers:
-            layer.reorder_cache(index)
+            layer.select(index)
 
     def decode(self, streams: np.ndarray, sampling: Sampling) -> list[Completion]:
         """Sample every row to its stop token or the limit."""
         count = len(streams)
         tokens: list[list[int]] = [[] for _ in range(count)]
         logprobs: list[list[float]] = [[] for _ in range(count)]
-        active = np.arange(count)
+        rows = np.arange(count)
+        going = np.ones(count, bool)
+        for layer in self.layers:
+            layer.make_room(sampling.max_tokens)
         for step in range(sampling.max_tokens):
-            drawn, chance = draw(self.logits, streams[active], step, sampling)
-            for row, token, value in zip(active, drawn.tolist(), chance.tolist(), strict=True):
-                tokens[row].append(token)
-                logprobs[row].append(value)
-            going = (drawn != sampling.stop).nonzero()[:, 0].cpu()
-            if step + 1 == sampling.max_tokens or not len(going):
+            drawn, chance = draw(self.logits, streams[rows], step, sampling)
+            said, chances = drawn.cpu().numpy(), chance.cpu().numpy()
+            for place in going.nonzero()[0]:
+                tokens[rows[place]].append(int(said[place]))
+                logprobs[rows[place]].append(float(chances[place]))
+            going &= said != sampling.stop
+            if step + 1 == sampling.max_tokens or not going.any():
                 break
-            if len(going) < len(active):
-                self.select(going)
-                drawn, active = drawn[going.to(drawn.device)], active[going.numpy()]
+            # Dropping finished rows copies the others: worth it when they are a good part.
+            if going.sum() <= DROP_FINISHED * len(going):
+                kept = torch.from_numpy(going.nonzero()[0])
+                self.select(kept)
+                drawn, rows = drawn[kept.to(drawn.device)], rows[going]
+                going = np.ones(len(rows), bool)
             self._step(drawn)
         return [
             Completion(t, p, bool(t) and t[-1] == sampling.stop)
@@ -209,13 +218,51 @@ class _Batch:
 
 
 class _Layer(DynamicLayer):
-    """One layer's keys and values [rows, kv heads, columns, head dim], given from the start."""
+    """One layer's keys and values [rows, kv heads, columns, head dim], with room to grow.
+
+    Growing in place spares the copy of everything so far that each decoding step would make.
+    """
 
     def __init__(self, keys: torch.Tensor | None, values: torch.Tensor | None):
         super().__init__()
+        self.room = 0
         if keys is not None:
             self.lazy_initialization(keys, values)
             self.keys, self.values = keys, values
+
+    def make_room(self, columns: int) -> None:
+        """Allocate so that so many columns more fit."""
+        self.room = self.keys.shape[2] + columns
+        self._store = [_roomy(self.keys, self.room), _roomy(self.values, self.room)]
+        self._view(self.keys.shape[2])
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        """Append columns; the grown keys and values."""
+        length = self.get_seq_length()
+        grown = length + key_states.shape[2]
+        if grown > self.room:
+            return super().update(key_states, value_states, *args, **kwargs)
+        self._store[0][:, :, length:grown] = key_states
+        self._store[1][:, :, length:grown] = value_states
+        self._view(grown)
+        return self.keys, self.values
+
+    def select(self, index: torch.Tensor) -> None:
+        """Keep the rows of `index`."""
+        length, room = self.get_seq_length(), self.room
+        self.keys, self.values = self.keys[index], self.values[index]
+        if room:
+            self.make_room(room - length)
+
+    def _view(self, columns: int) -> None:
+        self.keys, self.values = (store[:, :, :columns] for store in self._store)
+
+
+def _roomy(tensor: torch.Tensor, columns: int) -> torch.Tensor:
+    """A copy of [rows, heads, n, dim] in a tensor with `columns` columns."""
+    roomy = tensor.new_empty(*tensor.shape[:2], columns, tensor.shape[3])
+    roomy[:, :, : tensor.shape[2]] = tensor
+    return roomy
 
 
 def _pad(rows: list[list[int]], width: int) -> torch.Tensor:

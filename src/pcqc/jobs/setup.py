@@ -18,7 +18,9 @@ def single_threaded() -> None:
     Small models are fastest so, and sums come out in one order, so that results are repeatable.
     """
     import torch
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     torch.use_deterministic_algorithms(not torch.cuda.is_available())
 

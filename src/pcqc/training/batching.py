@@ -18,12 +18,15 @@ T = TypeVar("T", bound=HasTokens)
 def micro_batches(sequences: Sequence[T], token_budget: int) -> Iterator[list[T]]:
     """Group sequences by length so that rows x longest row stays within the budget.
 
-    A sequence longer than the budget makes a batch of its own. The order is a function of the
-    sequences alone.
+    A batch also ends where the next sequence is half as long again as its first: what padding
+    costs is more than what a fuller batch saves. A sequence longer than the budget makes a batch of
+    its own. The order is a function of the sequences alone.
     """
     batch: list[T] = []
     for sequence in sorted(sequences, key=lambda s: len(s.tokens)):
-        if batch and (len(batch) + 1) * len(sequence.tokens) > token_budget:
+        length = len(sequence.tokens)
+        full = (len(batch) + 1) * length > token_budget
+        if batch and (full or length > 1.5 * len(batch[0].tokens)):
             yield batch
             batch = []
         batch.append(sequence)
@@ -37,14 +40,19 @@ class Padded:
 
     Attributes:
         ids: int64 [rows, columns], padded on the right with 0.
-        mask: int64 [rows, columns], 1 at tokens.
+        mask: int64 [rows, columns], 1 at tokens; or bool [rows, 1, columns, columns], which
+            columns (the last axis) each column sees.
         rows, columns: int64 [selected], the places of the tokens whose probability is wanted.
+        parents: int64 [selected], the column of the token before each of these.
+        positions: int64 [rows, columns], or None where they count from 0 along the row.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
     rows: torch.Tensor
     columns: torch.Tensor
+    parents: torch.Tensor
+    positions: torch.Tensor | None = None
 
 
 def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) -> Padded:
@@ -58,7 +66,8 @@ def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) 
         mask[row, : len(sequence.tokens)] = 1
         chosen[row, : len(wanted)] = wanted
     rows, columns = np.nonzero(chosen)
-    tensors = (torch.from_numpy(a).to(device) for a in (ids, mask, rows, columns))
+    arrays = (ids, mask, rows, columns, columns - 1)
+    tensors = (torch.from_numpy(array).to(device) for array in arrays)
     return Padded(*tensors)
 
 
@@ -68,7 +77,9 @@ def token_logprobs(model, padded: Padded) -> torch.Tensor:
     The output layer runs on the selected places alone; over a large vocabulary that is most of the
     memory.
     """
-    hidden = model.model(input_ids=padded.ids, attention_mask=padded.mask).last_hidden_state
-    logits = model.lm_head(hidden[padded.rows, padded.columns - 1]).float()
+    hidden = model.model(
+        input_ids=padded.ids, attention_mask=padded.mask, position_ids=padded.positions
+    ).last_hidden_state
+    logits = model.lm_head(hidden[padded.rows, padded.parents]).float()
     targets = padded.ids[padded.rows, padded.columns]
     return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
