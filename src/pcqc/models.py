@@ -56,21 +56,26 @@ def _disk_problem(problem: Exception) -> str | None:
     return describe(problem) if isinstance(problem, OSError) else None
 
 
-def check_folder(path: Path) -> dict:
+def check_folder(path: Path, remedy: str = "") -> dict:
     """The manifest of a folder whose files all match it.
+
+    Args:
+        path: the folder.
+        remedy: how to get it back, for an error.
 
     Raises:
         UserError: no folder, no manifest, or a file that is missing or altered.
     """
+    remedy = remedy or f"remove {path} and run again"
     if not (path / MANIFEST).is_file():
-        raise UserError(f"{path}: no weights there (no {MANIFEST}); run the rule that makes them")
+        raise UserError(f"{path}: no weights there (no {MANIFEST}); {remedy}")
     manifest = read_json(path / MANIFEST)
     for name, digest in manifest["files"].items():
         file = path / name
         if not file.is_file():
-            raise UserError(f"{file}: missing, though {path / MANIFEST} names it; remake {path}")
+            raise UserError(f"{file}: missing, though {MANIFEST} beside it names it; {remedy}")
         if sha256_file(file) != digest:
-            raise UserError(f"{file}: corrupted (its digest differs); delete {path} and rerun")
+            raise UserError(f"{file}: corrupted (its digest differs); {remedy}")
     return manifest
 
 
@@ -83,12 +88,12 @@ def load_tokenizer(path: Path):
     return AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 
-def load_model(path: Path, dtype: str = "float32"):
-    """The causal language model of a folder, in evaluation mode, its files checked first."""
+def load_model(path: Path, dtype: str = "float32", remedy: str = ""):
+    """The causal language model of a folder, in evaluation mode; see `check_folder`."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    check_folder(path)
+    check_folder(path, remedy)
     model = AutoModelForCausalLM.from_pretrained(
         path,
         dtype=getattr(torch, dtype),

@@ -20,8 +20,9 @@ _PACKAGES = {
 def source_fingerprint(*modules: str) -> str:
     """Digest of the project's modules that `modules` import, directly or not (16 hex digits).
 
-    Imports inside functions count, and so do the packages that hold a module. An edit to a module
-    changes the fingerprint of all that need it, and of nothing else.
+    Imports inside functions count, and so do the packages that hold a module; an import by a
+    computed name, `import_module(f"analysis.tables.{name}")`, counts as one of the whole package.
+    An edit to a module changes the fingerprint of all that need it, and of nothing else.
     """
     closure: set[str] = set()
     waiting = list(modules)
@@ -90,4 +91,7 @@ def _imports(module: str) -> tuple[str, ...]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            package = node.args[0].values[0].value.rstrip(".")
+            found += [f"{package}.{p.stem}" for p in sorted(_file(package).parent.glob("*.py"))]
     return tuple(dict.fromkeys(found))

@@ -5,7 +5,7 @@ from pcqc.config import Study, digest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import make_setting, single_threaded
+from pcqc.jobs.setup import load_role, make_setting, single_threaded
 from pcqc.models import load_model
 from pcqc.progress import Progress
 from pcqc.provenance import git_commit, source_fingerprint
@@ -17,9 +17,17 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     paths = Paths.of(study)
     folder = paths.evaluation(method, run)
     study.method(method), study.seed(run)
+    cases = {name: read_cases(paths.cases(name)) for name in study.benchmarks}
     update = read_json(folder / "selection.json")["selected"]["update"]
-    model_folder = _checkpoint(paths, method, run, update)
-    setting = make_setting(study, load_model(model_folder, study.engine.dtype))
+    if update:
+        trained = paths.run(method, run)
+        model_folder = trained / "checkpoints" / f"{update:06d}"
+        remedy = f"remove {trained} and run `make results`"
+        model = load_model(model_folder, study.engine.dtype, remedy)
+    else:
+        model_folder = paths.model("actor")
+        model = load_role(study, "actor")
+    setting = make_setting(study, model)
     labels = {"method": method, "run": run, "update": update}
     summaries = {}
     progress = Progress(f"evaluate {method} {run}", len(study.benchmarks), "benchmark")
@@ -28,7 +36,7 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
         setting.patient.engine.reset_cache()
         result = evaluate(
             setting,
-            read_cases(paths.cases(name)),
+            cases[name],
             seed=study.evaluation_seed,
             benchmark=name,
             labels=labels,
@@ -41,12 +49,6 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     _write_manifest(
         study, method, run, update, sha256_file(model_folder / "manifest.json"), summaries
     )
-
-
-def _checkpoint(paths: Paths, method: str, run: str, update: int):
-    if update == 0:
-        return paths.model("actor")
-    return paths.run(method, run) / "checkpoints" / f"{update:06d}"
 
 
 def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:

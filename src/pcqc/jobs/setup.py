@@ -40,15 +40,22 @@ def make_engine(study: Study, model) -> Engine:
     )
 
 
+def load_role(study: Study, role: str):
+    """The model of `base`, `actor` (Shared SFT) or `patient`."""
+    folder = Paths.of(study).model(role)
+    command = "pretrain" if role == "base" else "sft"
+    remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
+    return load_model(folder, study.engine.dtype, remedy)
+
+
 def make_setting(study: Study, actor_model) -> Setting:
     """Actor and patient at one table: the patient's weights are the SFT checkpoint's."""
     paths = Paths.of(study)
+    patient_model = load_role(study, "patient")
     chat = chat_format(study, paths.model("actor"))
-    patient_folder = paths.model("patient")
-    patient_model = load_model(patient_folder, study.engine.dtype)
     patient = Patient(
         make_engine(study, patient_model),
-        chat_format(study, patient_folder),
+        chat_format(study, paths.model("patient")),
         study.patient_decoding,
     )
     actor = Actor(make_engine(study, actor_model), chat, study.actor_decoding)
@@ -57,7 +64,5 @@ def make_setting(study: Study, actor_model) -> Setting:
 
 def make_scorer(study: Study) -> Scorer:
     """The frozen scorer: the base model as it was before any fine-tuning."""
-    folder = Paths.of(study).model("base")
-    return Scorer(
-        make_engine(study, load_model(folder, study.engine.dtype)), load_tokenizer(folder)
-    )
+    model = load_role(study, "base")
+    return Scorer(make_engine(study, model), load_tokenizer(Paths.of(study).model("base")))

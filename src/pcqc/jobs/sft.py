@@ -3,7 +3,7 @@
 from pcqc.config import Study, digest
 from pcqc.files import write_jsonl
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import chat_format, single_threaded
+from pcqc.jobs.setup import chat_format, load_role, single_threaded
 from pcqc.models import load_model, save_model
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.training.sft import (
@@ -24,6 +24,7 @@ def run_sft(study: Study) -> None:
     """
     single_threaded()
     paths, settings = Paths.of(study), study.sft
+    model = load_role(study, "base")
     chat = chat_format(study, paths.model("base"))
     protocol = study.protocol
     conversations = read_conversations(paths.conversations)
@@ -32,7 +33,6 @@ def run_sft(study: Study) -> None:
         lambda messages: chat.turns(messages, protocol.earlier_thinking),
         protocol.prompt_tokens + protocol.response_tokens,
     )
-    model = load_model(paths.model("base"), study.engine.dtype)
     optimizer = sft_optimizer(model, settings)
     plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
     per_epoch = steps_per_epoch(len(examples), settings)

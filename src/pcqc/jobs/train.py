@@ -10,9 +10,9 @@ from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import dialogue_row, evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.jobs.setup import load_role, make_scorer, make_setting, single_threaded
 from pcqc.methods.draw import Drawn, draw_update
-from pcqc.models import load_model, save_model
+from pcqc.models import save_model
 from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord
 from pcqc.training.policy import TorchPolicy
@@ -39,9 +39,8 @@ class Run:
         self.folder = self.paths.run(name, run)
         self.cases = read_cases(self.paths.train_cases)
         self.development = read_cases(self.paths.cases(study.development))
-        actor = self.paths.model("actor")
-        self.model = load_model(actor, study.engine.dtype)
-        reference = load_model(actor, study.engine.dtype) if method.kl_coefficient else None
+        self.model = load_role(study, "actor")
+        reference = load_role(study, "actor") if method.kl_coefficient else None
         self.policy = TorchPolicy(self.model, reference, study.rl)
         self.setting = make_setting(study, self.model)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
@@ -106,13 +105,12 @@ class Run:
         for engine in self._engines():
             engine.reset_cache()
         return draw_update(
-            self.setting,
+            dataclasses.replace(self.setting, timed=phases.time),
             self.scorer,
             self.method,
             cases,
             seed=self.seed,
             update=update,
-            timed=phases.time,
         )
 
     def _engines(self):
