@@ -161,6 +161,24 @@ class Tracking:
 
 
 @dataclass(frozen=True)
+class Continuation:
+    """The continuation study (Section 4.4): does utility predict downstream success?"""
+
+    method: str = "pcqc"  # whose policy asks and continues
+    run: str = "A"
+    reference: str | None = "shared_sft"  # a method studied likewise, in its first run; or none
+    states: int = 128  # development cases, each at its initial state
+    candidates: int = 4  # questions fixed at each state, the first of them the executed one
+    continuations: int = 8  # of each candidate
+    seed: int = 0
+    review: str | None = None  # CSV of manual judgements on answers, which override the judge's
+
+    def __post_init__(self):
+        if min(self.states, self.continuations) < 1 or self.candidates < 2:
+            raise ValueError("needs states >= 1, candidates >= 2 and continuations >= 1")
+
+
+@dataclass(frozen=True)
 class Study:
     """One study: what is compared, on what, with which sizes."""
 
@@ -178,6 +196,7 @@ class Study:
     evaluation_seed: int
     clinic: Clinic | None = None
     scratch_model: ScratchModel | None = None
+    continuation: Continuation | None = None
     engine: Engine = field(default_factory=Engine)
     tracking: Tracking = field(default_factory=Tracking)
 
@@ -190,6 +209,16 @@ class Study:
     def development(self) -> str:
         """Name of the benchmark on which checkpoints are chosen."""
         return next(n for n, b in self.benchmarks.items() if b.role == "development")
+
+    @property
+    def continued(self) -> list[tuple[str, str]]:
+        """Method and run of every policy in the continuation study; none without that study."""
+        if self.continuation is None:
+            return []
+        pairs = [(self.continuation.method, self.continuation.run)]
+        if reference := self.continuation.reference:
+            pairs.append((reference, self.method(reference).runs[0]))
+        return pairs
 
     def method(self, name: str) -> Method:
         """The method's settings; UserError with the nearest name where there is none."""
@@ -291,6 +320,9 @@ def _check(study: Study, where: str) -> None:
         raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
     if study.actor_decoding.max_tokens != study.protocol.action_tokens:
         raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
+    for name, run in study.continued:
+        if run not in study.method(name).runs:
+            raise UserError(f"{where}: continuation: method '{name}' has no run '{run}'")
     if not 1 <= study.sft.patient_epochs <= study.sft.epochs:
         raise UserError(f"{where}: sft.patient_epochs must lie between 1 and sft.epochs")
 

@@ -4,8 +4,9 @@ What the actor sampled is what is trained: a consultation keeps the sampled ids 
 and tokenises them again.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pcqc.cases import Case, PublicCase
@@ -82,12 +83,16 @@ class Consultation:
 
 @dataclass(frozen=True)
 class Setting:
-    """Who takes part in a consultation, and under which rules."""
+    """Who takes part in a consultation, and under which rules.
+
+    `timed` maps the name of a phase to a context manager that times it.
+    """
 
     actor: Actor
     patient: Patient
     chat: ChatFormat
     protocol: Protocol
+    timed: Callable[[str], AbstractContextManager] = lambda phase: nullcontext()
 
 
 def roll_out(
@@ -98,6 +103,7 @@ def roll_out(
     candidates: int = 1,
     seed: int,
     stage: str,
+    turns: int | None = None,
 ) -> list[list[Consultation]]:
     """Draw `rollouts` complete consultations of each case, all dialogues side by side.
 
@@ -109,27 +115,60 @@ def roll_out(
             a question can still be answered; the first is executed, all are answered.
         seed: of the run; with `stage`, case, rollout, turn and candidate it names every draw.
         stage: keeps the draws of training updates and of evaluation apart.
+        turns: stop after so many and leave consultations open; all of them where not given.
 
     Returns:
         One list of `rollouts` consultations per case.
     """
     opened = [setting.chat.open(case.public) for case in cases]
     dialogues = [
-        _Dialogue(case, Consultation(case.public, rollout, prompt))
+        _Dialogue(case, Consultation(case.public, rollout, prompt), list(prompt))
         for case, prompt in zip(cases, opened, strict=True)
         for rollout in range(rollouts)
     ]
     for dialogue in dialogues:
-        dialogue.state = list(dialogue.consultation.prompt)
         if len(dialogue.state) > setting.protocol.prompt_tokens:
             dialogue.consultation.ending = "token_limit"
-    for turn in range(setting.protocol.max_turns):
-        going = [d for d in dialogues if d.consultation.ending is None]
-        if not going:
-            break
-        _play_turn(setting, going, turn, candidates, f"{seed}/{stage}")
-    consultations = [d.consultation for d in dialogues]
-    return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
+    last = setting.protocol.max_turns if turns is None else turns
+    return _play(setting, dialogues, range(last), candidates, f"{seed}/{stage}", rollouts)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A first question-answer pair from which consultations go on.
+
+    Attributes:
+        case: the facts go to the patient, the public part to the actor.
+        action: the actor's sampled tokens that ask the question.
+        answer: the patient's answer to it.
+        first_rollout: number of the first consultation from here; names its draws.
+    """
+
+    case: Case
+    action: Sequence[int]
+    answer: str
+    first_rollout: int
+
+
+def continue_from(
+    setting: Setting, openings: Sequence[Opening], *, rollouts: int, seed: int, stage: str
+) -> list[list[Consultation]]:
+    """Draw `rollouts` consultations that share each opening's first turn; see `roll_out`.
+
+    Returns:
+        One list of `rollouts` consultations per opening, the first turn included.
+    """
+    dialogues = []
+    for opening in openings:
+        case, prompt = opening.case, setting.chat.open(opening.case.public)
+        asked = _read(setting.chat, Completion(list(opening.action), [], True), case.public.labels)
+        asked = replace(asked, answer=opening.answer)
+        for rollout in range(opening.first_rollout, opening.first_rollout + rollouts):
+            dialogue = _Dialogue(case, Consultation(case.public, rollout, prompt), list(prompt))
+            _advance(setting, dialogue, (asked,), setting.protocol.max_turns == 1)
+            dialogues.append(dialogue)
+    turns = range(1, setting.protocol.max_turns)
+    return _play(setting, dialogues, turns, 1, f"{seed}/{stage}", rollouts)
 
 
 @dataclass
@@ -138,7 +177,25 @@ class _Dialogue:
 
     case: Case
     consultation: Consultation
-    state: list[int] = field(default_factory=list)
+    state: list[int]
+
+
+def _play(
+    setting: Setting,
+    dialogues: list[_Dialogue],
+    turns: range,
+    candidates: int,
+    name: str,
+    rollouts: int,
+) -> list[list[Consultation]]:
+    """Play the turns side by side; the consultations, `rollouts` to a list."""
+    for turn in turns:
+        going = [d for d in dialogues if d.consultation.ending is None]
+        if not going:
+            break
+        _play_turn(setting, going, turn, candidates, name)
+    consultations = [d.consultation for d in dialogues]
+    return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
 
 
 def _play_turn(setting, dialogues: list[_Dialogue], turn: int, candidates: int, name: str) -> None:
@@ -152,13 +209,12 @@ def _play_turn(setting, dialogues: list[_Dialogue], turn: int, candidates: int, 
 
     # No exchange can follow the last turn, so there is nothing to compare at it.
     widths = [candidates if d.consultation.rollout == 0 and not last else 1 for d in dialogues]
-    drawn = setting.actor.act(
-        [d.state for d in dialogues],
-        [
-            tuple(names("actor", d, k) for k in range(w))
-            for d, w in zip(dialogues, widths, strict=True)
-        ],
-    )
+    streams = [
+        tuple(names("actor", d, k) for k in range(width))
+        for d, width in zip(dialogues, widths, strict=True)
+    ]
+    with setting.timed("rollout"):
+        drawn = setting.actor.act([d.state for d in dialogues], streams)
     groups = [
         [_read(setting.chat, completion, d.case.public.labels) for completion in completions]
         for d, completions in zip(dialogues, drawn, strict=True)
@@ -177,9 +233,10 @@ def _play_turn(setting, dialogues: list[_Dialogue], turn: int, candidates: int, 
         )
         for i, k in asked
     ]
-    for (i, k), answer in zip(asked, setting.patient.answer(inquiries), strict=True):
-        old = groups[i][k]
-        groups[i][k] = Response(old.completion, old.text, old.action, old.question_start, answer)
+    with setting.timed("patient"):
+        answers = setting.patient.answer(inquiries)
+    for (i, k), answer in zip(asked, answers, strict=True):
+        groups[i][k] = replace(groups[i][k], answer=answer)
     for dialogue, group in zip(dialogues, groups, strict=True):
         _advance(setting, dialogue, tuple(group), last)
 

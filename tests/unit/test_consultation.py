@@ -6,7 +6,7 @@ import pytest
 from helpers import PROTOCOL, make_case, scripted_setting, tiny_model
 
 from pcqc.config import Decoding
-from pcqc.consultation import Setting, roll_out
+from pcqc.consultation import Opening, Setting, continue_from, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.protocol import REMINDER, Exchange
@@ -154,7 +154,7 @@ def models():
     return tiny_model(0), tiny_model(1)
 
 
-def sampled(models, chat, cases, **options):
+def sampled(models, chat, cases, play=roll_out, **options):
     """Consultations between two random models, which wander but are sampled for real."""
     protocol = limits(max_turns=3, action_tokens=8)
     # Flat distributions over many tokens would now and then tip over by rounding alone.
@@ -178,7 +178,7 @@ def sampled(models, chat, cases, **options):
         ]
 
     actor.generate = asking
-    return roll_out(setting, cases, stage="update/1", **options)
+    return play(setting, cases, stage="update/1", **options)
 
 
 def tokens(consultation):
@@ -231,3 +231,40 @@ def test_a_scripted_actor_is_asked_once_a_turn_for_all_dialogues():
     setting.actor.engine.__class__ = Counting
     roll_out(setting, CASES, rollouts=2, seed=1, stage="test")
     assert calls == [6, 6, 6]
+
+
+def test_consultations_continue_from_a_fixed_first_exchange():
+    rolled, setting = play(numbered, CASES[:2], candidates=3, answer=lambda p: p[-90:])
+    openings = [
+        Opening(case, response.completion.tokens, f"answer {k}", 2 * k)
+        for case, (first,) in zip(CASES, rolled, strict=False)
+        for k, response in enumerate(first.turns[0].responses)
+    ]
+    continued = continue_from(setting, openings, rollouts=2, seed=1, stage="test")
+    assert len(continued) == 6
+    for i, row in enumerate(continued):
+        case, k = CASES[i // 3].case_id, i % 3
+        assert [c.rollout for c in row] == [2 * k, 2 * k + 1]
+        for c in row:
+            asked = [f"{case} 0 0 {k}?", f"{case} {c.rollout} 1 0?"]
+            assert [e.question for e in c.exchanges] == asked
+            assert c.exchanges[0].answer == f"answer {k}"
+            assert (c.ending, c.predicted, c.inquiry_turns) == ("answer", "B", 2)
+
+
+def test_continuing_from_an_executed_question_repeats_the_consultation(models, chat):
+    """The same rollout number meets the same draws, whoever asked the first question."""
+    (whole,) = sampled(models, chat, CASES[:1], rollouts=1, seed=1)
+    first = whole[0].turns[0].executed
+    opening = Opening(CASES[0], first.completion.tokens, first.answer, 0)
+    (again,) = sampled(models, chat, [opening], rollouts=1, seed=1, play=continue_from)
+    assert tokens(again[0]) == tokens(whole[0])
+
+
+def test_a_roll_out_of_one_turn_stays_open():
+    setting = scripted_setting(numbered, CASES[:1])
+    ((consultation,),) = roll_out(
+        setting, CASES[:1], rollouts=1, candidates=3, seed=1, stage="test", turns=1
+    )
+    assert [len(t.responses) for t in consultation.turns] == [3]
+    assert consultation.ending is None

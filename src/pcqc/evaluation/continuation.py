@@ -1,0 +1,145 @@
+"""The continuation study (Section 4.4): does a question's utility predict what comes of it?
+
+Candidates are drawn, answered and scored at each case's initial state and stay fixed; then each of
+them is continued several times. A case whose candidates do not all ask a question is replaced by
+the next one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc.cases import Case
+from pcqc.consultation import Consultation, Opening, Setting, continue_from, roll_out
+from pcqc.methods.question_groups import score_groups
+from pcqc.roles import Scorer
+
+STAGE = "continuation"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A candidate question, fixed before anything continues from it.
+
+    Attributes:
+        number: of the candidate; 0 is q_1, the executed question.
+        tokens: the actor's response.
+        utility: u_i, the scorer's probability of the correct option after the answer.
+        baseline: b(O_t), that probability before the question.
+    """
+
+    case_id: str
+    number: int
+    tokens: tuple[int, ...]
+    question: str
+    answer: str
+    utility: float
+    baseline: float
+
+    def row(self) -> dict:
+        """As `candidates.parquet` has it."""
+        return {
+            "case_id": self.case_id,
+            "candidate": self.number,
+            "question": self.question,
+            "answer": self.answer,
+            "utility": self.utility,
+            "baseline": self.baseline,
+            "executed": self.number == 0,
+        }
+
+
+def draw_candidates(
+    setting: Setting, scorer: Scorer, cases: Sequence[Case], *, candidates: int, seed: int
+) -> list[list[Candidate] | None]:
+    """Draw, answer and score `candidates` first questions of each case.
+
+    Returns:
+        The candidates of each case; None where not all of them ask a question.
+    """
+    rolled = roll_out(
+        setting, cases, rollouts=1, candidates=candidates, seed=seed, stage=STAGE, turns=1
+    )
+    valid = {
+        case.case_id: (case, consultation)
+        for case, (consultation,) in zip(cases, rolled, strict=True)
+        if _all_ask(consultation, candidates)
+    }
+    groups = score_groups(scorer, list(valid.values()))
+    found = {
+        group.case.case_id: [
+            Candidate(
+                group.case.case_id,
+                number,
+                tuple(response.completion.tokens),
+                response.action.text,
+                response.answer,
+                float(group.utilities[number]),
+                group.baseline,
+            )
+            for number, response in enumerate(group.turn.responses)
+        ]
+        for group in groups
+    }
+    return [found.get(case.case_id) for case in cases]
+
+
+def _all_ask(consultation: Consultation, candidates: int) -> bool:
+    """Whether the first turn has as many responses as wanted, each with an answered question."""
+    if not consultation.turns:
+        return False
+    responses = consultation.turns[0].responses
+    return len(responses) == candidates and all(r.answer is not None for r in responses)
+
+
+def draw_continuations(
+    setting: Setting,
+    cases: Sequence[Case],
+    candidates: Sequence[Sequence[Candidate]],
+    *,
+    continuations: int,
+    seed: int,
+) -> Iterator[dict]:
+    """Continue every candidate of every case, independently of each other.
+
+    Args:
+        cases: one for each group of candidates.
+        candidates: as drawn.
+
+    Yields:
+        Rows of `continuations.parquet`; `turns` counts the candidate's own question too.
+    """
+    pairs = [(case, c) for case, row in zip(cases, candidates, strict=True) for c in row]
+    # Rollouts are numbered through a case, so that no two continuations share a random stream.
+    openings = [Opening(case, c.tokens, c.answer, c.number * continuations) for case, c in pairs]
+    rolled = continue_from(setting, openings, rollouts=continuations, seed=seed, stage=STAGE)
+    for (case, candidate), consultations in zip(pairs, rolled, strict=True):
+        for number, consultation in enumerate(consultations):
+            yield {
+                "case_id": case.case_id,
+                "candidate": candidate.number,
+                "continuation": number,
+                "correct": consultation.predicted == case.answer,
+                "turns": consultation.inquiry_turns,
+                "ending": consultation.ending,
+            }
+
+
+def selected_success(utility: np.ndarray, success: np.ndarray) -> dict[str, np.ndarray]:
+    """Downstream success of each selection rule at each state (Appendix D.3).
+
+    Args:
+        utility: [states, candidates], the executed question first.
+        success: [states, candidates], fraction of correct continuations.
+
+    Returns:
+        `uniform` (the mean of all candidates), `executed` and `highest_utility` (of equal
+        utilities the first drawn), [states] each.
+    """
+    best = utility.argmax(axis=1)[:, None]
+    return {
+        "uniform": success.mean(axis=1),
+        "executed": success[:, 0],
+        "highest_utility": np.take_along_axis(success, best, axis=1)[:, 0],
+    }
