@@ -10,6 +10,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/runs.smk"
+include: "workflow/rules/continuation.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
 

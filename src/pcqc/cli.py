@@ -34,6 +34,8 @@ def _parser() -> argparse.ArgumentParser:
         ("train", _train, "train one run of a method, resuming it where it was stopped"),
         ("select", _select, "choose a run's checkpoint on the development benchmark"),
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
+        ("continuation", _continuation, "fix candidate questions and continue from each of them"),
+        ("grounding", _grounding, "judge the continuation study's answers against the facts"),
     ):
         command = _study_command(commands, name, handler, text)
         command.add_argument("method", help="name of a method in config/methods.yaml")
@@ -117,6 +119,25 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.evaluate import run_evaluation
 
     run_evaluation(_load(arguments), arguments.method, arguments.run)
+
+
+def _continuation(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.continuation import run_continuation
+
+    study, method, run = _load(arguments), arguments.method, arguments.run
+    with _alone(study, "continuation", method, run):
+        run_continuation(study, method, run)
+
+
+def _grounding(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.grounding import run_grounding
+
+    study, judge = _load(arguments), None
+    if study.synthetic:
+        from data_prep.clinic.grounding import clinic_judge
+
+        judge = clinic_judge(study)
+    run_grounding(study, arguments.method, arguments.run, judge)
 
 
 def _explain(arguments: argparse.Namespace) -> None:

@@ -164,8 +164,11 @@ class ChatFormat:
 
     def patient(self, facts: Sequence[str], question: str) -> list[int]:
         """The patient's prompt; thinking is disabled (Appendix B.2)."""
-        message = {"role": "user", "content": patient_prompt(facts, question)}
-        return self.encode(self._render([message], thinking=False))
+        return self.ask(patient_prompt(facts, question))
+
+    def ask(self, text: str) -> list[int]:
+        """The prompt of a single message, thinking disabled."""
+        return self.encode(self._render([{"role": "user", "content": text}], thinking=False))
 
     def after_action(self, action: Sequence[int], answer: str) -> list[int]:
         """Tokens between an action and the next one: its end, the answer, the next opening."""

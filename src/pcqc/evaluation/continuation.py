@@ -31,7 +31,7 @@ class Candidate:
 
     case_id: str
     number: int
-    tokens: tuple[int, ...]
+    tokens: Sequence[int]
     question: str
     answer: str
     utility: float
@@ -72,7 +72,7 @@ def draw_candidates(
             Candidate(
                 group.case.case_id,
                 number,
-                tuple(response.completion.tokens),
+                response.completion.tokens,
                 response.action.text,
                 response.answer,
                 float(group.utilities[number]),

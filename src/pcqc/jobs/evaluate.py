@@ -18,15 +18,7 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     folder = paths.evaluation(method, run)
     study.method(method), study.seed(run)
     cases = {name: read_cases(paths.cases(name)) for name in study.benchmarks}
-    update = read_json(folder / "selection.json")["selected"]["update"]
-    if update:
-        trained = paths.run(method, run)
-        model_folder = trained / "checkpoints" / f"{update:06d}"
-        remedy = f"remove {trained} and run `make results`"
-        model = load_model(model_folder, study.engine.dtype, remedy)
-    else:
-        model_folder = paths.model("actor")
-        model = load_role(study, "actor")
+    update, checkpoint, model = selected_model(study, method, run)
     setting = make_setting(study, model)
     labels = {"method": method, "run": run, "update": update}
     summaries = {}
@@ -46,9 +38,23 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
         summaries[name] = {**result.summary(), **files}
         progress.advance(accuracy=summaries[name]["accuracy"], turns=summaries[name]["turns"])
     progress.close()
-    _write_manifest(
-        study, method, run, update, sha256_file(model_folder / "manifest.json"), summaries
-    )
+    _write_manifest(study, method, run, update, checkpoint, summaries)
+
+
+def selected_model(study: Study, method: str, run: str):
+    """Update, digest and model of a run's selected checkpoint; Shared SFT's is the actor."""
+    paths = Paths.of(study)
+    selection = paths.evaluation(method, run) / "selection.json"
+    update = read_json(selection)["selected"]["update"]
+    if update:
+        trained = paths.run(method, run)
+        folder = trained / "checkpoints" / f"{update:06d}"
+        remedy = f"remove {trained} and run `make results`"
+        model = load_model(folder, study.engine.dtype, remedy)
+    else:
+        folder = paths.model("actor")
+        model = load_role(study, "actor")
+    return update, sha256_file(folder / "manifest.json"), model
 
 
 def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:

@@ -44,3 +44,6 @@ class Paths:
 
     def evaluation(self, method: str, run: str) -> Path:
         return self.root / "evaluation" / method / run
+
+    def continuation(self, method: str, run: str) -> Path:
+        return self.root / "continuation" / method / run

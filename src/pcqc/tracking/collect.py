@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mlflow.store.artifact.artifact_repo import ArtifactRepository
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
-NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*")
+NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*", "continuation/*")
 
 REMEDY = "check the store, then run the command again; nothing was changed"
 
@@ -66,6 +66,7 @@ def collect(study: Study) -> Path:
         runs = [entry for method in study.methods for entry in _runs(store, study, method, new)]
         _write_predictions(new, study, runs)
         _write_updates(new, runs)
+        _keep_continuations(new, runs)
         write_json(new / "runs.json", runs)
         shutil.rmtree(new / "fetched")
         shutil.rmtree(target, ignore_errors=True)
@@ -89,7 +90,7 @@ def _fetch(
             if needed(artifact):
                 where = f"artifact {artifact} of run {entry['run_id']}"
                 _download(artifacts, artifact, folder / run, digest, where, remedy)
-        for place in ("training", "evaluation"):
+        for place in ("training", "evaluation", "continuation"):
             _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
     return tracking
 
@@ -161,6 +162,7 @@ def _runs(store: Store, study: Study, method: str, new: Path) -> list[dict]:
                 "training": _json_if_there(folder / run / "training" / "manifest.json"),
                 "evaluation": read_json(folder / run / "evaluation" / "manifest.json"),
                 "selection": _json_if_there(folder / run / "evaluation" / "selection.json"),
+                "continuation": _json_if_there(folder / run / "continuation" / "manifest.json"),
             }
         )
     return found
@@ -231,6 +233,15 @@ def _write_updates(new: Path, runs: list[dict]) -> None:
         [*keys.items(), ("update", pyarrow.int64()), *((n, pyarrow.float64()) for n in numbers)]
     )
     _write_table(new / "updates.parquet", pyarrow.Table.from_pylist(rows, schema))
+
+
+def _keep_continuations(new: Path, runs: list[dict]) -> None:
+    """Keep the files of the continuation study as they were mirrored."""
+    for run in runs:
+        if run["continuation"]:
+            place = Path(run["method"]) / run["run"]
+            (new / "continuation" / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(new / "fetched" / place / "continuation", new / "continuation" / place)
 
 
 def _write_table(path: Path, table: Any) -> None:

@@ -18,6 +18,7 @@ ALWAYS = (
     "events.jsonl",
     "candidate_groups.jsonl",
     "consultations.jsonl",
+    "grounding.csv",
 )
 
 
@@ -31,6 +32,7 @@ class FinishedRun:
     training: dict | None  # manifest of runs/<method>/<run>; None where nothing was trained
     evaluation: dict  # manifest of evaluation/<method>/<run>
     selection: dict | None
+    continuation: dict | None  # manifest of continuation/<method>/<run>; None for most runs
     files: dict[str, Path]
     digests: dict[str, str]  # artifact path -> sha256
     data: dict[str, dict]  # data set -> {"sha256", "rows", "path"}
@@ -101,6 +103,9 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     if (trained / "manifest.json").exists():
         training = _collect(trained, "training", files, digests)
     evaluation = _collect(evaluated, "evaluation", files, digests)
+    continued, continuation = study.results / "continuation" / method / run, None
+    if (continued / "manifest.json").exists():
+        continuation = _collect(continued, "continuation", files, digests)
     if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
         raise UserError(
             f"{evaluated}/manifest.json: '{min(unknown)}' is no benchmark of study '{study.name}'; "
@@ -114,6 +119,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         training=training,
         evaluation=evaluation,
         selection=read_json(selection) if selection else None,
+        continuation=continuation,
         files=files,
         digests=digests,
         data=_data(study, [*(["train"] if training else []), *sorted(evaluation["benchmarks"])]),

@@ -40,8 +40,9 @@ def _cut(text: str) -> str:
 def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """Yield (name, value, update, milliseconds of device time so far) of a run.
 
-    `evaluation/<benchmark>/...` stands at the selected update and `totals/...` at the last; the
-    updates' numbers keep their names, those of other events are prefixed with the event's kind.
+    `evaluation/<benchmark>/...` and `continuation/...` stand at the selected update, `totals/...`
+    at the last; the updates' numbers keep their names, those of other events are prefixed with the
+    event's kind.
     """
     # First come the numbers that a reader looks for first: the interface keeps the order.
     whole = round(1000 * run.device_seconds)
@@ -49,6 +50,9 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
         for name in ("accuracy", "turns", "actor_tokens"):
             key = f"evaluation/{benchmark}/{name}"
             yield key, float(result[name]), run.evaluation["update"], whole
+    if run.continuation:
+        for name, value in run.continuation["success"].items():
+            yield f"continuation/{name}", float(value), run.continuation["update"], whole
     if run.training:
         for name, value in run.training["totals"].items():
             yield f"totals/{name}", float(value), run.training["updates"], whole

@@ -1,0 +1,184 @@
+"""Answer grounding (Appendix D.4): which candidate answers may count in the comparison.
+
+An answer is eligible where it is supported by the patient's facts, confined to what was asked, and
+free of the decision's target. A judge says so; a person's review overrides it.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pcqc.cases import Case
+from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.errors import UserError
+from pcqc.files import read_bytes
+from pcqc.protocol import ChatFormat
+from pcqc.seeds import stream
+
+CRITERIA = ("supported", "confined", "free")
+COLUMNS = ("case_id", "candidate", *CRITERIA, "eligible", "judge")
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One answer, criterion by criterion; None where a judge cannot tell.
+
+    Attributes:
+        supported: the patient's facts say what the answer says.
+        confined: it says nothing that was not asked.
+        free: it does not disclose the decision's target.
+        judge: who said so.
+    """
+
+    supported: bool | None
+    confined: bool | None
+    free: bool | None
+    judge: str
+
+    @property
+    def eligible(self) -> bool:
+        """All three hold; what no judge could tell is not eligible until somebody reviews it."""
+        return all(getattr(self, name) is True for name in CRITERIA)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What is judged: the case, its facts included, a question and the patient's answer."""
+
+    case: Case
+    question: str
+    answer: str
+
+
+class Judge(Protocol):
+    """Says whether answers are grounded."""
+
+    def judge(self, items: Sequence[Answered]) -> list[Judgement]:
+        """One judgement per item."""
+
+
+QUESTIONS = {
+    "supported": "Is everything that the answer states also stated in the facts?",
+    "confined": "Does the answer give only the information that the question asks for?",
+    "free": "Is the answer free of any hint at which of the options is correct?",
+}
+# Two wordings of one task: what they agree on does not hang on how it was put.
+PROMPTS = (
+    "Patient facts:\n{facts}\nOptions: {options}\nQuestion: {question}\nAnswer: {answer}\n\n"
+    "{criterion} Reply with yes or no.",
+    "You review the answer of a simulated patient. {criterion}\n\nThe question was: {question}\n"
+    "The answer was: {answer}\nThe patient's record holds only these facts:\n{facts}\n"
+    "The doctor must choose among: {options}\n\nReply yes or no.",
+)
+
+
+class ModelJudge:
+    """A language model behind any engine, asked every criterion in two wordings.
+
+    A criterion is decided where both replies are the same yes or no; else it stays open.
+    """
+
+    def __init__(self, engine: Engine, chat: ChatFormat, name: str = "model"):
+        self.engine, self.chat, self.name = engine, chat, name
+        self.sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=8, stop=chat.end_of_turn)
+
+    def judge(self, items: Sequence[Answered]) -> list[Judgement]:
+        """See `Judge.judge`."""
+        requests = [
+            Request(self.chat.ask(self._prompt(prompt, item, criterion)), (stream(0, "judge"),))
+            for item in items
+            for criterion in CRITERIA
+            for prompt in PROMPTS
+        ]
+        replies = iter(self.engine.generate(requests, self.sampling))
+        return [
+            Judgement(*(self._agreed(next(replies), next(replies)) for _ in CRITERIA), self.name)
+            for _ in items
+        ]
+
+    @staticmethod
+    def _prompt(prompt: str, item: Answered, criterion: str) -> str:
+        return prompt.format(
+            facts="\n".join(item.case.facts),
+            options=item.case.options,
+            question=item.question,
+            answer=item.answer,
+            criterion=QUESTIONS[criterion],
+        )
+
+    def _agreed(self, *replies) -> bool | None:
+        said = {self._said(self.chat.decode(only.tokens)) for (only,) in replies}
+        return said.pop() if len(said) == 1 else None
+
+    @staticmethod
+    def _said(reply: str) -> bool | None:
+        word = reply.strip().strip(".").lower()
+        return {YES: True, NO: False}.get(word)
+
+
+def reviewed(
+    judgements: dict[tuple[str, int], Judgement], review: dict[tuple[str, int], dict[str, bool]]
+) -> dict[tuple[str, int], Judgement]:
+    """Judgements with a person's decisions in place of the judge's, criterion by criterion.
+
+    Args:
+        judgements: by case id and candidate.
+        review: as `read_review` gives it.
+
+    Raises:
+        UserError: a review of a candidate that the study does not have.
+    """
+    if unknown := sorted(set(review) - set(judgements)):
+        case_id, candidate = unknown[0]
+        raise UserError(
+            f"the review judges candidate {candidate} of case '{case_id}', which the study does "
+            "not have; remove that row"
+        )
+    merged = dict(judgements)
+    for key, decided in review.items():
+        said = {name: getattr(judgements[key], name) for name in CRITERIA}
+        merged[key] = Judgement(**{**said, **decided}, judge="review")
+    return merged
+
+
+def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict[str, bool]]:
+    """A person's decisions on one policy's answers, from a CSV.
+
+    Its columns are method, run, case_id, candidate, supported, confined and free, the last three
+    `yes`, `no` or empty where the judge's word stands; other columns are notes.
+
+    Raises:
+        UserError: an unreadable file, a missing column or another word; names the line.
+    """
+    rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8-sig")))
+    needed = ("method", "run", "case_id", "candidate", *CRITERIA)
+    if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
+        raise UserError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(needed)}")
+    found = {}
+    for row in rows:
+        where = f"{path}, line {rows.line_num}"
+        if (row["method"], row["run"]) == (method, run):
+            found[row["case_id"], _candidate(row, where)] = {
+                name: row[name].strip().lower() == YES
+                for name in CRITERIA
+                if _is_word(row[name], name, where)
+            }
+    return found
+
+
+def _candidate(row: dict, where: str) -> int:
+    if not (row["candidate"] or "").isdigit():
+        raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
+    return int(row["candidate"])
+
+
+def _is_word(text: str | None, column: str, where: str) -> bool:
+    """Whether a cell decides something; UserError where it is neither that nor empty."""
+    word = (text or "").strip().lower()
+    if word not in (YES, NO, ""):
+        raise UserError(f"{where}: {column} must be yes, no or empty, not {text!r}")
+    return bool(word)

@@ -1,0 +1,208 @@
+"""The continuation study of one policy: candidates first, then what comes of each."""
+
+import dataclasses
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pcqc.cases import Case, read_cases
+from pcqc.config import Continuation, Study, digest
+from pcqc.errors import UserError
+from pcqc.evaluation.continuation import (
+    Candidate,
+    draw_candidates,
+    draw_continuations,
+    selected_success,
+)
+from pcqc.files import read_json, sha256_file, write_atomic, write_json
+from pcqc.jobs.evaluate import selected_model
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.progress import Progress
+from pcqc.provenance import git_commit, inputs_fingerprint, source_fingerprint
+
+CANDIDATES = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("candidate", pa.int64()),
+        ("question", pa.string()),
+        ("answer", pa.string()),
+        ("utility", pa.float64()),
+        ("baseline", pa.float64()),
+        ("executed", pa.bool_()),
+    ]
+)
+CONTINUATIONS = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("candidate", pa.int64()),
+        ("continuation", pa.int64()),
+        ("correct", pa.bool_()),
+        ("turns", pa.int64()),
+        ("ending", pa.string()),
+    ]
+)
+CASES_AT_ONCE = 16
+
+
+def run_continuation(study: Study, method: str, run: str) -> None:
+    """Draw the study of one policy, resuming it block by block; the manifest is written last."""
+    if study.continuation is None:
+        raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
+    study.method(method), study.seed(run)
+    single_threaded()
+    job = Job(study, study.continuation, method, run)
+    states = job.candidates()
+    rows = job.continuations(states)
+    job.write(states, rows)
+
+
+class Job:
+    """One policy's study under way; finished blocks of cases lie in its state folder."""
+
+    def __init__(self, study: Study, settings: Continuation, method: str, run: str):
+        self.study, self.settings, self.method, self.run = study, settings, method, run
+        self.paths = Paths.of(study)
+        self.folder = self.paths.continuation(method, run)
+        self.cases = read_cases(self.paths.cases(study.development))
+        self.update, self.checkpoint, model = selected_model(study, method, run)
+        self.setting, self.scorer = make_setting(study, model), make_scorer(study)
+        self.fingerprint = self._fingerprint()
+        states = self.paths.root / "continuation" / "state" / f"{method}-{run}"
+        self.state = states / self.fingerprint
+        for other in states.glob("*") if states.exists() else ():
+            if other != self.state:
+                shutil.rmtree(other)
+        self.examined = 0
+
+    def candidates(self) -> list[list[Candidate]]:
+        """The first cases that have as many valid candidates as wanted, with these."""
+        wanted, found = self.settings.states, []
+        progress = Progress(f"candidates {self.method} {self.run}", wanted, "state")
+        for number, cases in enumerate(_blocks(self.cases)):
+            rows = self._block(f"candidates-{number:04d}", lambda cases=cases: self._ask(cases))
+            for group in rows:
+                if len(found) == wanted:
+                    break
+                self.examined += 1
+                if group is not None:
+                    found.append([Candidate(**c) for c in group])
+                    progress.advance()
+            if len(found) == wanted:
+                break
+        progress.close()
+        if not found:
+            raise UserError(
+                f"{self.method} run {self.run} asks no {self.settings.candidates} questions at any "
+                f"case of {self.study.development}; lower continuation.candidates"
+            )
+        return found
+
+    def continuations(self, states: list[list[Candidate]]) -> list[dict]:
+        """All continuations of all candidates."""
+        blocks, rows = _blocks(states), []
+        progress = Progress(f"continuations {self.method} {self.run}", len(blocks), "block")
+        for number, block in enumerate(blocks):
+            name = f"continuations-{number:04d}"
+            rows += self._block(name, lambda block=block: self._continue(block))
+            progress.advance()
+        progress.close()
+        return rows
+
+    def write(self, states: list[list[Candidate]], rows: list[dict]) -> None:
+        """Write both tables and the manifest, and drop the state."""
+        candidates = [c.row() for group in states for c in group]
+        _write_table(self.folder / "candidates.parquet", candidates, CANDIDATES)
+        _write_table(self.folder / "continuations.parquet", rows, CONTINUATIONS)
+        shape = (len(states), self.settings.candidates)
+        utility = np.array([c["utility"] for c in candidates]).reshape(shape)
+        success = np.array([r["correct"] for r in rows], float).reshape(*shape, -1).mean(axis=2)
+        chosen = selected_success(utility, success)
+        names = ("candidates.parquet", "continuations.parquet")
+        write_json(
+            self.folder / "manifest.json",
+            {
+                "study": self.study.name,
+                "method": self.method,
+                "run": self.run,
+                "seed": self.settings.seed,
+                "update": self.update,
+                "checkpoint": self.checkpoint,
+                "fingerprint": self.fingerprint,
+                "git_commit": git_commit(),
+                "benchmark": self.study.development,
+                "states": len(states),
+                "replaced": self.examined - len(states),
+                "candidates": self.settings.candidates,
+                "continuations": self.settings.continuations,
+                "trajectories": len(rows),
+                "success": {name: float(values.mean()) for name, values in chosen.items()},
+                "files": {name: sha256_file(self.folder / name) for name in names},
+            },
+        )
+        shutil.rmtree(self.state)
+
+    def _fingerprint(self) -> str:
+        everything = self.study.to_dict()
+        names = ("protocol", "actor_decoding", "patient_decoding", "engine")
+        sizes = {k: getattr(self.settings, k) for k in ("states", "candidates", "continuations")}
+        inputs = [self.paths.cases(self.study.development)]
+        inputs += [self.paths.model(role) / "manifest.json" for role in ("patient", "base")]
+        return digest(
+            [
+                [everything[name] for name in names],
+                {**sizes, "seed": self.settings.seed},
+                self.checkpoint,
+                inputs_fingerprint(inputs),
+                source_fingerprint("pcqc.jobs.continuation"),
+            ]
+        )
+
+    def _block(self, name: str, draw) -> list:
+        """A block's rows: read where it was finished before, else drawn and kept.
+
+        A cache never outlives a block: a resumed study meets the caches it would have met.
+        """
+        path = self.state / f"{name}.json"
+        if not path.exists():
+            for role in (self.setting.actor, self.setting.patient, self.scorer):
+                role.engine.reset_cache()
+            write_json(path, draw())
+        return read_json(path)
+
+    def _ask(self, cases: list[Case]) -> list:
+        drawn = draw_candidates(
+            self.setting,
+            self.scorer,
+            cases,
+            candidates=self.settings.candidates,
+            seed=self.settings.seed,
+        )
+        return [group and [dataclasses.asdict(c) for c in group] for group in drawn]
+
+    def _continue(self, block: list[list[Candidate]]) -> list[dict]:
+        by_id = {case.case_id: case for case in self.cases}
+        return list(
+            draw_continuations(
+                self.setting,
+                [by_id[group[0].case_id] for group in block],
+                block,
+                continuations=self.settings.continuations,
+                seed=self.settings.seed,
+            )
+        )
+
+
+def _blocks(items: list) -> list[list]:
+    """Consecutive blocks: what a kill costs is at most one."""
+    return [items[i : i + CASES_AT_ONCE] for i in range(0, len(items), CASES_AT_ONCE)]
+
+
+def _write_table(path: Path, rows: list[dict], schema: pa.Schema) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema), buffer)
+    write_atomic(path, buffer.getvalue())

@@ -1,0 +1,62 @@
+"""Eligible answers of a continuation study: the judge's word, then a person's review."""
+
+import csv
+import io
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from pcqc.cases import read_cases
+from pcqc.config import Study
+from pcqc.evaluation.grounding import (
+    COLUMNS,
+    CRITERIA,
+    NO,
+    YES,
+    Answered,
+    Judge,
+    ModelJudge,
+    read_review,
+    reviewed,
+)
+from pcqc.files import read_json, write_atomic
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import chat_format, load_role, make_engine, single_threaded
+
+
+def run_grounding(study: Study, method: str, run: str, judge: Judge | None = None) -> None:
+    """Write `grounding.csv` of one policy's candidates.
+
+    Args:
+        study: with the study's candidates on disk.
+        method, run: the policy.
+        judge: knows the study's world; the frozen base model judges where none is given.
+    """
+    paths = Paths.of(study)
+    folder = paths.continuation(method, run)
+    benchmark = read_json(folder / "manifest.json")["benchmark"]
+    by_id = {case.case_id: case for case in read_cases(paths.cases(benchmark))}
+    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    items = [Answered(by_id[r["case_id"]], r["question"], r["answer"]) for r in rows]
+    judgements = (judge or _model_judge(study)).judge(items)
+    keys = [(row["case_id"], row["candidate"]) for row in rows]
+    found = dict(zip(keys, judgements, strict=True))
+    if study.continuation and study.continuation.review:
+        found = reviewed(found, read_review(Path(study.continuation.review), method, run))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for (case_id, candidate), said in found.items():
+        words = [_word(getattr(said, name)) for name in CRITERIA]
+        writer.writerow([case_id, candidate, *words, _word(said.eligible), said.judge])
+    write_atomic(folder / "grounding.csv", text.getvalue())
+
+
+def _word(value: bool | None) -> str:
+    return "" if value is None else YES if value else NO
+
+
+def _model_judge(study: Study) -> ModelJudge:
+    single_threaded()
+    chat = chat_format(study, Paths.of(study).model("base"))
+    return ModelJudge(make_engine(study, load_role(study, "base")), chat)

@@ -1,0 +1,162 @@
+"""The continuation study with scripted roles, and judges of answers."""
+
+import numpy as np
+import pytest
+from helpers import make_case, make_tokenizer, scripted_scorer, scripted_setting
+
+from data_prep.clinic.grounding import ClinicJudge
+from data_prep.clinic.world import World
+from pcqc.engines.scripted import ScriptedEngine
+from pcqc.errors import UserError
+from pcqc.evaluation.continuation import draw_candidates, draw_continuations, selected_success
+from pcqc.evaluation.grounding import (
+    Answered,
+    Judgement,
+    ModelJudge,
+    read_review,
+    reviewed,
+)
+from pcqc.protocol import UNANSWERABLE, ChatFormat
+
+CASES = [make_case(i) for i in range(3)]
+
+
+def say(case, rollout, turn, k):
+    """Case 1 does not ask with its third candidate; who asked `0` or `2` first finds the answer."""
+    if turn == 0:
+        return "Final Answer: A" if (case, k) == ("case-1", 2) else f"Question: {k}?"
+    return f"Final Answer: {'AB'[rollout // 2 % 2 == 0]}"
+
+
+def drawn():
+    setting = scripted_setting(say, CASES, answer=lambda p: p[-40:], name="0/continuation")
+    chances = {"0?": 0.2, "1?": 0.7, "2?": 0.4}
+
+    def scores(prompt):
+        asked = next((b for text, b in chances.items() if f"question: {text}" in prompt), 0.3)
+        return [(1 - asked) / 3, asked, (1 - asked) / 3, (1 - asked) / 3]
+
+    scorer = scripted_scorer(scores, setting.chat)
+    return setting, draw_candidates(setting, scorer, CASES, candidates=3, seed=0)
+
+
+def test_candidates_are_scored_and_a_case_that_does_not_always_ask_is_replaced():
+    _, groups = drawn()
+    assert groups[1] is None
+    for case, group in zip(CASES[::2], groups[::2], strict=True):
+        assert [c.row()["executed"] for c in group] == [True, False, False]
+        assert [c.question for c in group] == ["0?", "1?", "2?"]
+        assert [c.utility for c in group] == pytest.approx([0.2, 0.7, 0.4])
+        assert {c.case_id for c in group} == {case.case_id}
+        assert group[0].baseline == pytest.approx(0.3)
+
+
+def test_every_candidate_is_continued_on_draws_of_its_own():
+    setting, groups = drawn()
+    asked = len(setting.patient.engine.prompts)
+    rows = list(draw_continuations(setting, CASES[:1], groups[:1], continuations=2, seed=0))
+    # Their questions were answered before and are not asked again.
+    assert len(setting.patient.engine.prompts) == asked
+    assert [(r["candidate"], r["continuation"]) for r in rows] == [
+        (k, n) for k in range(3) for n in range(2)
+    ]
+    # Rollouts 0 and 1 belong to candidate 0, 2 and 3 to candidate 1: `say` tells them apart.
+    assert [r["correct"] for r in rows] == [True, True, False, False, True, True]
+    assert {r["turns"] for r in rows} == {1}
+    assert {r["ending"] for r in rows} == {"answer"}
+
+
+def test_selection_rules():
+    utility = np.array([[0.1, 0.9, 0.5], [0.4, 0.4, 0.2]])
+    success = np.array([[0.0, 0.75, 0.25], [0.5, 1.0, 0.0]])
+    chosen = selected_success(utility, success)
+    assert chosen["uniform"] == pytest.approx([1 / 3, 0.5])
+    assert chosen["executed"].tolist() == [0.0, 0.5]
+    assert chosen["highest_utility"].tolist() == [0.75, 0.5]
+
+
+WORLD = World(("bluepox", "coralgia"), ("fever", "rash", "cough"), ((0.9,) * 3,) * 2, (0.5, 0.5))
+FACTS = ("rash absent.", "cough present.")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "supported", "confined", "free"),
+    [
+        ("Any rash?", "rash absent.", True, True, True),
+        ("Any rash?", "rash denied.", True, True, True),
+        ("Any rash?", "rash present.", False, True, True),
+        ("Any rash?", "cough present.", True, False, True),
+        ("Any rash?", "rash absent. cough present.", True, False, True),
+        ("Any rash?", "rash present. rash absent.", False, True, True),
+        ("Any rash?", "bluepox.", False, True, False),
+        ("Any rash?", "rash absent as in bluepox.", False, True, False),
+        ("Any rash?", UNANSWERABLE, False, True, True),
+        ("Any fever?", UNANSWERABLE, True, True, True),
+        ("Any fever?", "fever absent.", False, True, True),
+        ("Any rash?", "", False, True, True),
+    ],
+)
+def test_the_clinics_judge_reads_exactly(question, answer, supported, confined, free):
+    case = make_case(0, facts=FACTS)
+    (found,) = ClinicJudge(WORLD).judge([Answered(case, question, answer)])
+    assert found == Judgement(supported, confined, free, "rules")
+    assert found.eligible == (supported and confined and free)
+
+
+def model_judge(reply):
+    chat = ChatFormat(make_tokenizer(), "Judge.")
+    engine = ScriptedEngine(
+        lambda prompt, stream: [*chat.encode(reply(chat.decode(prompt))), chat.end_of_turn]
+    )
+    return ModelJudge(engine, chat), engine
+
+
+def test_a_model_judges_what_two_wordings_agree_on():
+    def reply(prompt):
+        if "free of any hint" in prompt:
+            return "Yes." if prompt.count("You review") else "no"
+        return "no" if "only the information" in prompt else "yes"
+
+    judge, engine = model_judge(reply)
+    items = [Answered(CASES[0], "Any rash?", "Has rash."), Answered(CASES[1], "Any?", "No.")]
+    assert judge.judge(items) == [Judgement(True, False, None, "model")] * 2
+    assert len(engine.prompts) == 12
+    judge, _ = model_judge(lambda prompt: "perhaps")
+    (open_one,) = judge.judge(items[:1])
+    assert open_one == Judgement(None, None, None, "model")
+    assert not open_one.eligible
+
+
+REVIEW = """\
+method,run,case_id,candidate,supported,confined,free,note
+pcqc,A,case-0,1,yes,,no,names the disease
+grpo,A,case-0,0,no,no,no,
+"""
+
+
+def test_a_review_overrides_the_judge_where_it_decides(tmp_path):
+    path = tmp_path / "review.csv"
+    path.write_text(REVIEW)
+    review = read_review(path, "pcqc", "A")
+    assert review == {("case-0", 1): {"supported": True, "free": False}}
+    judged = {("case-0", k): Judgement(None, True, True, "model") for k in range(2)}
+    found = reviewed(judged, review)
+    assert found["case-0", 0] == judged["case-0", 0]
+    assert found["case-0", 1] == Judgement(True, True, False, "review")
+    with pytest.raises(UserError, match=r"candidate 1 of case 'case-0'.*remove that row"):
+        reviewed({}, review)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("yes,,no", "maybe,,no", r"line 2: supported must be yes, no or empty, not 'maybe'"),
+        ("case-0,1", "case-0,x", r"line 2: candidate must be a whole number, not 'x'"),
+        ("confined", "confind", r"no column 'confined'"),
+    ],
+)
+def test_a_broken_review_is_refused(tmp_path, old, new, message):
+    path = tmp_path / "review.csv"
+    path.write_text(REVIEW.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        read_review(path, "pcqc", "A")

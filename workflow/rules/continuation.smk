@@ -1,0 +1,59 @@
+# The continuation study: what comes of each candidate question, and which answers may count.
+
+
+CONTINUATION = STUDY.to_dict()["continuation"] or {}
+SIZES = {name: CONTINUATION.get(name) for name in ("states", "candidates", "continuations", "seed")}
+REVIEW = [CONTINUATION["review"]] if CONTINUATION.get("review") else []
+
+
+def continued(method):
+    """What the continuation study makes of a method's runs; nothing for most methods."""
+    pairs = [pair for pair in STUDY.continued if pair[0] == method]
+    return [PATHS.continuation(*pair) / "grounding.csv" for pair in pairs]
+
+
+rule continue_candidates:
+    input:
+        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+        trained,
+        MODELS,
+        PATHS.cases(STUDY.development),
+    output:
+        RESULTS / "continuation" / "{method}" / "{run}" / "manifest.json",
+        RESULTS / "continuation" / "{method}" / "{run}" / "candidates.parquet",
+        RESULTS / "continuation" / "{method}" / "{run}" / "continuations.parquet",
+    log:
+        LOGS / "continuation" / "{method}-{run}.log",
+    resources:
+        gpu=1,
+    params:
+        settings=settings("protocol", "actor_decoding", "patient_decoding", "engine", sizes=SIZES),
+        source=source("pcqc.jobs.continuation"),
+    message:
+        "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc(f"continuation {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+
+
+rule ground_answers:
+    input:
+        rules.continue_candidates.output,
+        PATHS.cases(STUDY.development),
+        REVIEW,
+    output:
+        RESULTS / "continuation" / "{method}" / "{run}" / "grounding.csv",
+    log:
+        LOGS / "continuation" / "{method}-{run}-grounding.log",
+    params:
+        source=source("pcqc.jobs.grounding", "data_prep.clinic.grounding"),
+    message:
+        "Judge the answers of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc(f"grounding {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+
+
+rule continuation:
+    input:
+        [path for method in METHODS for path in continued(method)],
+    message:
+        "{input}"
