@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from analysis.collected import Collected
+from analysis.continuation import RULES, main_policy
 from analysis.published import published
 from analysis.statistics import Interval, runs_and_cases_interval
 
@@ -76,10 +77,22 @@ def claims(collected: Collected) -> list[Claim]:
             "A question's diagnostic utility predicts downstream success.",
             f"+{success['gain']:.2f} [{success['interval'][0]:+.2f}, {success['interval'][1]:+.2f}]"
             " over uniform selection",
-            (),
-            "This study holds no continuations from fixed candidates.",
+            _utility_gains(collected),
+            "" if collected.study.continuation else "This study has no continuations.",
         ),
     ]
+
+
+def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
+    """Highest-utility selection against the paper's two rivals, where the study continued."""
+    if not collected.study.continuation:
+        return ()
+    found = main_policy(collected)
+    gains = [(RULES[rival], found.gain_over(rival)) for rival in ("uniform", "executed")]
+    return tuple(
+        Comparison(f"Highest-utility − {label.lower()}", gain.gain, gain.interval, "pp")
+        for label, gain in gains
+    )
 
 
 def _same_state_gain() -> float:

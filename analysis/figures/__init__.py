@@ -7,21 +7,37 @@ from pathlib import Path
 from pcqc.config import Study
 from pcqc.errors import UserError
 
-FIGURES = ("accuracy_inquiry", "learning_curves", "equal_turns")
+FIGURES = (
+    "accuracy_inquiry",
+    "learning_curves",
+    "equal_turns",
+    "continuation_gains",
+    "utility_calibration",
+)
 CLINIC_ONLY = {"equal_turns"}
-WITH_PAPER = {"accuracy_inquiry"}
+CONTINUED = {"continuation_gains", "utility_calibration"}
+WITH_PAPER = {"accuracy_inquiry", "continuation_gains"}
 FORMS = ("pdf", "svg", "png")
 
 
 def names(study: Study) -> list[str]:
     """Figures that the study can fill."""
-    return [name for name in FIGURES if study.clinic or name not in CLINIC_ONLY]
+    return [
+        name
+        for name in FIGURES
+        if (study.clinic or name not in CLINIC_ONLY)
+        and (study.continuation or name not in CONTINUED)
+    ]
 
 
 def outputs(study: Study) -> list[Path]:
     """Every file that `write` makes for a study; what a workflow rule declares."""
     stems = [stem for name in names(study) for stem in _stems(name)]
     return [study.results / "figures" / f"{stem}.{form}" for stem in stems for form in FORMS]
+
+
+def _setting(name: str) -> str:
+    return "the settings 'continuation'" if name in CONTINUED else "a synthetic clinic"
 
 
 def _stems(name: str) -> list[str]:
@@ -52,8 +68,8 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
         figure = module(name)
         if name not in possible:
             raise UserError(
-                f"study '{collected.study.name}' cannot fill the figure '{name}': it needs a "
-                "synthetic clinic"
+                f"study '{collected.study.name}' cannot fill the figure '{name}': it needs "
+                f"{_setting(name)}"
             )
         folder = collected.folder / "figures"
         with house_style():

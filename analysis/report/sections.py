@@ -39,6 +39,18 @@ CONTENTS = {
         "In the clinic the best possible diagnosis on any evidence is known exactly, so a gain can "
         "be split into what the questions brought and what was made of it.",
     ),
+    "utility": (
+        "Does utility predict success?",
+        (
+            "continuation",
+            "figure:continuation_gains",
+            "grounded_continuation",
+            "utility_validity",
+            "figure:utility_calibration",
+        ),
+        "Candidate questions were fixed and each was continued several times: does the one that "
+        "the scorer rates highest end in the right diagnosis more often?",
+    ),
     "training": (
         "Training",
         ("figure:learning_curves", "training_cost", "generation_length"),

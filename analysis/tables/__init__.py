@@ -18,6 +18,9 @@ NEEDS = {
     "paired": ("pcqc",),
     "question_supervision_paired": ("pcqc", "terminal_only", "executed_local"),
     "same_state_q1": ("pcqc", "same_state_q1"),
+    "continuation": (),
+    "grounded_continuation": (),
+    "utility_validity": (),
     "generation_length": ("grpo", "pcqc"),
     "training_cost": (),
     "instrument": ("shared_sft",),
@@ -25,17 +28,19 @@ NEEDS = {
     "information_access": (),
 }
 CLINIC_ONLY = {"instrument"}
-WITHOUT_PAPER = {"claims", "instrument"}
+CONTINUED = {"continuation", "grounded_continuation", "utility_validity"}
+WITHOUT_PAPER = {"claims", "instrument", "utility_validity"}
 FORMS = ("tex", "csv", "md")
 
 
 def names(study: Study) -> list[str]:
-    """Tables that the study can fill: it has their methods and, for some, a synthetic clinic."""
+    """Tables that the study can fill: it has their methods and what else some of them need."""
     return [
         name
         for name, methods in NEEDS.items()
         if all(m in study.methods and study.methods[m].runs for m in methods)
         and (study.clinic or name not in CLINIC_ONLY)
+        and (study.continuation or name not in CONTINUED)
     ]
 
 
@@ -44,6 +49,10 @@ def outputs(study: Study) -> list[Path]:
     folder = study.results / "tables"
     stems = [stem for name in names(study) for stem in _stems(name)]
     return [folder / f"{stem}.{form}" for stem in stems for form in FORMS]
+
+
+def _setting(name: str) -> str:
+    return "the settings 'continuation'" if name in CONTINUED else "a synthetic clinic"
 
 
 def _stems(name: str) -> list[str]:
@@ -76,7 +85,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
         if name not in possible:
             raise UserError(
                 f"study '{collected.study.name}' cannot fill the table '{name}': it needs "
-                f"{', '.join(NEEDS[name]) or 'a synthetic clinic'}"
+                f"{', '.join(NEEDS[name]) or _setting(name)}"
             )
         table = build(collected)
         files = {name: [table]}

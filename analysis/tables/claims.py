@@ -24,7 +24,8 @@ def build(collected: Collected) -> Table:
         "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
         f"that positive favours the claim; intervals from {RESAMPLES:,} resamples of cases and "
         f"runs. The third claim averages {', '.join(primary)}, as the paper does, the others all "
-        "benchmarks. Supported: the whole interval is above zero; contradicted: below; undecided: "
+        "benchmarks; the last is about candidate questions, and resamples cases alone. "
+        "Supported: the whole interval is above zero; contradicted: below; undecided: "
         "across."
     )
     title = f"Five claims of the paper: {collected.study.title}."

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from data_prep.clinic.bayes import read_findings
+from data_prep.clinic.questions import asked_findings
 from data_prep.clinic.world import World
 from pcqc.config import Study
 from pcqc.evaluation.grounding import Answered, Judgement
@@ -31,7 +32,7 @@ class ClinicJudge:
     def _judged(self, item: Answered) -> Judgement:
         facts = read_findings(self.world, " ".join(item.case.facts)).items()
         recorded = {finding for finding, _ in facts}
-        asked = {self.world.findings.index(name) for name in self._named(item.question)}
+        asked = asked_findings(self.world, item.question)
         statements = [self._statement(part) for part in _SENTENCE.findall(item.answer)]
         if item.answer == UNANSWERABLE:
             supported = not asked & recorded
@@ -40,9 +41,6 @@ class ClinicJudge:
         stated = set(read_findings(self.world, item.answer))
         diseases = any(name in item.answer for name in self.world.diseases)
         return Judgement(supported, stated <= asked, not diseases, "rules")
-
-    def _named(self, text: str) -> list[str]:
-        return [name for name in self.world.findings if re.search(rf"\b{name}\b", text)]
 
     def _statement(self, sentence: str) -> tuple[int, bool] | None:
         """The finding that a sentence of two words states, and how; None for any other text."""

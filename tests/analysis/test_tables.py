@@ -128,7 +128,7 @@ def test_claims_are_signed_in_favour_of_the_claim(collected):
     )
     assert turns == pytest.approx(expected)
     assert cell(table, "turns:0", "verdict") == "supported"
-    assert cell(table, "utility:missing", "verdict") == "not tested"
+    assert cell(table, "utility:0", "verdict") == "supported"
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in tables.WITHOUT_PAPER])

@@ -6,9 +6,10 @@ from helpers import make_case, make_tokenizer, scripted_scorer, scripted_setting
 
 from data_prep.clinic.grounding import ClinicJudge
 from data_prep.clinic.world import World
+from pcqc.choice import selected_success
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
-from pcqc.evaluation.continuation import draw_candidates, draw_continuations, selected_success
+from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.evaluation.grounding import (
     Answered,
     Judgement,
@@ -73,6 +74,11 @@ def test_selection_rules():
     assert chosen["uniform"] == pytest.approx([1 / 3, 0.5])
     assert chosen["executed"].tolist() == [0.0, 0.5]
     assert chosen["highest_utility"].tolist() == [0.75, 0.5]
+    eligible = np.array([[True, False, True], [False, False, False]])
+    among = selected_success(utility, success, eligible)
+    assert among["uniform"] == pytest.approx([0.125, np.nan], nan_ok=True)
+    assert among["executed"] == pytest.approx([0.0, np.nan], nan_ok=True)
+    assert among["highest_utility"] == pytest.approx([0.25, np.nan], nan_ok=True)
 
 
 WORLD = World(("bluepox", "coralgia"), ("fever", "rash", "cough"), ((0.9,) * 3,) * 2, (0.5, 0.5))

@@ -8,8 +8,6 @@ the next one.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pcqc.cases import Case
 from pcqc.consultation import Consultation, Opening, Setting, continue_from, roll_out
 from pcqc.methods.question_groups import score_groups
@@ -124,22 +122,3 @@ def draw_continuations(
                 "turns": consultation.inquiry_turns,
                 "ending": consultation.ending,
             }
-
-
-def selected_success(utility: np.ndarray, success: np.ndarray) -> dict[str, np.ndarray]:
-    """Downstream success of each selection rule at each state (Appendix D.3).
-
-    Args:
-        utility: [states, candidates], the executed question first.
-        success: [states, candidates], fraction of correct continuations.
-
-    Returns:
-        `uniform` (the mean of all candidates), `executed` and `highest_utility` (of equal
-        utilities the first drawn), [states] each.
-    """
-    best = utility.argmax(axis=1)[:, None]
-    return {
-        "uniform": success.mean(axis=1),
-        "executed": success[:, 0],
-        "highest_utility": np.take_along_axis(success, best, axis=1)[:, 0],
-    }

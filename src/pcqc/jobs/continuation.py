@@ -10,14 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pcqc.cases import Case, read_cases
+from pcqc.choice import selected_success
 from pcqc.config import Continuation, Study, digest
 from pcqc.errors import UserError
-from pcqc.evaluation.continuation import (
-    Candidate,
-    draw_candidates,
-    draw_continuations,
-    selected_success,
-)
+from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_atomic, write_json
 from pcqc.jobs.evaluate import selected_model
 from pcqc.jobs.paths import Paths

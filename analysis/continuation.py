@@ -1,0 +1,233 @@
+"""The continuation study: success by candidate, selection rules, and what utility predicts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from analysis.collected import Collected
+from analysis.statistics import (
+    RESAMPLES,
+    SEED,
+    Interval,
+    percentile_interval,
+    resampled_means,
+)
+from pcqc.choice import highest_utility, selected_success
+from pcqc.config import Study
+from pcqc.errors import UserError
+
+RULES = {
+    "uniform": "Uniform selection",
+    "executed": "Executed question q_1",
+    "highest_utility": "Highest-utility selection",
+}
+BINS = 6
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One selection rule against another on the same cases; percent and percentage points."""
+
+    cases: int
+    selected: float
+    comparator: float
+    interval: Interval
+
+    @property
+    def gain(self) -> float:
+        return self.selected - self.comparator
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over states with its interval; `states` of them have a value."""
+
+    value: float
+    interval: Interval
+    states: int
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Candidates of neighbouring utility: their mean utility and their success, a fraction."""
+
+    utility: float
+    success: float
+    interval: Interval
+    candidates: int
+
+
+@dataclass(frozen=True)
+class Continued:
+    """One policy's study, [states, candidates] each, the executed question first.
+
+    Attributes:
+        manifest: of the study; `replaced` counts the cases that did not give enough questions.
+        case_ids: of the states, in the study's order.
+        questions, answers: texts.
+        utility: u_i.
+        baseline: b(O_t), [states].
+        success: fraction of correct continuations.
+        eligible: whether the answer is grounded (Appendix D.4).
+    """
+
+    title: str
+    manifest: dict
+    case_ids: list[str]
+    questions: np.ndarray
+    answers: np.ndarray
+    utility: np.ndarray
+    baseline: np.ndarray
+    success: np.ndarray
+    eligible: np.ndarray
+
+    def selected(self) -> dict[str, np.ndarray]:
+        """Success of each rule at each state, in percent."""
+        return {k: 100 * v for k, v in selected_success(self.utility, self.success).items()}
+
+    def gain_over(self, rival: str) -> Gain:
+        """Highest-utility selection over `uniform` or `executed`, all candidates."""
+        chosen = self.selected()
+        return paired_gain(chosen["highest_utility"], chosen[rival])
+
+    def grounded(self) -> dict[str, Gain | None]:
+        """The three comparisons on grounded answers (Appendix D.4); None where no case is left.
+
+        The first keeps the original choices and the cases where both are eligible; the others
+        choose among eligible candidates, in cases with at least two of them.
+        """
+        original = self.selected()
+        best = highest_utility(self.utility)[:, None]
+        both = self.eligible[:, 0] & np.take_along_axis(self.eligible, best, axis=1)[:, 0]
+        among = selected_success(self.utility, self.success, self.eligible)
+        several = self.eligible.sum(axis=1) >= 2
+        asked = several & self.eligible[:, 0]
+        first, mean, executed = (
+            100 * among[name] for name in ("highest_utility", "uniform", "executed")
+        )
+        return {
+            "original_highest_utility_vs_executed": paired_gain(
+                original["highest_utility"][both], original["executed"][both]
+            ),
+            "eligible_highest_utility_vs_uniform": paired_gain(first[several], mean[several]),
+            "eligible_highest_utility_vs_executed": paired_gain(first[asked], executed[asked]),
+        }
+
+    def rank_correlation(self) -> Mean | None:
+        """Spearman's correlation of utility and success within a state, averaged over states.
+
+        States at which all utilities or all successes are equal have none and are left out.
+        """
+        ranks = [rankdata(values, axis=1) for values in (self.utility, self.success)]
+        centred = [r - r.mean(axis=1, keepdims=True) for r in ranks]
+        norms = [np.sqrt((c**2).sum(axis=1)) for c in centred]
+        varied = (norms[0] > 0) & (norms[1] > 0)
+        product = (centred[0] * centred[1]).sum(axis=1)[varied]
+        return mean_over_states(product / (norms[0] * norms[1])[varied])
+
+    def calibration(self) -> list[Bin]:
+        """Success by utility in bins of equally many candidates; intervals resample cases."""
+        edges = np.unique(np.quantile(self.utility, np.linspace(0, 1, BINS + 1)[1:-1]))
+        place = np.searchsorted(edges, self.utility, side="right")
+        rng = np.random.default_rng(SEED)
+        states = len(self.utility)
+        weights = rng.multinomial(states, np.full(states, 1 / states), size=RESAMPLES)
+        bins = []
+        for number in np.unique(place):
+            inside = place == number
+            count, total = inside.sum(axis=1), np.where(inside, self.success, 0).sum(axis=1)
+            drawn = weights @ count
+            means = (weights @ total)[drawn > 0] / drawn[drawn > 0]
+            bins.append(
+                Bin(
+                    float(self.utility[inside].mean()),
+                    float(self.success[inside].mean()),
+                    percentile_interval(means),
+                    int(count.sum()),
+                )
+            )
+        return bins
+
+
+def paired_gain(selected: np.ndarray, comparator: np.ndarray) -> Gain | None:
+    """Gain with its paired case bootstrap, candidates' continuations aggregated before.
+
+    Args:
+        selected, comparator: [cases] success in percent.
+    """
+    if not len(selected):
+        return None
+    means = resampled_means(np.column_stack([selected, comparator]))
+    interval = percentile_interval(means[:, 0] - means[:, 1])
+    return Gain(len(selected), float(selected.mean()), float(comparator.mean()), interval)
+
+
+def mean_over_states(values: np.ndarray) -> Mean | None:
+    """Mean of [states] values with its case bootstrap; None of none."""
+    if not len(values):
+        return None
+    interval = percentile_interval(resampled_means(values[:, None])[:, 0])
+    return Mean(float(values.mean()), interval, len(values))
+
+
+def main_policy(collected: Collected) -> Continued:
+    """The study of the policy that the paper's claim is about."""
+    return continued(collected, *collected.study.continued[0])
+
+
+def policies(collected: Collected) -> list[Continued]:
+    """Every policy's study, the main one first."""
+    return [continued(collected, *pair) for pair in collected.study.continued]
+
+
+def continued(collected: Collected, method: str, run: str) -> Continued:
+    """Read one policy's study from `collected/continuation/`.
+
+    Raises:
+        UserError: a file is missing, broken, or does not hold what its manifest says.
+    """
+    folder = collected.folder / "collected" / "continuation" / method / run
+    manifest = collected.record(method, run).get("continuation")
+    if not manifest:
+        raise UserError(
+            f"{folder}: no continuation study of {method} run {run}; run the rule `continuation` "
+            "and collect again"
+        )
+    frames = [_read(folder / name) for name in ("candidates.parquet", "continuations.parquet")]
+    candidates, continuations = frames
+    grounding = _read(folder / "grounding.csv")
+    shape = (manifest["states"], manifest["candidates"])
+    keys = candidates[["case_id", "candidate"]]
+    if len(candidates) != shape[0] * shape[1] or not keys.equals(grounding[list(keys)]):
+        raise UserError(f"{folder}: its files are not of one study; run the rule `continuation`")
+    successes = continuations.groupby(["case_id", "candidate"], sort=False)["correct"].mean()
+    success = successes.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(float)
+    column = {name: candidates[name].to_numpy().reshape(shape) for name in candidates}
+    return Continued(
+        title=title(collected.study, method, run),
+        manifest=manifest,
+        case_ids=column["case_id"][:, 0].tolist(),
+        questions=column["question"],
+        answers=column["answer"],
+        utility=column["utility"],
+        baseline=column["baseline"][:, 0],
+        success=success.reshape(shape),
+        eligible=(grounding["eligible"] == "yes").to_numpy().reshape(shape),
+    )
+
+
+def title(study: Study, method: str, run: str) -> str:
+    """`PCQC run A`; the run is left out of a method that has only one."""
+    settings = study.method(method)
+    return settings.title if settings.kind == "sft" else f"{settings.title} run {run}"
+
+
+def _read(path) -> pd.DataFrame:
+    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
+    try:
+        return read(path)
+    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
+        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
+        raise UserError(f"{path}: {reason}; collect the study's runs again") from None

@@ -1,0 +1,47 @@
+"""How downstream success rises with diagnostic utility."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from analysis.collected import Collected
+from analysis.continuation import policies
+from analysis.figures.style import WIDTH, look
+
+NAME = "utility_calibration"
+
+
+def caption(collected: Collected) -> str:
+    """What the figure shows, for the study."""
+    titles = " and ".join(policy.title for policy in policies(collected))
+    return (
+        "Downstream success of candidate questions by their diagnostic utility, in bins of equally "
+        f"many candidates, under {titles}. Bars: 95% case-bootstrap intervals. Dotted: success "
+        "equals utility, the probability that the scorer gives the correct option after one answer."
+    )
+
+
+def draw(collected: Collected) -> Figure:
+    """One curve per policy."""
+    figure = Figure(figsize=(WIDTH * 0.62, 3.4), layout="constrained")
+    ax = figure.subplots()
+    ax.plot([0, 100], [0, 100], color="#888888", linestyle=":", zorder=1)
+    for (method, _), policy in zip(collected.study.continued, policies(collected), strict=True):
+        bins = policy.calibration()
+        colour, marker = look(method)
+        x = 100 * np.array([b.utility for b in bins])
+        y, low, high = (
+            100 * np.array(column)
+            for column in zip(
+                *[(b.success, b.interval.low, b.interval.high) for b in bins], strict=True
+            )
+        )
+        ax.errorbar(
+            x, y, yerr=np.abs([y - low, high - y]), fmt=f"-{marker}", color=colour, markersize=5,
+            capsize=2, elinewidth=0.9, label=policy.title, zorder=3,
+        )  # fmt: skip
+    ax.set_xlim(0, 100)
+    ax.set_ylim(0, 102)
+    ax.set_xlabel("Diagnostic utility u (%)")
+    ax.set_ylabel("Downstream success (%)")
+    ax.legend(loc="upper left")
+    return figure

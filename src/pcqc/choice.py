@@ -1,0 +1,46 @@
+"""Which of a state's fixed candidates a selection rule takes, and what comes of it."""
+
+import numpy as np
+
+
+def highest_utility(utility: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
+    """Index of the eligible candidate with the highest utility; of equals the first drawn.
+
+    Args:
+        utility: [states, candidates].
+        eligible: [states, candidates] booleans; all where not given.
+
+    Returns:
+        [states] indices; 0 where no candidate is eligible.
+    """
+    return np.where(_all_or(eligible, utility), utility, -np.inf).argmax(axis=1)
+
+
+def selected_success(
+    utility: np.ndarray, success: np.ndarray, eligible: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Downstream success of each selection rule at each state (Appendices D.3 and D.4).
+
+    Args:
+        utility: [states, candidates], the executed question first.
+        success: [states, candidates], fraction of correct continuations.
+        eligible: [states, candidates] booleans; all where not given.
+
+    Returns:
+        `uniform` (the expectation of a uniform choice: the mean), `executed` and `highest_utility`,
+        [states] each; NaN where the rule has no eligible candidate to take.
+    """
+    among = _all_or(eligible, utility)
+    best = highest_utility(utility, among)[:, None]
+    count = among.sum(axis=1)
+    total = np.where(among, success, 0).sum(axis=1)
+    taken = np.take_along_axis(success, best, axis=1)[:, 0]
+    return {
+        "uniform": np.where(count > 0, total / np.maximum(count, 1), np.nan),
+        "executed": np.where(among[:, 0], success[:, 0], np.nan),
+        "highest_utility": np.where(count > 0, taken, np.nan),
+    }
+
+
+def _all_or(eligible: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    return np.ones(like.shape, bool) if eligible is None else eligible
