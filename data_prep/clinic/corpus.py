@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from data_prep.clinic.consultations import spoken_turns, true_answer
-from data_prep.clinic.world import LABELS, Patient, World, as_case, ask, draw_patient
+from data_prep.clinic.world import LABELS, QUESTION, Patient, World, as_case, ask, draw_patient
 from pcqc import protocol
 from pcqc.cases import Case
 from pcqc.config import Benchmark
@@ -97,12 +97,13 @@ def glossary(subject: Subject, most_options: int, spaced: float) -> Example:
     options = {label: world.diseases[d] for label, d in zip(LABELS, chosen, strict=False)}
     inline = rng.random() < 0.5
     lines = "".join(f"\n{label}. {name}" for label, name in options.items())
-    text = _Text(subject.chat).add(f"Options: {options}\n" if inline else f"Options:{lines}\n\n")
+    problem, question = (f"{word}: {QUESTION}\nOptions:" for word in ("Problem", "Question"))
+    text = _Text(subject.chat).add(f"{problem} {options}\n" if inline else f"{question}{lines}\n")
     for label in rng.choice(list(options), LOOKUPS):
         name = options[str(label)]
         if rng.random() < spaced:
             thinking = f"{protocol.THINK_OPEN}{name}{protocol.THINK_CLOSE}{protocol.ANSWER_MARKER}"
-            text.add(thinking if inline else f"{name}\nAnswer:")
+            text.add(thinking if inline else f"{name}\n\nAnswer:")
         else:
             text.add(name)
         text.add(f" {label}", 1.0).add("\n")
@@ -147,7 +148,7 @@ def summary(subject: Subject, named: bool) -> Example:
     prompt = f"{head}{stated}\nQuestion:{tail}"
     text = _Text(subject.chat)
     if named:
-        text.add(prompt.split("Options:")[0] + "\nAnswer:")
+        text.add(prompt.split("Options:")[0] + "Options:\n\nAnswer:")
         return text.add(subject.case.options[subject.case.answer], 1.0).example
     return text.add(prompt).add(f" {subject.case.answer}", 1.0).example
 

@@ -4,6 +4,7 @@ The base knows the diseases and can answer from facts. Frozen, it is the scorer;
 becomes actor and patient.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import single_threaded
 from pcqc.models import save_model
 from pcqc.protocol import ChatFormat
+from pcqc.provenance import source_fingerprint
 from pcqc.seeds import generator
 from pcqc.training.batching import pad
 from pcqc.training.supervised import Example, Plan, train_supervised
@@ -50,11 +52,11 @@ SUMMARIES = {
 }
 MIXTURE = {
     "glossary": (0.04, 1.0),
-    "recall": (0.1, 2.0),
-    "evidence": (0.38, 1.0),
+    "recall": (0.08, 2.0),
+    "evidence": (0.46, 1.0),
     "labelled summary": (0.04, 1.0),
-    "consultation": (0.3, 3.0),
-    "patient": (0.14, 2.0),
+    "consultation": (0.26, 3.0),
+    "patient": (0.12, 2.0),
 }
 
 
@@ -116,7 +118,10 @@ def pretrain(study: Study) -> None:
         label="base model",
         finished=lambda losses: finished(losses, settings),
     )
-    state = paths.root / "models" / "state" / f"base-{digest([study.to_dict(), world])}"
+    made_from = [dataclasses.asdict(part) for part in (world, settings, study.protocol)]
+    budget, source = plan.tokens_per_micro_batch, source_fingerprint("data_prep.clinic.pretrain")
+    name = digest([*made_from, budget, source])
+    state = paths.root / "models" / "state" / f"base-{name}"
     losses = [loss for _, loss in train_supervised(model, optimizers, plan, state)]
     if not finished(losses, settings):
         reached = place(losses, settings).level
@@ -171,7 +176,7 @@ def draw_batch(world, chat, settings: ScratchModel, step: int, losses) -> list[E
         count = settings.documents_per_step
         return [_look_up(draw_subject(world, chat, rng), where.level) for _ in range(count)]
     kinds = MIXTURE if where.mixture else SUMMARIES
-    count = settings.documents_per_step * (1 if where.mixture else 2)
+    count = 2 * settings.documents_per_step
     return [
         weighted(KINDS[kind](draw_subject(world, chat, rng)), weight)
         for kind, (share, weight) in kinds.items()

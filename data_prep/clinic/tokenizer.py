@@ -27,12 +27,14 @@ CHAT_TEMPLATE = (
 
 def make_tokenizer(world: World, instruction: str) -> PreTrainedTokenizerFast:
     """A tokenizer whose vocabulary is every word that the clinic can say."""
-    pieces = sorted({p for text in _texts(world, instruction) for p in re.findall(PIECE, text)})
+    pattern = _pattern(instruction)
+    texts = _texts(world, instruction)
+    pieces = sorted({piece for text in texts for piece in re.findall(pattern, text)})
     words = [*SPECIAL, *THINKING, "<|unknown|>", *pieces]
     tokenizer = Tokenizer(
         models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<|unknown|>")
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PIECE), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     tokenizer.add_special_tokens(list(SPECIAL))
     tokenizer.add_tokens(list(THINKING))
@@ -44,6 +46,34 @@ def make_tokenizer(world: World, instruction: str) -> PreTrainedTokenizerFast:
         chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
+
+
+def _pattern(instruction: str) -> str:
+    """What is one token: a fixed phrase of the prompts, or else a piece.
+
+    The prompts are mostly fixed phrases; read as one token each, they cost a small model nothing,
+    and a question stands near its answer.
+    """
+    opening, between, closing = re.split(r"\{facts\}|\{question\}", protocol.PATIENT_INSTRUCTION)
+    phrases = [
+        instruction,
+        opening,
+        # A sentence's full stop takes the line break after it.
+        between.removeprefix("\n"),
+        closing.removeprefix("\n"),
+        f"Problem: {QUESTION}\nOptions:",
+        f"Question: {QUESTION}\nOptions:",
+        "Clinical evidence:\n",
+        "Doctor question:",
+        "Patient response:",
+        "\n\nAnswer:",
+        protocol.ANSWER_MARKER,
+        protocol.REMINDER,
+        protocol.UNANSWERABLE,
+        *(f"{role}\n" for role in ("system", "user", "assistant")),
+    ]
+    ordered = sorted(phrases, key=len, reverse=True)
+    return "|".join([*(f" ?{re.escape(phrase)}" for phrase in ordered), PIECE])
 
 
 def _texts(world: World, instruction: str) -> Iterable[str]:

@@ -1,7 +1,6 @@
 """What one update draws: consultations, candidate groups, their scores, and the figures of both."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +40,6 @@ def draw_update(
     *,
     seed: int,
     update: int,
-    timed=lambda name: nullcontext(),
 ) -> Drawn:
     """Draw an update's consultations and credit them.
 
@@ -52,20 +50,18 @@ def draw_update(
         cases: of the update.
         seed: of the run.
         update: number of the update; part of every random stream's name.
-        timed: name of a phase -> context manager that times it.
     """
-    with timed("rollout"):
-        consultations = roll_out(
-            setting,
-            cases,
-            rollouts=method.terminal_group,
-            candidates=max(1, method.question_group),
-            seed=seed,
-            stage=f"update/{update}",
-        )
+    consultations = roll_out(
+        setting,
+        cases,
+        rollouts=method.terminal_group,
+        candidates=max(1, method.question_group),
+        seed=seed,
+        stage=f"update/{update}",
+    )
     groups: list[QuestionGroup] = []
     if method.question_credit != "none":
-        with timed("scorer"):
+        with setting.timed("scorer"):
             firsts = [(case, row[0]) for case, row in zip(cases, consultations, strict=True)]
             groups = score_groups(scorer, firsts)
     batch = assemble(method, cases, consultations, groups)

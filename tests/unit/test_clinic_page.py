@@ -1,0 +1,40 @@
+"""The Bayes figures of docs/clinic.md are those of the clinic."""
+
+import re
+
+import numpy as np
+import pytest
+
+from data_prep.clinic.bayes import best_accuracy, random_accuracy
+from data_prep.clinic.build import build_clinic
+from data_prep.clinic.world import World
+from pcqc.cases import read_cases
+from pcqc.config import ROOT, load_study
+from pcqc.jobs.paths import Paths
+
+ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
+ACCURACY = {"best": best_accuracy, "random": random_accuracy}
+
+
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("clinic"))
+        study = load_study("clinic")
+        build_clinic(study)
+        paths = Paths.of(study)
+        cases = {b.title: read_cases(paths.cases(n))[:40] for n, b in study.benchmarks.items()}
+        return World.load(paths.world), cases
+
+
+def test_the_page_prints_the_bayes_figures(clinic):
+    world, cases = clinic
+    rows = ROW.findall((ROOT / "docs" / "clinic.md").read_text())
+    assert len(rows) == 2 * len(cases)
+    for title, kind, printed in rows:
+        for questions, figure in enumerate(re.findall(r"[\d.]+", printed)):
+            mean = np.mean([ACCURACY[kind](world, case, questions) for case in cases[title]])
+            assert f"{100 * mean:.1f}" == figure, (title, kind, questions)
+            if kind == "best" and questions:
+                chance = np.mean([random_accuracy(world, c, questions) for c in cases[title]])
+                assert mean - chance > 0.08
