@@ -77,8 +77,8 @@ def claims(collected: Collected) -> list[Claim]:
             "A question's diagnostic utility predicts downstream success.",
             f"+{success['gain']:.2f} [{success['interval'][0]:+.2f}, {success['interval'][1]:+.2f}]"
             " over uniform selection",
-            _utility_gains(collected),
-            "" if collected.study.continuation else "This study has no continuations.",
+            (utility := _utility_gains(collected)),
+            "" if utility else "This study has no continuations.",
         ),
     ]
 
@@ -90,8 +90,9 @@ def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
     found = main_policy(collected)
     gains = [(RULES[rival], found.gain_over(rival)) for rival in ("uniform", "executed")]
     return tuple(
-        Comparison(f"Highest-utility − {label.lower()}", gain.gain, gain.interval, "pp")
-        for label, gain in gains
+        Comparison(f"Highest-utility − {label[0].lower()}{label[1:]}", g.gain, g.interval, "pp")
+        for label, g in gains
+        if g
     )
 
 

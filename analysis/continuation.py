@@ -87,8 +87,8 @@ class Continued:
         """Success of each rule at each state, in percent."""
         return {k: 100 * v for k, v in selected_success(self.utility, self.success).items()}
 
-    def gain_over(self, rival: str) -> Gain:
-        """Highest-utility selection over `uniform` or `executed`, all candidates."""
+    def gain_over(self, rival: str) -> Gain | None:
+        """Highest-utility selection over `uniform` or `executed`, all candidates; None of none."""
         chosen = self.selected()
         return paired_gain(chosen["highest_utility"], chosen[rival])
 
@@ -129,6 +129,8 @@ class Continued:
 
     def calibration(self) -> list[Bin]:
         """Success by utility in bins of equally many candidates; intervals resample cases."""
+        if not self.case_ids:
+            return []
         edges = np.unique(np.quantile(self.utility, np.linspace(0, 1, BINS + 1)[1:-1]))
         place = np.searchsorted(edges, self.utility, side="right")
         rng = np.random.default_rng(SEED)
@@ -200,7 +202,8 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
     grounding = _read(folder / "grounding.csv")
     shape = (manifest["states"], manifest["candidates"])
     keys = candidates[["case_id", "candidate"]]
-    if len(candidates) != shape[0] * shape[1] or not keys.equals(grounding[list(keys)]):
+    judged = grounding[list(keys)].values.tolist()
+    if len(candidates) != shape[0] * shape[1] or keys.values.tolist() != judged:
         raise UserError(f"{folder}: its files are not of one study; run the rule `continuation`")
     successes = continuations.groupby(["case_id", "candidate"], sort=False)["correct"].mean()
     success = successes.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(float)

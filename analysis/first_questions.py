@@ -18,7 +18,7 @@ def picks(collected: Collected, found: Continued) -> dict[str, np.ndarray]:
         [len(asked := asked_findings(world, text)) == 1 and asked <= findings for text in row]
         for row, findings in zip(found.questions, best, strict=True)
     ]
-    return selected_success(found.utility, np.array(hits, float))
+    return selected_success(found.utility, np.array(hits, float).reshape(found.utility.shape))
 
 
 def chance(collected: Collected, found: Continued) -> np.ndarray:

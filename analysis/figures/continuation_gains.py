@@ -106,5 +106,6 @@ def gains(bars: Sequence[Bar]) -> Figure:
     ax.set_ylim(-0.5, 1.5)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("Gain in downstream success (pp; states in brackets)")
-    figure.legend(loc="outside lower center", ncols=2)
+    if bars:
+        figure.legend(loc="outside lower center", ncols=2)
     return figure

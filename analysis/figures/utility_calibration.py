@@ -26,7 +26,8 @@ def draw(collected: Collected) -> Figure:
     ax = figure.subplots()
     ax.plot([0, 100], [0, 100], color="#888888", linestyle=":", zorder=1)
     for (method, _), policy in zip(collected.study.continued, policies(collected), strict=True):
-        bins = policy.calibration()
+        if not (bins := policy.calibration()):
+            continue
         colour, marker = look(method)
         x = 100 * np.array([b.utility for b in bins])
         y, low, high = (

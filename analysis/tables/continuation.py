@@ -1,7 +1,7 @@
 """Whether the question of highest utility is the one that ends in the right diagnosis."""
 
 from analysis.collected import Collected
-from analysis.continuation import RULES, Continued, main_policy
+from analysis.continuation import RULES, Continued, main_policy, mean_over_states
 from analysis.published import published
 from analysis.statistics import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
@@ -20,10 +20,11 @@ def build(collected: Collected) -> Table:
     found = main_policy(collected)
     rows = []
     for rule, label in RULES.items():
-        success = Number(float(found.selected()[rule].mean()), best=rule == "highest_utility")
+        mean = mean_over_states(found.selected()[rule])
+        success = Number(mean.value, best=rule == "highest_utility") if mean else MISSING
         cells: list[Cell] = [MISSING, MISSING]
-        if rule != "highest_utility":
-            gain = found.gain_over(rule)
+        gain = None if rule == "highest_utility" else found.gain_over(rule)
+        if gain:
             se = gain.interval.standard_error
             cells = [
                 Number(gain.gain, se=se, signed=True),
@@ -76,6 +77,6 @@ def paper() -> Table:
     return Table(NAME, title, caption, COLUMNS, tuple(rows))
 
 
-def _row(rule: str, label: str, success: Number, cells: list[Cell]) -> Row:
+def _row(rule: str, label: str, success: Cell, cells: list[Cell]) -> Row:
     highest = rule == "highest_utility"
     return Row(rule, (label, success, *cells), rule=highest, strong=highest)

@@ -63,17 +63,18 @@ def _measures(collected: Collected, found: Continued) -> dict[str, tuple[str, Ce
     states = correlation.states if correlation else 0
     rows["correlated"] = ("States in that correlation", (Number(states, digits=0), MISSING))
     if collected.study.clinic:
-        by_chance = 100 * float(chance(collected, found).mean())
+        by_chance = mean_over_states(100 * chance(collected, found))
         label = "Best first question, of all that could be asked (%)"
-        rows["best_chance"] = (label, (Number(by_chance), MISSING))
+        rows["best_chance"] = (label, (_mean(by_chance)[0], MISSING))
         for rule, hits in picks(collected, found).items():
             label = f"Best first question, {RULES[rule][0].lower()}{RULES[rule][1:]} (%)"
             rows[f"best_{rule}"] = (label, _mean(mean_over_states(100 * hits)))
     return rows
 
 
-def _distinct(found: Continued) -> Number:
-    return Number(float(np.mean([len(set(row)) for row in found.questions])))
+def _distinct(found: Continued) -> Cell:
+    counts = np.array([len(set(row)) for row in found.questions])
+    return _mean(mean_over_states(counts))[0]
 
 
 def _mean(mean: Mean | None, digits: int = 2, signed: bool = False) -> Cells:
@@ -83,6 +84,8 @@ def _mean(mean: Mean | None, digits: int = 2, signed: bool = False) -> Cells:
     return value, Range(mean.interval.low, mean.interval.high, digits, signed)
 
 
-def _gain(gain: Gain) -> Cells:
+def _gain(gain: Gain | None) -> Cells:
+    if gain is None:
+        return MISSING, MISSING
     value = Number(gain.gain, signed=True)
     return value, Range(gain.interval.low, gain.interval.high)

@@ -76,7 +76,10 @@ class Job:
         self.examined = 0
 
     def candidates(self) -> list[list[Candidate]]:
-        """The first cases that have as many valid candidates as wanted, with these."""
+        """The first cases that have as many valid candidates as wanted, with these.
+
+        There may be fewer such cases than wanted; the manifest says how many there are.
+        """
         wanted, found = self.settings.states, []
         progress = Progress(f"candidates {self.method} {self.run}", wanted, "state")
         for number, cases in enumerate(_blocks(self.cases)):
@@ -91,11 +94,6 @@ class Job:
             if len(found) == wanted:
                 break
         progress.close()
-        if not found:
-            raise UserError(
-                f"{self.method} run {self.run} asks no {self.settings.candidates} questions at any "
-                f"case of {self.study.development}; lower continuation.candidates"
-            )
         return found
 
     def continuations(self, states: list[list[Candidate]]) -> list[dict]:
@@ -114,10 +112,10 @@ class Job:
         candidates = [c.row() for group in states for c in group]
         _write_table(self.folder / "candidates.parquet", candidates, CANDIDATES)
         _write_table(self.folder / "continuations.parquet", rows, CONTINUATIONS)
-        shape = (len(states), self.settings.candidates)
-        utility = np.array([c["utility"] for c in candidates]).reshape(shape)
-        success = np.array([r["correct"] for r in rows], float).reshape(*shape, -1).mean(axis=2)
-        chosen = selected_success(utility, success)
+        shape = (len(states), self.settings.candidates, self.settings.continuations)
+        utility = np.array([c["utility"] for c in candidates]).reshape(shape[:2])
+        correct = np.array([r["correct"] for r in rows], float).reshape(shape)
+        chosen = selected_success(utility, correct.mean(axis=2)) if states else {}
         names = ("candidates.parquet", "continuations.parquet")
         write_json(
             self.folder / "manifest.json",
