@@ -171,9 +171,9 @@ def test_evidence_is_what_the_patient_said(world):
     name = world.findings
     dialogue = {
         "turns": [
-            {"answer": f"No {name[0]}."},
+            {"answer": f"{name[0]} absent."},
             {"answer": None},
-            {"answer": f"Reports {name[2]}."},
+            {"answer": f"{name[2]} reported."},
             {"answer": "The patient cannot answer this question."},
         ]
     }
