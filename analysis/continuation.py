@@ -68,7 +68,7 @@ class Continued:
         case_ids: of the states, in the study's order.
         questions, answers: texts.
         utility: u_i.
-        baseline: b(O_t), [states].
+        credit: A^Q of each candidate.
         success: fraction of correct continuations.
         eligible: whether the answer is grounded (Appendix D.4).
     """
@@ -79,7 +79,7 @@ class Continued:
     questions: np.ndarray
     answers: np.ndarray
     utility: np.ndarray
-    baseline: np.ndarray
+    credit: np.ndarray
     success: np.ndarray
     eligible: np.ndarray
 
@@ -215,7 +215,7 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
         questions=column["question"],
         answers=column["answer"],
         utility=column["utility"],
-        baseline=column["baseline"][:, 0],
+        credit=column["credit"],
         success=success.reshape(shape),
         eligible=(grounding["eligible"] == "yes").to_numpy().reshape(shape),
     )

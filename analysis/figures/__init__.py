@@ -8,6 +8,8 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 
 FIGURES = (
+    "teaser",
+    "method_overview",
     "accuracy_inquiry",
     "learning_curves",
     "equal_turns",
@@ -15,7 +17,7 @@ FIGURES = (
     "utility_calibration",
 )
 CLINIC_ONLY = {"equal_turns"}
-CONTINUED = {"continuation_gains", "utility_calibration"}
+CONTINUED = {"teaser", "continuation_gains", "utility_calibration"}
 WITH_PAPER = {"accuracy_inquiry", "continuation_gains"}
 FORMS = ("pdf", "svg", "png")
 

@@ -23,6 +23,11 @@ class Section:
 
 # Section -> title, what it shows in order (figures are marked), and a sentence before it.
 CONTENTS = {
+    "idea": (
+        "Learning from questions never asked",
+        ("figure:teaser", "figure:method_overview"),
+        "What PCQC adds to learning from final diagnoses.",
+    ),
     "results": (
         "Accuracy and inquiry turns",
         ("main_accuracy", "inquiry_turns", "figure:accuracy_inquiry", "pcqc_runs", "paired"),

@@ -49,6 +49,8 @@ def test_candidates_are_scored_and_a_case_that_does_not_always_ask_is_replaced()
         assert [c.question for c in group] == ["0?", "1?", "2?"]
         assert [c.utility for c in group] == pytest.approx([0.2, 0.7, 0.4])
         assert {c.case_id for c in group} == {case.case_id}
+        credit = (np.array([0.2, 0.7, 0.4]) - 1.3 / 3) / np.std([0.2, 0.7, 0.4], ddof=1)
+        assert [c.credit for c in group] == pytest.approx(credit, abs=1e-4)
         assert group[0].baseline == pytest.approx(0.3)
 
 

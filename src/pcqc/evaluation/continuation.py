@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pcqc.cases import Case
 from pcqc.consultation import Consultation, Opening, Setting, continue_from, roll_out
+from pcqc.credit.question import same_state_credit
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
 
@@ -25,6 +26,7 @@ class Candidate:
         tokens: the actor's response.
         utility: u_i, the scorer's probability of the correct option after the answer.
         baseline: b(O_t), that probability before the question.
+        credit: A^Q, what PCQC would have taught the question's tokens (Eq. 5).
     """
 
     case_id: str
@@ -34,6 +36,7 @@ class Candidate:
     answer: str
     utility: float
     baseline: float
+    credit: float
 
     def row(self) -> dict:
         """As `candidates.parquet` has it."""
@@ -44,6 +47,7 @@ class Candidate:
             "answer": self.answer,
             "utility": self.utility,
             "baseline": self.baseline,
+            "credit": self.credit,
             "executed": self.number == 0,
         }
 
@@ -75,8 +79,11 @@ def draw_candidates(
                 response.answer,
                 float(group.utilities[number]),
                 group.baseline,
+                float(credit),
             )
-            for number, response in enumerate(group.turn.responses)
+            for number, (response, credit) in enumerate(
+                zip(group.turn.responses, same_state_credit(group.gains), strict=True)
+            )
         ]
         for group in groups
     }

@@ -29,6 +29,7 @@ CANDIDATES = pa.schema(
         ("answer", pa.string()),
         ("utility", pa.float64()),
         ("baseline", pa.float64()),
+        ("credit", pa.float64()),
         ("executed", pa.bool_()),
     ]
 )

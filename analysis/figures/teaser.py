@@ -1,0 +1,132 @@
+"""Figure 1: what terminal rewards and what PCQC learn from one real state of a consultation."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.collected import Collected
+from analysis.continuation import Continued, main_policy
+from analysis.figures.boxes import (
+    ACTOR,
+    CREDIT,
+    PATIENT,
+    PLAIN,
+    SCORER,
+    arrow,
+    box,
+    canvas,
+    wrapped,
+    write,
+)
+from analysis.figures.style import WIDTH
+from pcqc.cases import Case, read_cases
+
+NAME = "teaser"
+ROW = 0.46  # inches, of a candidate
+UP, DOWN = "#0072b2", "#d55e00"
+
+
+def caption(collected: Collected) -> str:
+    """What the figure shows, for the study."""
+    found = main_policy(collected)
+    state = telling_state(found)
+    case_id = found.case_ids[state] if state is not None else "none"
+    return (
+        "Learning from questions never asked. Terminal-reward RL (left) learns from the final "
+        "diagnosis what the executed question was worth. PCQC (right) also has the patient's "
+        "facts answer the other candidates at the same state, and compares the diagnostic "
+        f"utilities of all. Case {case_id}: questions and answers of {found.title}, utilities and "
+        "credit as computed."
+    )
+
+
+def telling_state(found: Continued) -> int | None:
+    """The state with most distinct grounded questions; of equals the widest range of utility."""
+    if not found.case_ids:
+        return None
+    distinct = [
+        len({q for q, ok in zip(row, grounded, strict=True) if ok})
+        for row, grounded in zip(found.questions, found.eligible, strict=True)
+    ]
+    return max(range(len(distinct)), key=lambda i: (distinct[i], np.ptp(found.utility[i])))
+
+
+def draw(collected: Collected) -> Figure:
+    """One state, its candidates, and what either way of learning makes of them."""
+    found = main_policy(collected)
+    rows = found.utility.shape[1]
+    height = 1.75 + ROW * rows
+    figure, ax = canvas(WIDTH, height)
+    state = telling_state(found)
+    if state is None:
+        write(ax, WIDTH / 2, height / 2, "No state of this study has a group of candidates.")
+        return figure
+    path = collected.folder / "data" / f"{collected.study.development}.jsonl"
+    case = next(c for c in read_cases(path) if c.case_id == found.case_ids[state])
+    _terminal(ax, found, state, case, height)
+    _compared(ax, found, state, case, height)
+    ax.plot([2.35, 2.35], [0.1, height - 0.1], color="#bbbbbb", linewidth=0.8)
+    return figure
+
+
+def _state(ax: Axes, left: float, top: float, width: float, case: Case) -> None:
+    options = ", ".join(f"{label}.\u00a0{text}" for label, text in case.options.items())
+    characters = int(width * 17)
+    text = f"{wrapped(case.initial, characters)}\n{wrapped(options, characters, 3)}"
+    box(ax, left, top - 0.72, width, 0.72, text)
+
+
+def _terminal(ax: Axes, found: Continued, state: int, case: Case, height: float) -> None:
+    """Left: one question is executed, and only the end of the consultation says anything."""
+    left, width, top = 0.12, 2.05, height - 0.38
+    write(ax, left, height - 0.18, "Terminal-reward RL", "left", fontweight="bold", fontsize=9)
+    _state(ax, left, top, width, case)
+    middle = left + width / 2
+    total = found.manifest["continuations"]
+    right = round(found.success[state, 0] * total)
+    steps = [
+        (f"$q_1$: {wrapped(found.questions[state][0], 34)}", ACTOR),
+        (wrapped(found.answers[state][0], 34), PATIENT),
+        (f"… final diagnosis\n({right} of {total} continuations right)", PLAIN),
+        ("terminal reward for all tokens", CREDIT),
+    ]
+    gap = (top - 0.72 - 0.15) / len(steps)
+    y = top - 0.72
+    for text, look in steps:
+        arrow(ax, (middle, y), (middle, y - gap + 0.34))
+        box(ax, left, y - gap, width, 0.34, text, look)
+        y -= gap
+
+
+def _compared(ax: Axes, found: Continued, state: int, case: Case, height: float) -> None:
+    """Right: every candidate is answered, scored and compared; the first one goes on."""
+    left, top = 2.55, height - 0.38
+    write(ax, left, height - 0.18, "PCQC", "left", fontweight="bold", fontsize=9)
+    _state(ax, left, top, 2.9, case)
+    heads = top - 0.86
+    write(ax, 3.2, heads, "candidate question", fontsize=7)
+    write(ax, 4.62, heads, "answer from the facts", fontsize=7)
+    write(ax, 5.8, heads, "utility $u_i$", fontsize=7)
+    write(ax, 6.58, heads, "credit $A_i^Q$", fontsize=7)
+    for k in range(found.utility.shape[1]):
+        _candidate(ax, found, state, k, heads - 0.12 - ROW * (k + 1))
+    bottom = heads - 0.12 - ROW * found.utility.shape[1]
+    note = "Only $q_1$ continues the consultation; the question tokens of all candidates learn."
+    write(ax, left, bottom - 0.14, note, "left", fontsize=7)
+
+
+def _candidate(ax: Axes, found: Continued, state: int, k: int, bottom: float) -> None:
+    utility, credit = found.utility[state, k], found.credit[state, k]
+    tall, middle = ROW - 0.08, bottom + (ROW - 0.08) / 2
+    question = f"$q_{k + 1}$: {wrapped(found.questions[state][k], 22)}"
+    box(ax, 2.55, bottom, 1.3, tall, question, ACTOR, bold=k == 0)
+    arrow(ax, (3.85, middle), (4.0, middle))
+    box(ax, 4.0, bottom, 1.25, tall, wrapped(found.answers[state][k], 22), PATIENT)
+    arrow(ax, (5.25, middle), (5.4, middle))
+    face, edge = SCORER
+    ax.barh(middle, 0.8, height=0.16, left=5.4, color=face)
+    ax.barh(middle, 0.8 * utility, height=0.16, left=5.4, color=edge)
+    write(ax, 5.8, middle + 0.15, f"{utility:.2f}", fontsize=7)
+    sign = "+" if credit > 0 else "−" if credit < 0 else ""
+    colour = UP if credit > 0 else DOWN if credit < 0 else "#555555"
+    write(ax, 6.58, middle, f"{sign}{abs(credit):.2f}", color=colour, fontweight="bold")
