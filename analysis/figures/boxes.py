@@ -1,6 +1,6 @@
 """Diagrams: rounded boxes of text and arrows between them, placed in inches."""
 
-from textwrap import fill, shorten
+from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -71,4 +71,4 @@ def arrow(
 
 def wrapped(text: str, width: int, lines: int = 2) -> str:
     """Text broken to `width` characters, cut after `lines` lines; a dollar is no formula."""
-    return fill(shorten(text.replace("$", r"\$"), width * lines, placeholder=" …"), width)
+    return fill(text.replace("$", r"\$"), width, max_lines=lines, placeholder=" …")

@@ -1,12 +1,17 @@
 """The continuation study with scripted roles, and judges of answers."""
 
+import dataclasses
+import shutil
+
 import numpy as np
 import pytest
 from helpers import make_case, make_tokenizer, scripted_scorer, scripted_setting
 
 from data_prep.clinic.grounding import ClinicJudge
 from data_prep.clinic.world import World
+from pcqc.cases import write_cases
 from pcqc.choice import selected_success
+from pcqc.config import Continuation, load_study
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
@@ -17,6 +22,10 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
+from pcqc.files import read_json, write_json
+from pcqc.jobs import continuation as job
+from pcqc.jobs.grounding import run_grounding
+from pcqc.jobs.paths import Paths
 from pcqc.protocol import UNANSWERABLE, ChatFormat
 
 CASES = [make_case(i) for i in range(3)]
@@ -168,3 +177,92 @@ def test_a_broken_review_is_refused(tmp_path, old, new, message):
     path.write_text(REVIEW.replace(old, new))
     with pytest.raises(UserError, match=message):
         read_review(path, "pcqc", "A")
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """Six cases with scripted roles; of each odd one the third candidate does not ask."""
+    monkeypatch.chdir(tmp_path)
+    settings = Continuation(states=2, candidates=3, continuations=2)
+    study = dataclasses.replace(load_study("clinic-mini"), continuation=settings)
+    cases = [make_case(i) for i in range(6)]
+    write_cases(Paths.of(study).cases(study.development), cases)
+    for role in ("patient", "base"):
+        write_json(Paths.of(study).model(role) / "manifest.json", {})
+
+    def spoken(case, *place):
+        return say("case-1" if int(case[-1]) % 2 else "case-0", *place)
+
+    setting = scripted_setting(spoken, cases, answer=lambda p: p[-40:], name="0/continuation")
+    scorer = scripted_scorer(lambda prompt: (0.1, 0.7, 0.1, 0.1), setting.chat)
+    monkeypatch.setattr(job, "CASES_AT_ONCE", 1)
+    monkeypatch.setattr(job, "selected_model", lambda *names: (7, "digest", None))
+    monkeypatch.setattr(job, "make_setting", lambda *parts: setting)
+    monkeypatch.setattr(job, "make_scorer", lambda study: scorer)
+    return study
+
+
+def written(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, monkeypatch):
+    job.run_continuation(study, "pcqc", "A")
+    folder = Paths.of(study).continuation("pcqc", "A")
+    whole = written(folder)
+    manifest = read_json(folder / "manifest.json")
+    # Cases 0 and 2 ask; case 1 stands between them and is replaced.
+    assert (manifest["states"], manifest["replaced"], manifest["trajectories"]) == (2, 1, 12)
+    assert manifest["success"] == pytest.approx(
+        {"uniform": 2 / 3, "executed": 1.0, "highest_utility": 1.0}
+    )
+    shutil.rmtree(folder)
+    drawn, once = [], job.draw_continuations
+
+    def killed(*roles, **sizes):
+        if drawn:
+            raise KeyboardInterrupt
+        drawn.append(sizes)
+        return once(*roles, **sizes)
+
+    monkeypatch.setattr(job, "draw_continuations", killed)
+    with pytest.raises(KeyboardInterrupt):
+        job.run_continuation(study, "pcqc", "A")
+    assert not folder.exists()
+    again = []
+    monkeypatch.setattr(
+        job, "draw_continuations", lambda *roles, **sizes: again.append(1) or once(*roles, **sizes)
+    )
+    monkeypatch.setattr(job, "draw_candidates", None)  # all were drawn before the kill
+    job.run_continuation(study, "pcqc", "A")
+    assert len(again) == 1
+    assert written(folder) == whole
+    assert not any(path.is_file() for path in (folder.parents[1] / "state").rglob("*"))
+
+
+def test_fewer_states_than_wanted_are_said_to_be_fewer(study):
+    settings = dataclasses.replace(study.continuation, states=9)
+    few = dataclasses.replace(study, continuation=settings)
+    job.run_continuation(few, "pcqc", "A")
+    manifest = read_json(Paths.of(few).continuation("pcqc", "A") / "manifest.json")
+    assert (manifest["states"], manifest["replaced"]) == (3, 3)
+
+
+def test_a_study_without_the_settings_is_refused(study):
+    with pytest.raises(UserError, match="no settings 'continuation'; add the group"):
+        job.run_continuation(dataclasses.replace(study, continuation=None), "pcqc", "A")
+
+
+def test_grounding_is_written_with_the_review_in_it(study, tmp_path):
+    (tmp_path / "review.csv").write_text(REVIEW.replace("case-0,1,yes", "case-0,1,no"))
+    settings = dataclasses.replace(study.continuation, review="review.csv")
+    job.run_continuation(study, "pcqc", "A")
+    judge, _ = model_judge(lambda prompt: "yes")
+    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", judge)
+    path = Paths.of(study).continuation("pcqc", "A") / "grounding.csv"
+    assert path.read_text().splitlines()[:4] == [
+        "case_id,candidate,supported,confined,free,eligible,judge",
+        "case-0,0,yes,yes,yes,yes,model",
+        "case-0,1,no,yes,no,no,review",
+        "case-0,2,yes,yes,yes,yes,model",
+    ]
