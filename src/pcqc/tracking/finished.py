@@ -89,7 +89,8 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
 
     Raises:
         UserError: the run is not evaluated or, where it was trained, not finished; a file is
-            missing or is not the one its manifest describes.
+            missing or is not the one its manifest describes; the run's continuation study is of
+            another checkpoint.
     """
     study.seed(run)
     trained = study.results / "runs" / method / run
@@ -106,6 +107,11 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     continued, continuation = study.results / "continuation" / method / run, None
     if (continued / "manifest.json").exists():
         continuation = _collect(continued, "continuation", files, digests)
+        if continuation["checkpoint"] != evaluation["checkpoint"]:
+            raise UserError(
+                f"{continued} continues from another checkpoint than was evaluated; remove it and "
+                "run the rule `continuation`"
+            )
     if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
         raise UserError(
             f"{evaluated}/manifest.json: '{min(unknown)}' is no benchmark of study '{study.name}'; "
