@@ -19,7 +19,6 @@ from analysis.figures.boxes import (
     write,
 )
 from analysis.figures.style import WIDTH
-from pcqc.cases import Case, read_cases
 
 NAME = "teaser"
 ROW = 0.46  # inches, of a candidate
@@ -61,22 +60,23 @@ def draw(collected: Collected) -> Figure:
     if state is None:
         write(ax, WIDTH / 2, height / 2, "No state of this study has a group of candidates.")
         return figure
-    path = collected.folder / "data" / f"{collected.study.development}.jsonl"
-    case = next(c for c in read_cases(path) if c.case_id == found.case_ids[state])
+    method, run = collected.study.continued[0]
+    dialogues = collected.dialogues(method, run, collected.study.development)
+    case = next(d for d in dialogues if d["case_id"] == found.case_ids[state])
     _terminal(ax, found, state, case, height)
     _compared(ax, found, state, case, height)
     ax.plot([2.35, 2.35], [0.1, height - 0.1], color="#bbbbbb", linewidth=0.8)
     return figure
 
 
-def _state(ax: Axes, left: float, top: float, width: float, case: Case) -> None:
-    options = ", ".join(f"{label}.\u00a0{text}" for label, text in case.options.items())
+def _state(ax: Axes, left: float, top: float, width: float, case: dict) -> None:
+    options = ", ".join(f"{label}.\u00a0{text}" for label, text in case["options"].items())
     characters = int(width * 17)
-    text = f"{wrapped(case.initial, characters)}\n{wrapped(options, characters, 3)}"
+    text = f"{wrapped(case['initial'], characters)}\n{wrapped(options, characters, 3)}"
     box(ax, left, top - 0.72, width, 0.72, text)
 
 
-def _terminal(ax: Axes, found: Continued, state: int, case: Case, height: float) -> None:
+def _terminal(ax: Axes, found: Continued, state: int, case: dict, height: float) -> None:
     """Left: one question is executed, and only the end of the consultation says anything."""
     left, width, top = 0.12, 2.05, height - 0.38
     write(ax, left, height - 0.18, "Terminal-reward RL", "left", fontweight="bold", fontsize=9)
@@ -98,7 +98,7 @@ def _terminal(ax: Axes, found: Continued, state: int, case: Case, height: float)
         y -= gap
 
 
-def _compared(ax: Axes, found: Continued, state: int, case: Case, height: float) -> None:
+def _compared(ax: Axes, found: Continued, state: int, case: dict, height: float) -> None:
     """Right: every candidate is answered, scored and compared; the first one goes on."""
     left, top = 2.55, height - 0.38
     write(ax, left, height - 0.18, "PCQC", "left", fontweight="bold", fontsize=9)
