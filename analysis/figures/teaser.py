@@ -53,7 +53,7 @@ def telling_state(found: Continued) -> int | None:
 def draw(collected: Collected) -> Figure:
     """One state, its candidates, and what either way of learning makes of them."""
     found = main_policy(collected)
-    rows = found.utility.shape[1]
+    rows = max(found.utility.shape[1], 4)  # the left side has as many steps
     height = 1.75 + ROW * rows
     figure, ax = canvas(WIDTH, height)
     state = telling_state(found)
