@@ -43,7 +43,7 @@ results: env ## run a study: models, tables, figures, report
 	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=$(STUDY)
 
 test: env ## run the tests, less those marked long
-	pytest -m "not long" tests
+	pytest -n 2 --dist worksteal -m "not long" tests
 
 test-long: env ## run the tests marked long
 	pytest -m long tests

@@ -15,10 +15,22 @@ include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
 
 
+# A target names the files on its way too: Snakemake takes a missing file for made where what was
+# made from it is there, so that after a failed job the results of old settings would stay.
+SHARED = [
+    *rules.data.output,
+    *rules.base.output,
+    *rules.sft.output,
+    *rules.track_prepare.output,
+]
+
+
 rule all:
     default_target: True
     input:
-        PREPARED,
+        SHARED,
+        [files(method) for method in METHODS],
+        COLLECTED,
         TABLES,
         FIGURES,
         REPORT,
@@ -33,6 +45,7 @@ for name in METHODS:
         name:
             name
         input:
-            tracked(name),
+            SHARED,
+            files(name),
         message:
-            "{input}"
+            f"{tracked(name)}"

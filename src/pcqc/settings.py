@@ -68,9 +68,10 @@ def build(kind: type[T], data: Any, where: str) -> T:
         if key not in fields:
             raise UserError(f"{where}: unknown setting '{key}'{nearest(str(key), fields)}")
     values = {}
+    inside = f"{where}: " if where.endswith((".yaml", ".yml")) else f"{where}."
     for name, field in fields.items():
         if name in data:
-            values[name] = _convert(hints[name], data[name], f"{where}.{name}")
+            values[name] = _convert(hints[name], data[name], inside + name)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise UserError(f"{where}: the setting '{name}' is missing; add it")
     try:

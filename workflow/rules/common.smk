@@ -69,3 +69,17 @@ def evaluated(method):
     """Evaluation manifests of a method's runs."""
     runs = STUDY.methods[method].runs
     return [PATHS.evaluation(method, run) / "manifest.json" for run in runs]
+
+
+def files(method):
+    """All that a method's jobs make, in order."""
+    runs = STUDY.methods[method].runs
+    trained = runs if method in RL_METHODS else []
+    return [
+        *(PATHS.run(method, run) / "manifest.json" for run in trained),
+        *(PATHS.evaluation(method, run) / "selection.json" for run in runs),
+        *evaluated(method),
+        *(path.with_name("manifest.json") for path in continued(method)),
+        *continued(method),
+        tracked(method),
+    ]
