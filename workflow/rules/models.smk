@@ -1,3 +1,7 @@
+# Tokens of a micro-batch: the one setting of reinforcement learning that the other stages share.
+BUDGET = STUDY.rl.tokens_per_micro_batch
+
+
 rule base:
     input:
         PATHS.world,
@@ -6,7 +10,7 @@ rule base:
     log:
         LOGS / "base.log",
     params:
-        settings=settings("clinic", "scratch_model", "protocol"),
+        settings=settings("clinic", "scratch_model", "protocol", budget=BUDGET),
         source=source("data_prep.clinic.pretrain"),
     message:
         "Base model, from scratch"
@@ -24,7 +28,7 @@ rule sft:
     log:
         LOGS / "sft.log",
     params:
-        settings=settings("sft", "protocol", "engine", "rl"),
+        settings=settings("sft", "protocol", "engine", budget=BUDGET),
         source=source("pcqc.jobs.sft"),
     message:
         "Shared SFT: actor and patient"
