@@ -64,7 +64,7 @@ def test_prepare_twice_is_prepare_once(ready):
 def test_a_preparation_killed_in_the_migration_is_repeated(study):
     Path("results/.mlflow.db.new").write_bytes(b"half a database")
     prepare(study)
-    mirror(study, "shared_sft")
+    assert mirror(study, "shared_sft").is_file()
 
 
 def test_an_unprepared_store_names_the_command(study):

@@ -1,21 +1,6 @@
 """The clipped objective and the KL penalty, token by token (Section 3.4 of the paper)."""
 
-from dataclasses import dataclass
-
 import torch
-
-
-@dataclass
-class Sums:
-    """Sums over the tokens of a micro-batch; divided by global counts they are the losses.
-
-    Attributes:
-        losses: component name -> summed loss, a scalar with gradient.
-        statistics: name -> summed quantity, without gradient.
-    """
-
-    losses: dict[str, torch.Tensor]
-    statistics: dict[str, float]
 
 
 def clipped_policy_loss(
