@@ -1,0 +1,115 @@
+"""Reading a study from its file, with its methods, and what must agree in it."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from pcqc.config.study import Study
+from pcqc.config.training import Method
+from pcqc.errors import UserError
+from pcqc.settings import build, nearest, read_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def load_study(name_or_path: str | Path) -> Study:
+    """Load a study by name (`config/studies/<name>.yaml`) or by path, with its methods.
+
+    Raises:
+        UserError: an unknown study, an unknown, missing or mistyped setting, or settings that
+            contradict each other.
+    """
+    path = _study_path(str(name_or_path))
+    data = read_yaml(path)
+    overrides = data.pop("methods", {})
+    if not isinstance(overrides, dict):
+        raise UserError(f"{path}: methods: must be a group of methods, not {overrides!r}")
+    methods_path = ROOT / "config" / "methods.yaml"
+    entries = read_yaml(methods_path)
+    for name, override in overrides.items():
+        if name not in entries:
+            raise UserError(f"{path}: methods: unknown method '{name}'{nearest(name, entries)}")
+        if not isinstance(override, dict):
+            raise UserError(
+                f"{path}: methods.{name}: must be a group of settings, not {override!r}"
+            )
+        entries[name] = {**entries[name], **override}
+    methods = {n: build(Method, entry, f"{methods_path.name}: {n}") for n, entry in entries.items()}
+    data.setdefault("name", path.stem)
+    settings = build(_StudyFile, data, path.name)
+    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    study = Study(**values, methods=methods)
+    _check(study, path.name)
+    return study
+
+
+_StudyFile = dataclasses.make_dataclass(
+    "_StudyFile",
+    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name != "methods"],
+    frozen=True,
+)
+
+
+def digest(settings: object) -> str:
+    """Fingerprint of plain data or of a settings dataclass (sha256, 16 hex digits)."""
+    if dataclasses.is_dataclass(settings):
+        settings = dataclasses.asdict(settings)
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def tracking_uri(study: Study) -> str:
+    """Where MLflow keeps its store; the environment's `MLFLOW_TRACKING_URI` wins."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or study.tracking.uri
+
+
+def _study_path(name: str) -> Path:
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    folder = ROOT / "config" / "studies"
+    known = sorted(p.stem for p in folder.glob("*.yaml"))
+    if name not in known:
+        raise UserError(f"no study '{name}' in {folder.relative_to(ROOT)}/{nearest(name, known)}")
+    return folder / f"{name}.yaml"
+
+
+def _check(study: Study, where: str) -> None:
+    roles = [b.role for b in study.benchmarks.values()]
+    if roles.count("development") != 1:
+        raise UserError(f"{where}: benchmarks: exactly one must have the role 'development'")
+    for name, method in study.methods.items():
+        for run in method.runs:
+            if run not in study.runs:
+                raise UserError(
+                    f"{where}: method '{name}' names the run '{run}'{nearest(run, study.runs)}"
+                )
+    if study.synthetic and not (study.clinic and study.scratch_model):
+        raise UserError(
+            f"{where}: a synthetic study needs the settings 'clinic' and 'scratch_model'"
+        )
+    if study.synthetic:
+        _check_clinic(study, where)
+    if study.protocol.action_tokens > study.protocol.response_tokens:
+        raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
+    if study.actor_decoding.max_tokens != study.protocol.action_tokens:
+        raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
+    for name, run in study.continued:
+        if run not in study.method(name).runs:
+            raise UserError(f"{where}: continuation: method '{name}' has no run '{run}'")
+    if not 1 <= study.sft.patient_epochs <= study.sft.epochs:
+        raise UserError(f"{where}: sft.patient_epochs must lie between 1 and sft.epochs")
+
+
+def _check_clinic(study: Study, where: str) -> None:
+    clinic = study.clinic
+    if clinic.typical > clinic.findings:
+        raise UserError(f"{where}: clinic.typical exceeds clinic.findings")
+    for name, benchmark in study.benchmarks.items():
+        if benchmark.cases is None:
+            raise UserError(f"{where}: benchmarks.{name}: the setting 'cases' is missing; add it")
+        if not all(2 <= count <= clinic.diseases for count in benchmark.options):
+            raise UserError(
+                f"{where}: benchmarks.{name}.options must lie between 2 and clinic.diseases"
+            )
