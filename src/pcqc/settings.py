@@ -2,16 +2,45 @@
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 import yaml
 
 from pcqc.errors import UserError
 
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Bounds of a number, both included but for `above`."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+
+    def __contains__(self, number: float) -> bool:
+        return self.least <= number <= self.most and number > self.above
+
+    def __str__(self) -> str:
+        bounds = [
+            f"{word} {bound:g}"
+            for word, bound in (("at least", self.least), ("above", self.above))
+            if bound != -math.inf
+        ]
+        return " and ".join(bounds + ([f"at most {self.most:g}"] if self.most != math.inf else []))
+
+
+# Annotations of settings. A float is finite without being asked to.
+Count = Annotated[int, Range(least=1)]
+Whole = Annotated[int, Range(least=0)]
+Positive = Annotated[float, Range(above=0)]
+Weight = Annotated[float, Range(least=0)]
+Share = Annotated[float, Range(least=0, most=1)]
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -58,11 +87,12 @@ def build(kind: type[T], data: Any, where: str) -> T:
         where: what to call the place in an error, as `file: section`.
 
     Raises:
-        UserError: an unknown key (with the nearest known one), a missing one, or a wrong type.
+        UserError: an unknown key (with the nearest known one), a missing one, a wrong type, or a
+            number outside its range.
     """
     if not isinstance(data, dict):
         raise UserError(f"{where}: must be a group of settings, not {data!r}")
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     fields = {f.name: f for f in dataclasses.fields(kind)}
     for key in data:
         if key not in fields:
@@ -89,6 +119,10 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        number, (bounds, *_) = _convert(arguments[0], value, where), hint.__metadata__
+        _expect(number in bounds, str(bounds), value, where)
+        return number
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
@@ -112,6 +146,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[hint]
     _expect(type(value) is hint, wanted, value, where)
+    if hint is float:
+        _expect(math.isfinite(value), "a finite number", value, where)
     return value
 
 

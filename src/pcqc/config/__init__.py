@@ -8,7 +8,7 @@ from pcqc.config.data import Benchmark, Clinic
 from pcqc.config.load import ROOT, digest, load_study, tracking_uri
 from pcqc.config.models import Decoding, Engine, ScratchModel
 from pcqc.config.study import Continuation, Study, Tracking
-from pcqc.config.training import Method, Protocol, Rl, Sft
+from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
 
 __all__ = [
     "ROOT",
@@ -24,6 +24,7 @@ __all__ = [
     "Sft",
     "Study",
     "Tracking",
+    "TreeSearch",
     "digest",
     "load_study",
     "tracking_uri",

@@ -35,7 +35,8 @@ def load_study(name_or_path: str | Path) -> Study:
             raise UserError(
                 f"{path}: methods.{name}: must be a group of settings, not {override!r}"
             )
-        entries[name] = {**entries[name], **override}
+        entries[name] = _merge(entries[name], override)
+    entries = {name: _inherit(entries, name, methods_path.name) for name in entries}
     methods = {n: build(Method, entry, f"{methods_path.name}: {n}") for n, entry in entries.items()}
     data.setdefault("name", path.stem)
     settings = build(_StudyFile, data, path.name)
@@ -43,6 +44,26 @@ def load_study(name_or_path: str | Path) -> Study:
     study = Study(**values, methods=methods)
     _check(study, path.name)
     return study
+
+
+def _merge(settings: dict, override: dict) -> dict:
+    """Settings with some replaced, within groups of settings too."""
+    merged = dict(settings)
+    for name, value in override.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merge(merged[name], value) if both else value
+    return merged
+
+
+def _inherit(entries: dict[str, dict], name: str, where: str) -> dict:
+    """A method's settings over those of the method that its `like` names."""
+    entry = dict(entries[name])
+    model = entry.pop("like", None)
+    if model is None:
+        return entry
+    if model not in entries or "like" in entries[model]:
+        raise UserError(f"{where}: {name}.like: must name a method like no other, not '{model}'")
+    return _merge(entries[model], entry)
 
 
 _StudyFile = dataclasses.make_dataclass(

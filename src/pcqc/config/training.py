@@ -3,16 +3,18 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pcqc.settings import Count, Positive, Share, Weight, Whole
+
 
 @dataclass(frozen=True)
 class Protocol:
     """Limits and words of a consultation (Section 4.1 and Appendix A of the paper)."""
 
     instruction: str  # system message of the actor
-    max_turns: int = 10  # actor turns, the final answer included
-    prompt_tokens: int = 1024
-    response_tokens: int = 4096  # everything after the prompt, answers of the patient included
-    action_tokens: int = 512
+    max_turns: Count = 10  # actor turns, the final answer included
+    prompt_tokens: Count = 1024
+    response_tokens: Count = 4096  # everything after the prompt, answers of the patient included
+    action_tokens: Count = 512
     earlier_thinking: Literal["keep", "drop"] = "keep"  # in the history, in SFT, RL and evaluation
 
 
@@ -20,12 +22,12 @@ class Protocol:
 class Sft:
     """Supervised fine-tuning on assistant tokens (Appendix A)."""
 
-    epochs: int  # of the actor
-    patient_epochs: int  # the patient is the checkpoint after these
-    batch_size: int
-    learning_rate: float
-    weight_decay: float = 0.01
-    max_gradient_norm: float = 1.0
+    epochs: Count  # of the actor
+    patient_epochs: Count  # the patient is the checkpoint after these
+    batch_size: Count
+    learning_rate: Positive
+    weight_decay: Weight = 0.01
+    max_gradient_norm: Positive = 1.0
     seed: int = 0
 
 
@@ -33,16 +35,39 @@ class Sft:
 class Rl:
     """Policy optimisation, shared by all methods (Appendix A)."""
 
-    cases_per_update: int
-    learning_rate: float
-    checkpoint_every: int  # updates between checkpoints, each validated on the development set
-    weight_decay: float = 0.01
-    clip: float = 0.2
-    max_gradient_norm: float = 1.0
-    save_every: int = 10  # updates between resumable states
-    tokens_per_micro_batch: int = 16384
-    gap_alarm: float = 0.05  # largest tolerated |log pi_learner - log pi_engine| of a sampled token
-    sampled_consultations: int = 8  # per update, kept to read
+    cases_per_update: Count
+    learning_rate: Positive
+    checkpoint_every: Count  # updates between checkpoints, each validated on the development set
+    weight_decay: Weight = 0.01
+    clip: Positive = 0.2
+    max_gradient_norm: Positive = 1.0
+    save_every: Count = 10  # updates between resumable states
+    tokens_per_micro_batch: Count = 16384
+    gap_alarm: Positive = 0.05  # largest tolerated |log pi_learner - log pi_engine| of a token
+    sampled_consultations: Whole = 8  # per update, kept to read
+
+
+@dataclass(frozen=True)
+class TreeSearch:
+    """Tree search and actor-critic update of ATPO (Appendix A.2 of the paper; Cao et al.)."""
+
+    budget: Count = 128  # M, trajectories per case that the tree is kept to
+    candidates: Count = 4  # N, responses sampled at an expanded state
+    threshold: float = 1.2  # of the uncertainty U, below which a state's children are pruned
+    prune_probability: Share = 0.9  # of keeping one child alone where U is below the threshold
+    variance_weight: Share = 0.3  # of U2 in U; 0 leaves U1 alone, 1 leaves U2 alone
+    newest_level_weight: Share = 0.4  # of a level's variances in their running statistics
+    reward_correct: float = 3.0
+    reward_wrong: float = 0.0  # a valid final answer that is not the correct one
+    reward_none: float = -1.0  # no valid final answer
+    divide_by_visits: bool = True  # the advantage of a turn, by the trajectories that share it
+    trajectories_per_step: Count = 128  # of a mini-batch; an update takes several optimiser steps
+    clip_high: Positive = 0.28  # upper bound of the ratio less 1; the lower one is rl.clip
+    dual_clip: Positive = 10.0  # bound of the ratio where the advantage is negative
+    actor_warmup: Share = 0.03  # share of the updates over which the actor's rate rises
+    critic_learning_rate: Positive = 1e-5
+    critic_clip: Positive = 0.5  # how far a value may move from that of the search
+    critic_updates: Whole = 4  # first updates that train the critic alone
 
 
 @dataclass(frozen=True)
@@ -51,17 +76,20 @@ class Method:
 
     title: str
     kind: Literal["sft", "rl"] = "rl"
-    role: Literal["method", "control"] = "method"
-    terminal_group: int = 4  # G_T, complete consultations per case
-    question_group: int = 0  # G_Q, candidate responses per supervised state; 0 draws none
+    role: Literal["method", "control", "ablation"] = "method"
+    terminal_group: Count = 4  # G_T, complete consultations per case
+    question_group: Whole = 0  # G_Q, candidate responses per supervised state; 0 draws none
     question_credit: Literal["none", "same_state", "executed_local"] = "none"
     supervise: Literal["all", "executed"] = "all"  # whose question tokens receive credit
-    beta: float = 0.0  # weight of the question loss
-    kl_coefficient: float = 0.001
-    updates: int = 222
+    beta: Weight = 0.0  # weight of the question loss
+    kl_coefficient: Weight = 0.001
+    updates: Whole = 222
     runs: tuple[str, ...] = ("A", "B", "C")
+    tree: TreeSearch | None = None  # searches a tree per case; draws no group of consultations
 
     def __post_init__(self):
+        if self.tree and (self.question_credit != "none" or self.question_group):
+            raise ValueError("a tree search has no question group; leave out question_credit")
         if self.question_credit != "none" and self.question_group < 2:
             raise ValueError("question credit needs question_group >= 2 candidates to compare")
         if self.question_credit == "none" and self.beta:
