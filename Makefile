@@ -18,7 +18,7 @@ PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help env results test test-long lint ui lock clean
+.PHONY: help env gpu results test test-long lint ui lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ $(PACKAGES): requirements/lock.txt requirements/install.py
 $(PROJECT): $(PACKAGES) pyproject.toml
 	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python
 	@touch $@
+
+gpu: env ## put the vLLM for NVIDIA GPUs into .venv, in the place of the one for CPUs
+	.venv/bin/python requirements/install.py --gpu
 
 results: env ## run a study: models, tables, figures, report
 	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=$(STUDY)

