@@ -1,11 +1,14 @@
 """Strict settings: what is wrong is named, with the nearest thing that would be right."""
 
 import copy
+import dataclasses
+import math
+import typing
 
 import pytest
 import yaml
 
-from pcqc.config import ROOT, digest, load_study, tracking_uri
+from pcqc.config import ROOT, Study, digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.settings import read_yaml
 
@@ -87,6 +90,57 @@ def test_wrong_settings_are_named(load, change, message):
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("rl.cases_per_update", 0, "must be at least 1, not 0"),
+        ("rl.cases_per_update", -4, "must be at least 1, not -4"),
+        ("rl.checkpoint_every", 0, "must be at least 1, not 0"),
+        ("rl.learning_rate", 0.0, "must be above 0, not 0.0"),
+        ("rl.learning_rate", -0.001, "must be above 0, not -0.001"),
+        ("rl.learning_rate", math.nan, "must be a finite number, not nan"),
+        ("rl.clip", math.inf, "must be a finite number, not inf"),
+        ("rl.weight_decay", -0.1, "must be at least 0, not -0.1"),
+        ("sft.epochs", 0, "must be at least 1, not 0"),
+        ("sft.batch_size", -1, "must be at least 1, not -1"),
+        ("protocol.max_turns", 0, "must be at least 1, not 0"),
+        ("actor_decoding.temperature", -1.0, "must be at least 0, not -1.0"),
+        ("actor_decoding.top_p", 0, "must be above 0 and at most 1, not 0"),
+        ("patient_decoding.top_p", 1.2, "must be above 0 and at most 1, not 1.2"),
+        ("clinic.noise", 1.5, "must be at least 0 and at most 1, not 1.5"),
+        ("benchmarks.clinic_dev.cases", 0, "must be at least 1, not 0"),
+        ("engine.batch_size", 0, "must be at least 1, not 0"),
+        ("tracking.timeout_seconds", 0, "must be above 0, not 0"),
+        ("continuation.candidates", 1, "must be at least 2, not 1"),
+        ("methods.pcqc.beta", -1, "must be at least 0, not -1"),
+        ("methods.pcqc.terminal_group", 0, "must be at least 1, not 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_with_file_and_setting(load, name, value, message):
+    with pytest.raises(UserError) as refused:
+        load(setting(name, value))
+    assert str(refused.value) == f"small.yaml: {name}: {message}"
+
+
+def test_every_number_among_the_settings_has_a_range():
+    """But for rewards and seeds, `runs` among them, which may be any number."""
+    unbounded = {path for path, hint in numbers(Study) if hint in (int, float)}
+    named = [path for path in unbounded if "seed" not in path and ".reward_" not in path]
+    assert named == ["study.runs"]
+
+
+def numbers(hint, path="study"):
+    """Path and annotation of every number below a type of settings."""
+    if typing.get_origin(hint) is typing.Annotated or hint in (int, float):
+        yield path, hint
+    elif dataclasses.is_dataclass(hint):
+        for name, inner in typing.get_type_hints(hint, include_extras=True).items():
+            yield from numbers(inner, f"{path}.{name}")
+    else:
+        for inner in typing.get_args(hint):
+            yield from numbers(inner, path)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         (setting("benchmarks.clinic_dev.role", "held_out"), "exactly one must have the role"),
@@ -95,8 +149,7 @@ def test_wrong_settings_are_named(load, change, message):
         (removed("clinic"), "needs the settings 'clinic' and 'scratch_model'"),
         (setting("protocol.response_tokens", 1), "action_tokens exceeds"),
         (setting("actor_decoding.max_tokens", 7), "must equal protocol.action_tokens"),
-        (setting("sft.patient_epochs", 9), "patient_epochs must lie between 1 and sft.epochs"),
-        (setting("sft.patient_epochs", 0), "patient_epochs must lie between 1 and sft.epochs"),
+        (setting("sft.patient_epochs", 9), "sft.patient_epochs exceeds sft.epochs"),
         (setting("clinic.typical", 99), "clinic.typical exceeds clinic.findings"),
         (setting("benchmarks.clinic_dev.options", [99]), "options must lie between 2 and"),
         (removed("benchmarks.clinic_dev.cases"), "clinic_dev: the setting 'cases' is missing"),

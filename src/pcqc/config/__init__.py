@@ -4,9 +4,9 @@ A study is one file in `config/studies/`; the methods are entries of `config/met
 a study may override single settings. Every field is documented where it stands.
 """
 
-from pcqc.config.data import Benchmark, Clinic
+from pcqc.config.data import Benchmark, Clinic, Data, RawFile, data_folder
 from pcqc.config.load import ROOT, digest, load_study, tracking_uri
-from pcqc.config.models import Decoding, Engine, ScratchModel
+from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
 from pcqc.config.study import Continuation, Study, Tracking
 from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
 
@@ -15,16 +15,21 @@ __all__ = [
     "Benchmark",
     "Clinic",
     "Continuation",
+    "Data",
     "Decoding",
     "Engine",
     "Method",
+    "Models",
+    "Pretrained",
     "Protocol",
+    "RawFile",
     "Rl",
     "ScratchModel",
     "Sft",
     "Study",
     "Tracking",
     "TreeSearch",
+    "data_folder",
     "digest",
     "load_study",
     "tracking_uri",

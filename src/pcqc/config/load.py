@@ -37,13 +37,30 @@ def load_study(name_or_path: str | Path) -> Study:
             )
         entries[name] = _merge(entries[name], override)
     entries = {name: _inherit(entries, name, methods_path.name) for name in entries}
-    methods = {n: build(Method, entry, f"{methods_path.name}: {n}") for n, entry in entries.items()}
+    where = {
+        n: f"{path.name}: methods." if n in overrides else f"{methods_path.name}: " for n in entries
+    }
+    methods = {n: build(Method, entry, where[n] + n) for n, entry in entries.items()}
     data.setdefault("name", path.stem)
     settings = build(_StudyFile, data, path.name)
     values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
-    study = Study(**values, methods=methods)
+    study = _without_absent(Study(**values, methods=methods))
     _check(study, path.name)
     return study
+
+
+def _without_absent(study: Study) -> Study:
+    """The study less the optional benchmarks whose file is neither there nor converted already."""
+    absent = {
+        name: str(benchmark.raw.path)
+        for name, benchmark in study.benchmarks.items()
+        if benchmark.optional
+        and benchmark.raw
+        and not benchmark.raw.path.exists()
+        and not (study.results / "data" / f"{name}.jsonl").exists()
+    }
+    present = {name: b for name, b in study.benchmarks.items() if name not in absent}
+    return dataclasses.replace(study, benchmarks=present, absent=absent)
 
 
 def _merge(settings: dict, override: dict) -> dict:
@@ -68,7 +85,7 @@ def _inherit(entries: dict[str, dict], name: str, where: str) -> dict:
 
 _StudyFile = dataclasses.make_dataclass(
     "_StudyFile",
-    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name != "methods"],
+    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name not in ("methods", "absent")],
     frozen=True,
 )
 
@@ -112,6 +129,8 @@ def _check(study: Study, where: str) -> None:
         )
     if study.synthetic:
         _check_clinic(study, where)
+    else:
+        _check_real(study, where)
     if study.protocol.action_tokens > study.protocol.response_tokens:
         raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
     if study.actor_decoding.max_tokens != study.protocol.action_tokens:
@@ -119,8 +138,8 @@ def _check(study: Study, where: str) -> None:
     for name, run in study.continued:
         if run not in study.method(name).runs:
             raise UserError(f"{where}: continuation: method '{name}' has no run '{run}'")
-    if not 1 <= study.sft.patient_epochs <= study.sft.epochs:
-        raise UserError(f"{where}: sft.patient_epochs must lie between 1 and sft.epochs")
+    if study.sft.patient_epochs > study.sft.epochs:
+        raise UserError(f"{where}: sft.patient_epochs exceeds sft.epochs")
 
 
 def _check_clinic(study: Study, where: str) -> None:
@@ -134,3 +153,11 @@ def _check_clinic(study: Study, where: str) -> None:
             raise UserError(
                 f"{where}: benchmarks.{name}.options must lie between 2 and clinic.diseases"
             )
+
+
+def _check_real(study: Study, where: str) -> None:
+    if not (study.data and study.data.training and study.models):
+        raise UserError(f"{where}: a study of real cases needs the settings 'data' and 'models'")
+    for name, benchmark in study.benchmarks.items():
+        if benchmark.raw is None:
+            raise UserError(f"{where}: benchmarks.{name}: the setting 'raw' is missing; add it")

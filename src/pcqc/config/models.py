@@ -1,37 +1,71 @@
 """Settings of models: where they come from, how they sample, what runs them."""
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from pcqc.settings import Count, Positive, Range, Weight, Whole
 
 
 @dataclass(frozen=True)
 class ScratchModel:
     """A Qwen3-architecture model trained from scratch: the stand-in for pretrained weights."""
 
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    hidden: int  # of the feed-forward layers
-    initialization: float  # standard deviation; must fit the width
-    documents_per_step: int
-    learning_rate: float  # of AdamW; Muon's is five times this
-    warmup_steps: int
-    look_up_loss: float  # loss at which the next, harder level of look-ups begins
-    summary_loss: float  # loss on summaries at which the mixture of all texts begins
-    mixture_steps: int
-    most_steps: int  # the curriculum moves on by what was learned; this bounds it
+    width: Count
+    layers: Count
+    heads: Count
+    kv_heads: Count
+    head_dim: Count
+    hidden: Count  # of the feed-forward layers
+    initialization: Positive  # standard deviation; must fit the width
+    documents_per_step: Count
+    learning_rate: Positive  # of AdamW; Muon's is five times this
+    warmup_steps: Whole
+    look_up_loss: Positive  # loss at which the next, harder level of look-ups begins
+    summary_loss: Positive  # loss on summaries at which the mixture of all texts begins
+    mixture_steps: Whole
+    most_steps: Count  # the curriculum moves on by what was learned; this bounds it
     seed: int
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """Weights made elsewhere.
+
+    With `gguf`, `source` is an installed package that carries that file; with `revision`, a Hugging
+    Face repository; with neither, a local folder.
+    """
+
+    source: str
+    revision: str | None = None  # commit of the repository
+    gguf: str | None = None  # file name within the package
+    dtype: Literal["float32", "bfloat16"] | None = None  # engine.dtype where not given
+
+    def __post_init__(self):
+        if self.revision and self.gguf:
+            raise ValueError("'revision' is of a repository and 'gguf' of a package: give one")
+
+    def same_weights(self, other: "Pretrained") -> bool:
+        """Whether the other names the same weights, whatever its dtype."""
+        return dataclasses.replace(self, dtype=None) == dataclasses.replace(other, dtype=None)
+
+
+@dataclass(frozen=True)
+class Models:
+    """Which pretrained weights each role of a real study starts from."""
+
+    actor: Pretrained
+    patient: Pretrained | None = None  # the actor's where not given
+    scorer: Pretrained | None = None  # frozen as it is; the actor's where not given
 
 
 @dataclass(frozen=True)
 class Decoding:
     """How a role samples."""
 
-    temperature: float
-    top_p: float
-    max_tokens: int
+    temperature: Weight  # 0 takes the likeliest token
+    top_p: Annotated[float, Range(above=0, most=1)]
+    max_tokens: Count
 
 
 @dataclass(frozen=True)
@@ -39,6 +73,6 @@ class Engine:
     """What generates tokens."""
 
     kind: Literal["transformers"] = "transformers"
-    batch_size: int = 256  # sequences decoded at once
-    cache_tokens: int = 262144  # size of the prefix cache
+    batch_size: Count = 256  # sequences decoded at once
+    cache_tokens: Whole = 262144  # size of the prefix cache
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -3,12 +3,13 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
-from pcqc.config.data import Benchmark, Clinic
-from pcqc.config.models import Decoding, Engine, ScratchModel
+from pcqc.config.data import Benchmark, Clinic, Data
+from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
 from pcqc.config.training import Method, Protocol, Rl, Sft
 from pcqc.errors import UserError
-from pcqc.settings import nearest
+from pcqc.settings import Count, Positive, Range, Whole, nearest
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,8 @@ class Tracking:
     """The MLflow mirror."""
 
     uri: str = "sqlite:///results/mlflow.db"
-    consultations_as_traces: int = 4  # per run
-    timeout_seconds: float = 20.0
+    consultations_as_traces: Whole = 4  # per run
+    timeout_seconds: Positive = 20.0
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,12 @@ class Continuation:
     method: str = "pcqc"  # whose policy asks and continues
     run: str = "A"
     reference: str | None = "shared_sft"  # a method studied likewise, in its first run; or none
-    states: int = 128  # development cases, each at its initial state
-    candidates: int = 4  # questions fixed at each state, the first of them the executed one
-    continuations: int = 8  # of each candidate
+    states: Count = 128  # development cases, each at its initial state
+    # questions fixed at each state, the first of them the executed one
+    candidates: Annotated[int, Range(least=2)] = 4
+    continuations: Count = 8  # of each candidate
     seed: int = 0
     review: str | None = None  # CSV of manual judgements on answers, which override the judge's
-
-    def __post_init__(self):
-        if min(self.states, self.continuations) < 1 or self.candidates < 2:
-            raise ValueError("needs states >= 1, candidates >= 2 and continuations >= 1")
 
 
 @dataclass(frozen=True)
@@ -56,6 +54,9 @@ class Study:
     evaluation_seed: int
     clinic: Clinic | None = None
     scratch_model: ScratchModel | None = None
+    data: Data | None = None
+    models: Models | None = None
+    absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
     continuation: Continuation | None = None
     engine: Engine = field(default_factory=Engine)
     tracking: Tracking = field(default_factory=Tracking)
@@ -79,6 +80,28 @@ class Study:
         if reference := self.continuation.reference:
             pairs.append((reference, self.method(reference).runs[0]))
         return pairs
+
+    @property
+    def pretrained(self) -> dict[str, Pretrained]:
+        """Model folder -> weights that belong there, each once: `base` holds the actor's."""
+        if self.models is None:
+            return {}
+        folders = {"base": self.models.actor}
+        for name in ("patient", "scorer"):
+            own = getattr(self.models, name)
+            if own and not own.same_weights(self.models.actor):
+                folders["patient_base" if name == "patient" else name] = own
+        return folders
+
+    def starts_from(self, role: str) -> str:
+        """Model folder of the weights that `actor`, `patient` or `scorer` has before any SFT."""
+        folder = "patient_base" if role == "patient" else role
+        return folder if folder in self.pretrained else "base"
+
+    def dtype(self, role: str) -> str:
+        """Number format in which the weights of a role are held."""
+        own = self.models and (getattr(self.models, role) or self.models.actor)
+        return (own and own.dtype) or self.engine.dtype
 
     def method(self, name: str) -> Method:
         """The method's settings; UserError with the nearest name where there is none."""

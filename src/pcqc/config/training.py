@@ -53,7 +53,7 @@ class TreeSearch:
 
     budget: Count = 128  # M, trajectories per case that the tree is kept to
     candidates: Count = 4  # N, responses sampled at an expanded state
-    threshold: float = 1.2  # of the uncertainty U, below which a state's children are pruned
+    threshold: Weight = 1.2  # of the uncertainty U, below which a state's children are pruned
     prune_probability: Share = 0.9  # of keeping one child alone where U is below the threshold
     variance_weight: Share = 0.3  # of U2 in U; 0 leaves U1 alone, 1 leaves U2 alone
     newest_level_weight: Share = 0.4  # of a level's variances in their running statistics
