@@ -34,10 +34,10 @@ class Case:
     Attributes:
         case_id: unique and stable within its source.
         source: where the case comes from (`clinic`, `medqa`, ...).
-        initial: the initial patient information.
+        initial: the initial patient information; empty where the source has none.
         question: the clinical decision question.
         options: label -> option text, in the order in which they are shown.
-        facts: atomic patient facts z, without numbering.
+        facts: atomic patient facts z, without numbering; some published cases have none.
         answer: label of the correct option y*.
         origin: file and row that the case was read from.
     """
@@ -62,7 +62,9 @@ class Case:
 
 def _problem(case: Case) -> str | None:
     """What is wrong with the case, in a few words, or None."""
-    for name in ("case_id", "source", "initial", "question", "answer"):
+    if not isinstance(case.initial, str):
+        return "'initial' must be a text"
+    for name in ("case_id", "source", "question", "answer"):
         value = getattr(case, name)
         if not isinstance(value, str) or not value.strip():
             return f"'{name}' must be a non-empty text"
@@ -73,18 +75,30 @@ def _problem(case: Case) -> str | None:
             return f"option '{label}' is empty"
     if case.answer not in case.options:
         return f"answer '{case.answer}' is not one of the options {'/'.join(case.options)}"
-    if not case.facts:
-        return "there are no facts, so no question could be answered"
     if not all(isinstance(fact, str) and fact.strip() for fact in case.facts):
         return "'facts' must be non-empty texts"
+    return None
+
+
+def _unready(case: Case) -> str | None:
+    """Why no consultation can be held on a valid case, in a few words, or None."""
+    if not case.facts:
+        return "there are no facts, so no question could be answered"
+    if not case.initial.strip():
+        return "'initial' must be a non-empty text"
     return None
 
 
 _FIELDS = set(Case.__dataclass_fields__)
 
 
-def read_cases(path: Path) -> list[Case]:
+def read_cases(path: Path, as_published: bool = False) -> list[Case]:
     """Read cases from JSONL.
+
+    Args:
+        path: the file.
+        as_published: accept cases without facts or initial information too, on which no
+            consultation can be held.
 
     Raises:
         UserError: a row that is no valid case, or a repeated id; names file and line.
@@ -102,6 +116,8 @@ def read_cases(path: Path) -> list[Case]:
             case = Case(**{**row, "facts": tuple(row["facts"])})
         except ValueError as error:
             raise UserError(f"{where}: {error}; mend or remove the row") from None
+        if not as_published and (problem := _unready(case)):
+            raise UserError(f"{where}: {problem}; mend or remove the row")
         if case.case_id in seen:
             first = seen[case.case_id]
             raise UserError(f"{where}: case id '{case.case_id}' already stands in line {first}")

@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     import analysis.cli
+    import data_prep.real.cli
     import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
@@ -46,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("method")
     explain.add_argument("run")
     _study_command(commands, "check", _check, "check a study's settings and print them")
+    data_prep.real.cli.register(commands)
     pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)
     return parser
