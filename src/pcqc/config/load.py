@@ -52,7 +52,7 @@ def load_study(name_or_path: str | Path) -> Study:
 def _without_absent(study: Study) -> Study:
     """The study less the optional benchmarks whose file is neither there nor converted already."""
     absent = {
-        name: str(benchmark.raw.path)
+        name: benchmark.raw.file
         for name, benchmark in study.benchmarks.items()
         if benchmark.optional
         and benchmark.raw
