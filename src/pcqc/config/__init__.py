@@ -7,19 +7,24 @@ a study may override single settings. Every field is documented where it stands.
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile, data_folder
 from pcqc.config.load import ROOT, digest, load_study, tracking_uri
 from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
+from pcqc.config.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc.config.study import Continuation, Study, Tracking
 from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
 
 __all__ = [
     "ROOT",
+    "Assumptions",
     "Benchmark",
     "Clinic",
     "Continuation",
     "Data",
     "Decoding",
     "Engine",
+    "EnginePlacement",
+    "LearnerPlacement",
     "Method",
     "Models",
+    "Placement",
     "Pretrained",
     "Protocol",
     "RawFile",
