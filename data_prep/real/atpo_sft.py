@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from data_prep.real.rows import BadRow, Converted, Origin, SftRow, check_text
+from data_prep.real.rows import BadRow, Converted, Origin, check_text
+from pcqc.sft_rows import SftRow
 
 NAME = "atpo-sft"
 FIELDS = {"prompt", "response"}

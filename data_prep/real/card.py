@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import mean, median
 
-from data_prep.real.rows import SftRow
 from pcqc.cases import Case
+from pcqc.sft_rows import SftRow
 
 
 def describe(records: Sequence[Case] | Sequence[SftRow]) -> dict:

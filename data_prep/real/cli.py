@@ -14,6 +14,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     )
     actions = data.add_subparsers(required=True, metavar="ACTION")
     _register_convert(actions)
+    _register_overlap(actions)
 
 
 def _register_convert(actions) -> None:
@@ -52,3 +53,40 @@ def _convert(arguments: argparse.Namespace) -> None:
         print(f"  excluded line {exclusion.row} {exclusion.case_id}: {exclusion.reason}")
     for note, names in conversion.notes.items():
         print(f"  note: {note} ({len(names)})")
+
+
+def _register_overlap(actions) -> None:
+    text = (
+        "Compare the first prompts of evaluation cases with those of training cases and SFT rows: "
+        "equal in full, equal in case and problem, or near by cosine of character 5-grams (0.85) "
+        "or of words and pairs of words (0.90). Writes counts.csv, pairs.csv and inputs.json."
+    )
+    overlap = actions.add_parser(
+        "overlap", help="audit what training and evaluation share", description=text
+    )
+    for role in ("training", "evaluation"):
+        overlap.add_argument(
+            f"--{role}",
+            type=_named_file,
+            nargs="+",
+            action="extend",
+            required=True,
+            metavar="[NAME=]FILE.jsonl",
+            help=f"{role} cases or SFT rows, as converted (name: the file's own by default)",
+        )
+    overlap.add_argument("--to", type=Path, required=True, metavar="FOLDER")
+    overlap.set_defaults(handler=_overlap)
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    return (name, Path(path)) if equals and "/" not in name else (Path(text).stem, Path(text))
+
+
+def _overlap(arguments: argparse.Namespace) -> None:
+    from data_prep.real.audit import audit
+
+    for row in audit(arguments.training, arguments.evaluation, arguments.to):
+        kinds = ", ".join(f"{name} {row[name]}" for name in row if isinstance(row[name], int))
+        print(f"{row['evaluation']} against {row['training']}: {kinds}")
+    print(f"pairs to read: {arguments.to / 'pairs.csv'}")

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from data_prep.real.card import describe
 from data_prep.real.recognise import recognise, source_name
-from data_prep.real.rows import BadRow, Conflict, Origin, SftRow, parse, read_lines
+from data_prep.real.rows import BadRow, Conflict, Origin, parse, read_lines
 from pcqc.cases import Case, write_cases
 from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_atomic, write_json, write_jsonl
+from pcqc.sft_rows import SftRow
 
 NOTHING_TO_ASK = "no facts, or no initial information: no consultation can be held"
 

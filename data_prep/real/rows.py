@@ -8,6 +8,7 @@ from typing import Any
 
 from pcqc.cases import Case
 from pcqc.files import read_bytes
+from pcqc.sft_rows import SftRow
 
 
 class BadRow(Exception):
@@ -24,25 +25,6 @@ class Conflict(Exception):
     def __init__(self, case_id: str, reason: str):
         super().__init__(reason)
         self.case_id = case_id
-
-
-@dataclass(frozen=True)
-class SftRow:
-    """One actor turn to imitate, as its source words it.
-
-    Attributes:
-        id: unique and stable within its source.
-        source: where the row comes from.
-        messages: earlier messages, each {"role", "content"}: system, user, assistant, user, ...
-        response: the target: what the assistant says next, thinking included.
-        origin: file and row, and `end`, the exact text that closed the response.
-    """
-
-    id: str
-    source: str
-    messages: list[dict[str, str]]
-    response: str
-    origin: dict[str, str | int]
 
 
 @dataclass(frozen=True)
