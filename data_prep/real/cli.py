@@ -13,8 +13,41 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         "No other command downloads anything.",
     )
     actions = data.add_subparsers(required=True, metavar="ACTION")
+    _register_fetch(actions)
     _register_convert(actions)
     _register_overlap(actions)
+
+
+def _register_fetch(actions) -> None:
+    text = (
+        "Download published files from their own homes, by pinned revision and digest. Says what "
+        "each is and its licence first; without a name it does only that. Goes on where an "
+        "interrupted download stopped. Files already there are checked and left."
+    )
+    fetch = actions.add_parser("fetch", help="download published files", description=text)
+    fetch.add_argument("sources", nargs="*", metavar="SOURCE", help="names, as the list gives them")
+    fetch.add_argument(
+        "--to",
+        type=Path,
+        metavar="FOLDER",
+        help="data folder (default: the environment's PCQC_DATA, else data/raw)",
+    )
+    fetch.set_defaults(handler=_fetch)
+
+
+def _fetch(arguments: argparse.Namespace) -> None:
+    from data_prep.real.fetch import fetch, introduce
+    from data_prep.real.sources import load_sources
+    from pcqc.config.data import data_folder
+    from pcqc.errors import UserError
+
+    known = load_sources()
+    if unknown := [name for name in arguments.sources if name not in known]:
+        raise UserError(f"no source '{unknown[0]}'; known are {', '.join(known)}")
+    for name in arguments.sources:
+        fetch(known[name], arguments.to or data_folder())
+    if not arguments.sources:
+        print("\n".join(introduce(source) for source in known.values()))
 
 
 def _register_convert(actions) -> None:

@@ -8,8 +8,9 @@ from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 
 from data_prep.real.card import describe
-from data_prep.real.recognise import recognise, source_name
+from data_prep.real.recognise import recognise
 from data_prep.real.rows import BadRow, Conflict, Origin, parse, read_lines
+from data_prep.real.sources import source_name
 from pcqc.cases import Case, write_cases
 from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_atomic, write_json, write_jsonl

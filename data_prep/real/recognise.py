@@ -1,4 +1,4 @@
-"""Which format a raw file has, and what its cases' source is called."""
+"""Which format a raw file has."""
 
 from pathlib import Path
 from types import ModuleType
@@ -8,20 +8,6 @@ from data_prep.real.rows import BadRow, parse, read_lines
 from pcqc.errors import UserError
 
 FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq)}
-# Names under which the files are published -> source of their cases; others go by their own name.
-SOURCES = {
-    "medqa_test_dataset": "medqa",
-    "aie_test_dataset": "medicalexam",
-    "mcqa_test_dataset": "medmcqa",
-    "merged_train_dataset": "atpo_rl",
-    "rl_train_dataset": "atpo_rl",
-    "sft_training_data": "atpo_sft",
-    "sft_train_data": "atpo_sft",
-    "all_craft_md": "icraft_md",
-    "medqa_dev_convo": "mediq_dev",
-    "all_dev_good": "mediq_dev",
-    "medqa_test_convo": "mediq_test",
-}
 
 
 def recognise(raw: Path, name: str | None = None) -> ModuleType:
@@ -43,8 +29,3 @@ def recognise(raw: Path, name: str | None = None) -> ModuleType:
     raise UserError(
         f"{raw}: its first row is of no known format; name one with --format: {', '.join(FORMATS)}"
     )
-
-
-def source_name(raw: Path) -> str:
-    """Source of a raw file's cases, by the name of the file."""
-    return SOURCES.get(raw.stem, raw.stem)
