@@ -28,9 +28,14 @@ def _parser() -> argparse.ArgumentParser:
     for name, handler, text in (
         ("clinic", _clinic, "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
         ("pretrain", _pretrain, "train the clinic's base model from scratch"),
+        ("prepare", _prepare, "make converted cases the training and evaluation data of a study"),
         ("sft", _sft, "fine-tune the base model into the actor and the patient"),
     ):
         _study_command(commands, name, handler, text)
+    models = _study_command(commands, "models", _models, "put a study's pretrained models in place")
+    models.add_argument(
+        "--download", action="store_true", help="fetch those that are missing from Hugging Face"
+    )
     for name, handler, text in (
         ("train", _train, "train one run of a method, resuming it where it was stopped"),
         ("select", _select, "choose a run's checkpoint on the development benchmark"),
@@ -92,6 +97,18 @@ def _pretrain(arguments: argparse.Namespace) -> None:
     study = _load(arguments)
     with _alone(study, "pretrain"):
         pretrain(study)
+
+
+def _models(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.pretrained import run_models
+
+    run_models(_load(arguments), arguments.download)
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from data_prep.real.prepare import prepare
+
+    prepare(_load(arguments))
 
 
 def _sft(arguments: argparse.Namespace) -> None:

@@ -149,7 +149,8 @@ class ChatFormat:
             ids = ids[:-1]
         return self.tokenizer.decode(ids, skip_special_tokens=False)
 
-    def _render(self, messages: list[dict], thinking: bool = True) -> str:
+    def render(self, messages: list[dict], thinking: bool = True) -> str:
+        """Messages in the model's own template, up to where the assistant speaks."""
         return self.tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking
         )
@@ -160,7 +161,7 @@ class ChatFormat:
             {"role": "system", "content": self.instruction},
             {"role": "user", "content": actor_prompt(case)},
         ]
-        return self.encode(self._render(messages))
+        return self.encode(self.render(messages))
 
     def patient(self, facts: Sequence[str], question: str) -> list[int]:
         """The patient's prompt; thinking is disabled (Appendix B.2)."""
@@ -168,7 +169,7 @@ class ChatFormat:
 
     def ask(self, text: str) -> list[int]:
         """The prompt of a single message, thinking disabled."""
-        return self.encode(self._render([{"role": "user", "content": text}], thinking=False))
+        return self.encode(self.render([{"role": "user", "content": text}], thinking=False))
 
     def after_action(self, action: Sequence[int], answer: str) -> list[int]:
         """Tokens between an action and the next one: its end, the answer, the next opening."""
@@ -185,7 +186,7 @@ class ChatFormat:
         Built turn by turn exactly as a consultation is, so that SFT trains on the tokens that RL
         and evaluation will meet.
         """
-        state = self.encode(self._render(list(messages[:2])))
+        state = self.encode(self.render(list(messages[:2])))
         turns = []
         for position in range(2, len(messages), 2):
             response = [*self.encode(messages[position]["content"]), self.end_of_turn]
@@ -212,10 +213,15 @@ class ChatFormat:
         return self.encode(self._glue[0])[0]
 
     @cached_property
+    def ending(self) -> int:
+        """Number of tokens that end every state: the last turn's end and the actor's opening."""
+        return len(self.encode(self._glue[1]))
+
+    @cached_property
     def _glue(self) -> tuple[str, str]:
         """What the template puts between a response and an answer, and after the answer."""
         response, answer = "\u2402response\u2403", "\u2402answer\u2403"
-        rendered = self._render(
+        rendered = self.render(
             [
                 {"role": "system", "content": self.instruction},
                 {"role": "user", "content": "x"},

@@ -10,6 +10,7 @@ from helpers import plain_logprobs, tiny_model
 from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.training.sft import (
+    Conversation,
     encode_conversations,
     lay_out_examples,
     read_conversations,
@@ -113,7 +114,7 @@ def test_turns_that_continue_share_a_sequence():
 
 def test_a_conversation_over_the_limit_is_refused():
     with pytest.raises(UserError, match="has 4 tokens, over the limit of 3"):
-        encode_conversations(["x"], lambda messages: [([1, 2], [3, 4])], 3)
+        encode_conversations([Conversation([])], lambda messages: [([1, 2], [3, 4])], 3)
 
 
 def message(role, content="x"):
@@ -144,7 +145,7 @@ def test_bad_conversations_name_file_and_line(tmp_path, messages):
     with pytest.raises(UserError, match=r"sft.jsonl, line 2: 'messages' must be system, user"):
         read_conversations(path)
     path.write_text(json.dumps({"messages": GOOD}))
-    assert read_conversations(path) == [GOOD]
+    assert read_conversations(path) == [Conversation(GOOD)]
 
 
 def test_no_conversations_are_refused(tmp_path):

@@ -12,6 +12,10 @@ from pcqc.jobs.paths import Paths
 from pcqc.provenance import run_settings, source_fingerprint
 from pcqc.tracking.store import sqlite_file
 
+# Where the published files of a real study lie; jobs inherit it.
+if "data" in config:
+    os.environ["PCQC_DATA"] = str(config["data"])
+
 try:
     STUDY = load_study(config.get("study", "clinic"))
 except UserError as error:

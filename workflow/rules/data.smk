@@ -1,16 +1,73 @@
-rule data:
-    output:
-        PATHS.data / "manifest.json",
-        PATHS.train_cases,
-        PATHS.conversations,
-        PATHS.world,
-        [PATHS.cases(name) for name in STUDY.benchmarks],
-    log:
-        LOGS / "data.log",
-    params:
-        settings=settings("clinic", "benchmarks", "protocol"),
-        source=source("data_prep.clinic.build"),
-    message:
-        "Cases and SFT conversations of the clinic"
-    shell:
-        pcqc(f"clinic {STUDY_ARGUMENT}")
+# Cases of the clinic are drawn; those of a real study are converted from the files of their sources.
+
+RAW = STUDY.raw_files
+CONVERTED = [PATHS.converted(name) for name in RAW]
+if missing := sorted(str(raw.path) for raw in RAW.values() if not raw.path.is_file()):
+    sys.exit(
+        f"pcqc: error: {', '.join(missing)}: missing; download with `pcqc data fetch`, or name the "
+        "folder that holds your files: --config data=FOLDER, or PCQC_DATA in the environment"
+    )
+
+
+if STUDY.synthetic:
+
+    rule data:
+        output:
+            PATHS.data / "manifest.json",
+            PATHS.train_cases,
+            PATHS.conversations,
+            PATHS.world,
+            [PATHS.cases(name) for name in STUDY.benchmarks],
+        log:
+            LOGS / "data.log",
+        params:
+            settings=settings("clinic", "benchmarks", "protocol"),
+            source=source("data_prep.clinic.build"),
+        message:
+            "Cases and SFT conversations of the clinic"
+        shell:
+            pcqc(f"clinic {STUDY_ARGUMENT}")
+
+else:
+
+    rule convert:
+        input:
+            lambda wildcards: RAW[wildcards.dataset].path,
+        output:
+            PATHS.converted("{dataset}"),
+            PATHS.converted("{dataset}").with_suffix(".exclusions.csv"),
+            PATHS.converted("{dataset}").with_suffix(".card.json"),
+        log:
+            LOGS / "convert-{dataset}.log",
+        params:
+            format=lambda wildcards: (
+                f"--format {RAW[wildcards.dataset].format}"
+                if RAW[wildcards.dataset].format
+                else ""
+            ),
+            source=source("data_prep.real.convert"),
+        message:
+            "Convert {input}"
+        shell:
+            pcqc("data convert {input:q} --to {output[0]:q} {params.format}")
+
+    rule data:
+        input:
+            CONVERTED,
+            PATHS.model("base") / "manifest.json",
+        output:
+            PATHS.data / "manifest.json",
+            PATHS.data / "exclusions.csv",
+            PATHS.data / "templates.json",
+            PATHS.train_cases,
+            PATHS.conversations,
+            [PATHS.cases(name) for name in STUDY.benchmarks],
+        log:
+            LOGS / "data.log",
+        params:
+            settings=settings("data", "benchmarks", "absent", "protocol"),
+            source=source("data_prep.real.prepare"),
+        message:
+            "Cases and SFT conversations"
+        shell:
+            pcqc(f"prepare {STUDY_ARGUMENT}")

@@ -2,25 +2,42 @@
 BUDGET = STUDY.rl.tokens_per_micro_batch
 
 
-rule base:
-    input:
-        PATHS.world,
-    output:
-        PATHS.model("base") / "manifest.json",
-    log:
-        LOGS / "base.log",
-    params:
-        settings=settings("clinic", "scratch_model", "protocol", budget=BUDGET),
-        source=source("data_prep.clinic.pretrain"),
-    message:
-        "Base model, from scratch"
-    shell:
-        pcqc(f"pretrain {STUDY_ARGUMENT}")
+if STUDY.synthetic:
+
+    rule base:
+        input:
+            PATHS.world,
+        output:
+            PATHS.model("base") / "manifest.json",
+        log:
+            LOGS / "base.log",
+        params:
+            settings=settings("clinic", "scratch_model", "protocol", budget=BUDGET),
+            source=source("data_prep.clinic.pretrain"),
+        message:
+            "Base model, from scratch"
+        shell:
+            pcqc(f"pretrain {STUDY_ARGUMENT}")
+
+else:
+
+    rule base:
+        output:
+            [PATHS.model(folder) / "manifest.json" for folder in STUDY.pretrained],
+        log:
+            LOGS / "base.log",
+        params:
+            settings=settings("models"),
+            source=source("pcqc.jobs.pretrained"),
+        message:
+            "Pretrained models"
+        shell:
+            pcqc(f"models {STUDY_ARGUMENT}")
 
 
 rule sft:
     input:
-        PATHS.model("base") / "manifest.json",
+        rules.base.output,
         PATHS.conversations,
     output:
         PATHS.model("actor") / "manifest.json",
@@ -28,7 +45,7 @@ rule sft:
     log:
         LOGS / "sft.log",
     params:
-        settings=settings("sft", "protocol", "engine", budget=BUDGET),
+        settings=settings("sft", "protocol", "engine", "models", budget=BUDGET),
         source=source("pcqc.jobs.sft"),
     message:
         "Shared SFT: actor and patient"

@@ -1,4 +1,4 @@
-MODELS = [PATHS.model(role) / "manifest.json" for role in ("base", "actor", "patient")]
+MODELS = [*rules.base.output, *rules.sft.output]
 
 
 # What a stopped run needs to go on lies beside the manifest and is no output, so that a rerun finds it.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from pcqc.config.data import Benchmark, Clinic, Data
+from pcqc.config.data import Benchmark, Clinic, Data, RawFile
 from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
 from pcqc.config.placement import Assumptions, Placement
 from pcqc.config.training import Method, Protocol, Rl, Sft
@@ -83,6 +83,17 @@ class Study:
         if reference := self.continuation.reference:
             pairs.append((reference, self.method(reference).runs[0]))
         return pairs
+
+    @property
+    def raw_files(self) -> dict[str, RawFile]:
+        """Name in `data/converted` -> published file; the training's names start with `train`."""
+        if self.data is None:
+            return {}
+        training, several = self.data.training, len(self.data.training) > 1
+        files = {f"train-{i}" if several else "train": f for i, f in enumerate(training, start=1)}
+        if self.data.sft:
+            files["sft"] = self.data.sft
+        return files | {name: benchmark.raw for name, benchmark in self.benchmarks.items()}
 
     @property
     def pretrained(self) -> dict[str, Pretrained]:

@@ -58,5 +58,5 @@ def _word(value: bool | None) -> str:
 
 def _model_judge(study: Study) -> ModelJudge:
     single_threaded()
-    chat = chat_format(study, Paths.of(study).model("base"))
-    return ModelJudge(make_engine(study, load_role(study, "base")), chat)
+    chat = chat_format(study, Paths.of(study).model(study.starts_from("scorer")))
+    return ModelJudge(make_engine(study, load_role(study, "scorer")), chat)

@@ -32,11 +32,18 @@ class Paths:
     def world(self) -> Path:
         return self.data / "world.json"
 
+    def converted(self, name: str) -> Path:
+        """Cases (or SFT rows) of a published file, all that could be converted."""
+        return self.data / "converted" / f"{name}.jsonl"
+
     def cases(self, benchmark: str) -> Path:
         return self.data / f"{benchmark}.jsonl"
 
     def model(self, role: str) -> Path:
-        """Folder of `base`, `actor` (Shared SFT) or `patient`; the base, frozen, is the scorer."""
+        """Folder of `base`, `actor` (Shared SFT), `patient`, or another of a study's models.
+
+        The scorer is the frozen `base`, unless the study gives it weights of its own.
+        """
         return self.root / "models" / role
 
     def run(self, method: str, run: str) -> Path:

@@ -41,11 +41,11 @@ def make_engine(study: Study, model) -> Engine:
 
 
 def load_role(study: Study, role: str):
-    """The model of `base`, `actor` (Shared SFT) or `patient`."""
-    folder = Paths.of(study).model(role)
-    command = "pretrain" if role == "base" else "sft"
+    """The model of `actor` (Shared SFT), `patient` or `scorer`, in its role's number format."""
+    folder = Paths.of(study).model(study.starts_from(role) if role == "scorer" else role)
+    command = "sft" if role != "scorer" else "models" if study.pretrained else "pretrain"
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
-    return load_model(folder, study.engine.dtype, remedy)
+    return load_model(folder, study.dtype(role), remedy)
 
 
 def make_setting(study: Study, actor_model) -> Setting:
@@ -63,6 +63,6 @@ def make_setting(study: Study, actor_model) -> Setting:
 
 
 def make_scorer(study: Study) -> Scorer:
-    """The frozen scorer: the base model as it was before any fine-tuning."""
-    model = load_role(study, "base")
-    return Scorer(make_engine(study, model), load_tokenizer(Paths.of(study).model("base")))
+    """The frozen scorer: a model as it was before any fine-tuning."""
+    tokenizer = load_tokenizer(Paths.of(study).model(study.starts_from("scorer")))
+    return Scorer(make_engine(study, load_role(study, "scorer")), tokenizer)

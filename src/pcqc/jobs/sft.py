@@ -1,9 +1,12 @@
 """Shared SFT: from the base model to the actor, and on the way to the patient."""
 
+import dataclasses
+from pathlib import Path
+
 from pcqc.config import Study, digest
 from pcqc.files import write_jsonl
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import chat_format, load_role, single_threaded
+from pcqc.jobs.setup import chat_format, single_threaded
 from pcqc.models import load_model, save_model
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.training.sft import (
@@ -17,46 +20,66 @@ from pcqc.training.supervised import train_supervised
 
 
 def run_sft(study: Study) -> None:
-    """Train the actor for all epochs and keep the patient after its own (Appendix A.2).
+    """Train the actor for all epochs and the patient for its own (Appendix A.2).
 
-    Both start as the base model and see the same conversations in the same order, so the patient
-    is a checkpoint of the actor's training. It stays frozen from then on.
+    Both see the same conversations in the same order, so that where they start from the same
+    weights the patient is a checkpoint of the actor's training. It stays frozen from then on.
     """
     single_threaded()
-    paths, settings = Paths.of(study), study.sft
-    model = load_role(study, "base")
-    chat = chat_format(study, paths.model("base"))
+    epochs = {"actor": study.sft.epochs, "patient": study.sft.patient_epochs}
+    if study.starts_from("patient") == study.starts_from("actor"):
+        losses = _fine_tune(study, epochs)
+    else:
+        losses = _fine_tune(study, {"actor": epochs["actor"]})
+        _fine_tune(study, {"patient": epochs["patient"]})
+    rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
+    write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
+
+
+def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
+    """Train from the weights that the roles share, write each role after its epochs; the losses."""
+    paths, first = Paths.of(study), next(iter(epochs))
+    start = paths.model(study.starts_from(first))
+    command = "models" if study.pretrained else "pretrain"
+    remedy = f"remove {start} and run `pcqc {command} {study.name}`"
+    model = load_model(start, study.dtype(first), remedy)
+    chat = chat_format(study, start)
+    examples = _examples(study, chat)
+    settings = dataclasses.replace(study.sft, epochs=max(epochs.values()))
+    plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
+    per_epoch = steps_per_epoch(len(examples), settings)
+    state = paths.root / "models" / "state" / f"sft-{first}-{_fingerprint(study, start)}"
+    losses = []
+    for step, loss in train_supervised(model, [sft_optimizer(model, settings)], plan, state):
+        losses.append(loss)
+        for role, count in epochs.items():
+            # Kept beside the state: a rerun finds it there, though its rule's outputs are deleted.
+            if step == per_epoch * count < plan.steps and not (state / role).exists():
+                save_model(state / role, model, chat.tokenizer)
+    for role, count in epochs.items():
+        done = {0: start, settings.epochs: None}.get(count, state / role)
+        trained = load_model(done, study.dtype(first)) if done else model
+        save_model(paths.model(role), trained, chat.tokenizer, {"epochs": count})
+    return losses
+
+
+def _examples(study: Study, chat):
+    """The conversations as training examples, every state built as a consultation builds it."""
     protocol = study.protocol
-    conversations = read_conversations(paths.conversations)
-    examples = encode_conversations(
-        conversations,
+    return encode_conversations(
+        read_conversations(Paths.of(study).conversations),
         lambda messages: chat.turns(messages, protocol.earlier_thinking),
         protocol.prompt_tokens + protocol.response_tokens,
     )
-    optimizer = sft_optimizer(model, settings)
-    plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
-    per_epoch = steps_per_epoch(len(examples), settings)
-    state = paths.root / "models" / "state" / f"sft-{_fingerprint(study, paths)}"
-    kept = state / "patient"
-    losses = []
-    for step, loss in train_supervised(model, [optimizer], plan, state):
-        losses.append({"step": step, "loss": loss})
-        # Kept beside the state: a rerun finds it there, though its rule's outputs are deleted.
-        if step == per_epoch * settings.patient_epochs and not kept.exists():
-            save_model(kept, model, chat.tokenizer)
-    patient = load_model(kept, study.engine.dtype)
-    save_model(paths.model("patient"), patient, chat.tokenizer, {"epochs": settings.patient_epochs})
-    save_model(paths.model("actor"), model, chat.tokenizer, {"epochs": settings.epochs})
-    write_jsonl(paths.root / "models" / "sft_losses.jsonl", losses)
 
 
-def _fingerprint(study: Study, paths: Paths) -> str:
+def _fingerprint(study: Study, start: Path) -> str:
     """Of everything that the outcome depends on; names the resumable state."""
     settings = study.to_dict()
-    inputs = [paths.model("base") / "manifest.json", paths.conversations]
+    inputs = [start / "manifest.json", Paths.of(study).conversations]
     return digest(
         [
-            [settings[name] for name in ("sft", "protocol", "engine")],
+            [settings[name] for name in ("sft", "protocol", "engine", "models")],
             study.rl.tokens_per_micro_batch,
             inputs_fingerprint(inputs),
             source_fingerprint("pcqc.jobs.sft"),

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -13,15 +15,29 @@ from pcqc.seeds import generator
 from pcqc.training.supervised import Example, Plan
 
 
-def read_conversations(path: Path) -> list[list[dict[str, str]]]:
-    """Conversations of a JSONL file, each a list of messages from system to assistant.
+@dataclass(frozen=True)
+class Conversation:
+    """A recorded conversation.
+
+    Attributes:
+        messages: system, user, assistant, user, ..., assistant; each {"role", "content"}.
+        train: on `all` assistant messages, or on the `last` alone.
+    """
+
+    messages: list[dict[str, str]]
+    train: Literal["all", "last"] = "all"
+
+
+def read_conversations(path: Path) -> list[Conversation]:
+    """Conversations of a JSONL file.
 
     Raises:
-        UserError: a row whose messages do not alternate as system, user, assistant, user, ...
+        UserError: a row whose messages do not alternate as system, user, assistant, user, ..., or
+            whose `train` is another word.
     """
     conversations = []
     for line, row in read_jsonl(path):
-        messages = row.get("messages")
+        messages, train = row.get("messages"), row.get("train", "all")
         roles = _roles(messages)
         expected = ["system", *["user", "assistant"] * (len(roles) // 2)]
         if len(roles) < 3 or roles != expected:
@@ -29,7 +45,9 @@ def read_conversations(path: Path) -> list[list[dict[str, str]]]:
                 f"{path}, line {line}: 'messages' must be system, user, assistant, user, ... and "
                 "end with the assistant; mend or remove the row"
             )
-        conversations.append(messages)
+        if train not in ("all", "last"):
+            raise UserError(f"{path}, line {line}: 'train' must be all or last; mend the row")
+        conversations.append(Conversation(messages, train))
     if not conversations:
         raise UserError(f"{path}: holds no conversations; run the data rule again")
     return conversations
@@ -105,15 +123,20 @@ def lay_out_examples(turns: Sequence[tuple[list[int], list[int]]]) -> list[Examp
 Encode = Callable[[list[dict[str, str]]], list[tuple[list[int], list[int]]]]
 
 
-def encode_conversations(conversations, encode: Encode, limit: int) -> list[list[Example]]:
+def encode_conversations(
+    conversations: Sequence[Conversation], encode: Encode, limit: int
+) -> list[list[Example]]:
     """Examples of each conversation.
 
     Args:
-        conversations: lists of messages.
+        conversations: as read.
         encode: messages -> (state, response) token ids of each assistant turn.
         limit: longest sequence allowed.
     """
-    encoded = [lay_out_examples(encode(messages)) for messages in conversations]
+    encoded = []
+    for conversation in conversations:
+        turns = encode(conversation.messages)
+        encoded.append(lay_out_examples(turns if conversation.train == "all" else turns[-1:]))
     longest = max(len(e.tokens) for examples in encoded for e in examples)
     if longest > limit:
         raise UserError(f"an SFT conversation has {longest} tokens, over the limit of {limit}")

@@ -1,0 +1,130 @@
+"""SFT conversations written from cases by a rule, for studies without released ones.
+
+A doctor asks about one topic after another, in the order in which a history is taken; the patient
+answers with the case's own facts on it, word for word; the doctor ends with the case's answer. They
+teach the protocol, not how to choose questions.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc import protocol
+from pcqc.cases import Case
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a doctor asks about, and how a fact on it is known."""
+
+    name: str
+    question: str
+    words: str  # regular expression, sought in the fact's lower-case text
+
+
+# In the order in which they are asked.
+TOPICS = (
+    Topic("symptoms", "What other symptoms does the patient have?", ""),
+    Topic(
+        "medical history",
+        "What is the patient's past medical history?",
+        r"histor|diagnos|surg|hospitali|vaccin|immuni[sz]|pregnan|menstru|\bborn\b|deliver|allerg",
+    ),
+    Topic(
+        "medications",
+        "Which medications does the patient take?",
+        r"medication|\btak(es|ing)\b|treated with|prescri|antibiotic|aspirin|insulin|metformin",
+    ),
+    Topic(
+        "family",
+        "Does any disease run in the patient's family?",
+        r"famil(y|ial)|\b(mother|father|brother|sister|uncle|aunt|grand\w+|siblings?|parents?)\b.*"
+        r"\b(has|had|have|died|diagnosed|disease|cancer|diabetes)",
+    ),
+    Topic(
+        "habits",
+        "What are the patient's habits and living conditions?",
+        r"smok|drink|alcohol|cigarette|cocaine|illicit|sexual|\bworks?\b|travel|\blive[ds]?\b|diet",
+    ),
+    Topic(
+        "vital signs",
+        "What are the patient's vital signs?",
+        r"temperature|pulse|blood pressure|respirat(ions|ory rate)|oxygen saturation|vital sign"
+        r"|heart rate|percentile|\bbmi\b",
+    ),
+    Topic(
+        "examination",
+        "What does the physical examination show?",
+        r"\bexam(s|ined|ination)?\b|auscultat|palpat|tender|reflex|murmur|\blungs?\b|abdomen|appears|lesion|\brash\b",
+    ),
+    Topic(
+        "laboratory",
+        "What do the laboratory studies show?",
+        r"laborator|\blabs?\b|serum|\bcount\b|urin(e|alysis)|culture|h(a)?emoglobin|biops|mg/dl"
+        r"|meq|\bu/l\b|stain|microscop|bacteri|blood gas|antibod|cerebrospinal|leukocyte|platelet",
+    ),
+    Topic(
+        "imaging",
+        "What does imaging show?",
+        r"x-ray|\bct\b|\bmri\b|ultraso|\becg\b|electrocardio|echocardio|radiograph|imag(e|ing)"
+        r"|photograph|angiogra|endoscop|tomograph",
+    ),
+)
+# A fact may hold words of several topics; the results of tests are told apart most safely.
+_LAST_FIRST = tuple(reversed(TOPICS))
+
+
+def topic_of(fact: str) -> Topic:
+    """The topic that a fact belongs to; what belongs to no other is a symptom."""
+    text = fact.lower()
+    return next(topic for topic in _LAST_FIRST if re.search(topic.words, text))
+
+
+def write_conversation(
+    case: Case, instruction: str, questions: int, rng: np.random.Generator
+) -> list[dict[str, str]]:
+    """Messages of a conversation on a case, from system to the final answer.
+
+    Args:
+        case: its facts are the answers, its label is the final one.
+        instruction: system message.
+        questions: how many to ask; fewer where the facts are on fewer topics.
+        rng: draws the topics.
+    """
+    facts = {topic: [] for topic in TOPICS}
+    for fact in case.facts:
+        facts[topic_of(fact)].append(fact)
+    known = [topic for topic in TOPICS if facts[topic]]
+    drawn = sorted(rng.permutation(len(known))[:questions])
+    messages = [
+        {"role": "system", "content": instruction},
+        {"role": "user", "content": protocol.actor_prompt(case.public)},
+    ]
+    for topic in (known[i] for i in drawn):
+        thought = f"This is not settled yet. I should ask about {topic.name}."
+        messages.append(_say(thought, f"{protocol.QUESTION_MARKER} {topic.question}"))
+        messages.append({"role": "user", "content": " ".join(facts[topic])})
+    thought = f"What is known fits {case.options[case.answer].strip()} best."
+    messages.append(_say(thought, f"{protocol.ANSWER_MARKER} {case.answer}"))
+    return messages
+
+
+def write_conversations(
+    cases: Sequence[Case], instruction: str, counts: Sequence[int], rng: np.random.Generator
+) -> list[dict]:
+    """Rows of SFT data: a conversation on each case, with a number of questions from `counts`."""
+    return [
+        {
+            "case_id": case.case_id,
+            "messages": write_conversation(case, instruction, int(rng.choice(counts)), rng),
+        }
+        for case in cases
+    ]
+
+
+def _say(thought: str, action: str) -> dict[str, str]:
+    """The doctor's message, in the form of Qwen3's own template: thinking, a blank line, words."""
+    thinking = f"{protocol.THINK_OPEN}\n{thought}\n{protocol.THINK_CLOSE}"
+    return {"role": "assistant", "content": f"{thinking}\n\n{action}"}

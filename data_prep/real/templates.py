@@ -1,0 +1,78 @@
+"""Whether SFT conversations, as they are trained on, are what the model's chat template writes.
+
+A consultation is built turn by turn from token ids (`pcqc.protocol.ChatFormat`). Its states should
+be the tokens of the template's own rendering of the same messages, and those of the ChatML in which
+ATPO publishes its rows. Where they are not, the first differing tokens are put down.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from data_prep.real.atpo_sft import chatml
+from pcqc.protocol import ChatFormat
+
+SHOWN = 5  # differences put down in full
+AROUND = 8  # tokens shown from where two renderings part
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where a state parts from another rendering of the same messages."""
+
+    case_id: str
+    turn: int
+    rendering: str
+    token: int
+    ours: str
+    theirs: str
+
+
+@dataclass
+class Agreement:
+    """States of assistant turns, compared with other renderings of the messages before them.
+
+    Attributes:
+        turns: states compared.
+        as_template: how many are token for token what the chat template writes.
+        as_chatml: how many are token for token the plain ChatML text.
+        other_instruction: conversations whose system message is not the study's.
+        differences: the first few.
+    """
+
+    turns: int = 0
+    as_template: int = 0
+    as_chatml: int = 0
+    other_instruction: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+
+def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking: str) -> Agreement:
+    """Compare every trained state of SFT rows (`case_id`, `messages`, `train`)."""
+    agreement = Agreement()
+    for row in rows:
+        messages = row["messages"]
+        agreement.other_instruction += messages[0]["content"] != chat.instruction
+        states = [state for state, _ in chat.turns(messages, earlier_thinking)]
+        first = len(states) - 1 if row.get("train") == "last" else 0
+        for turn in range(first, len(states)):
+            before = messages[: 2 * turn + 2]
+            agreement.turns += 1
+            template = chat.encode(chat.render(before))
+            plain = chat.encode(chatml(before))
+            agreement.as_template += states[turn] == template
+            agreement.as_chatml += states[turn] == plain
+            for name, other in (("chat template", template), ("ChatML", plain)):
+                if states[turn] != other and len(agreement.differences) < SHOWN:
+                    place = (row["case_id"], turn, name)
+                    agreement.differences.append(_difference(chat, place, states[turn], other))
+    return agreement
+
+
+def _difference(chat: ChatFormat, place, ours: Sequence[int], theirs: Sequence[int]) -> Difference:
+    pairs = zip(ours, theirs, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    shown = [chat.tokenizer.decode(ids[same : same + AROUND]) for ids in (ours, theirs)]
+    return Difference(*place, same, *shown)

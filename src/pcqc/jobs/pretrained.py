@@ -1,0 +1,25 @@
+"""Pretrained models of a real study, put where its jobs look for them."""
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import single_threaded
+from pcqc.pretrained import download, install
+
+
+def run_models(study: Study, fetch: bool = False) -> None:
+    """Install every pretrained model of the study, each once.
+
+    Args:
+        study: a study of real cases.
+        fetch: download what comes from Hugging Face and is not on this machine yet.
+    """
+    if not study.pretrained:
+        raise UserError(
+            f"study '{study.name}' trains its base model from scratch: `pcqc pretrain {study.name}`"
+        )
+    single_threaded()
+    for folder, source in study.pretrained.items():
+        if fetch and source.revision:
+            download(source)
+        install(source, Paths.of(study).model(folder))
