@@ -33,6 +33,7 @@ rule all:
         COLLECTED,
         TABLES,
         FIGURES,
+        PAPER,
         REPORT,
     message:
         "{REPORT}"

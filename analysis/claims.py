@@ -6,6 +6,7 @@ from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
 from analysis.statistics import Interval, runs_and_cases_interval
+from analysis.table import listed
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,11 @@ def _claim(
     metric: str = "accuracy",
 ) -> Claim:
     """A claim that PCQC is above its rivals in accuracy, or below them in turns."""
-    present = [m for m in rivals if {m, "pcqc"} <= set(collected.methods())]
+    absent = [method for method in ("pcqc", *rivals) if method not in collected.methods()]
+    present = [] if "pcqc" in absent else [rival for rival in rivals if rival not in absent]
     found = tuple(compared(collected, "pcqc", rival, benchmarks, metric) for rival in present)
-    absent = [rival for rival in rivals if rival not in present]
-    titles = [published().methods[rival] for rival in absent]
-    return Claim(key, text, paper, found, f"Not in this study: {', '.join(titles)}." * bool(titles))
+    titles = listed([published().methods[method] for method in absent])
+    return Claim(key, text, paper, found, f"Not run: {titles}." if absent else "")
 
 
 def compared(

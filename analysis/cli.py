@@ -1,10 +1,10 @@
-"""The analysis's commands: `pcqc compare`, `pcqc tables`, `pcqc figures`, `pcqc report`."""
+"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report` and `paper`."""
 
 import argparse
 import json
 
 from analysis.figures import FIGURES
-from analysis.tables import NEEDS
+from analysis.tables import TABLES
 
 
 def register(subparsers) -> None:
@@ -17,7 +17,7 @@ def register(subparsers) -> None:
     compare.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     compare.set_defaults(handler=run_compare)
     for name, items, what, run in (
-        ("tables", NEEDS, "write the tables of a study as tex, csv and md", run_tables),
+        ("tables", TABLES, "write the tables of a study as tex, csv and md", run_tables),
         ("figures", FIGURES, "write the figures of a study as pdf, svg and png", run_figures),
     ):
         parser = subparsers.add_parser(name, help=what)
@@ -26,9 +26,13 @@ def register(subparsers) -> None:
             "--only", metavar="NAME", action="append", choices=list(items), help="this one alone"
         )
         parser.set_defaults(handler=run)
-    report = subparsers.add_parser("report", help="write the report of a study, one HTML file")
-    report.add_argument("study", metavar="STUDY", help="name or file of a study")
-    report.set_defaults(handler=run_report)
+    for name, what, run in (
+        ("report", "write the report of a study, one HTML file", run_report),
+        ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
+    ):
+        parser = subparsers.add_parser(name, help=what)
+        parser.add_argument("study", metavar="STUDY", help="name or file of a study")
+        parser.set_defaults(handler=run)
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
@@ -67,6 +71,16 @@ def run_report(arguments: argparse.Namespace) -> None:
     from analysis import report
 
     _announce([report.write(_load(arguments.study))])
+
+
+def run_paper(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/paper.tex`, and `paper.pdf` where a LaTeX is installed."""
+    from analysis import paper
+
+    written = paper.write(_load(arguments.study))
+    if not paper.latex():
+        print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
+    _announce(written)
 
 
 def _load(name: str):

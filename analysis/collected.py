@@ -4,7 +4,7 @@ That folder is fetched from the MLflow artifacts, digest by digest. Besides it o
 settings and, for the clinic, its world and cases are read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,12 @@ import numpy as np
 import pandas as pd
 
 from analysis.statistics import Estimate, average_over_benchmarks, over_runs
+from analysis.table import listed
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
+
+ROWS = ("method", "control")  # roles of what tables and figures show
 
 # Metric -> the prediction column it is the mean of, and the factor to its printed unit.
 METRICS = {
@@ -61,10 +64,27 @@ class Collected:
     def title(self, method: str) -> str:
         return self.study.method(method).title
 
+    def titles(self, methods: Iterable[str]) -> dict[str, str]:
+        """Method -> title."""
+        return {method: self.title(method) for method in methods}
+
     def methods(self, role: str | None = None) -> list[str]:
-        """Methods of the study in its order; all, or those of a role."""
-        chosen = self.study.methods.items()
-        return [name for name, m in chosen if m.runs and role in (None, m.role)]
+        """Methods and controls that have runs, in the study's order; all, or those of a role."""
+        roles = ROWS if role is None else (role,)
+        return [name for name, m in self.study.methods.items() if m.runs and m.role in roles]
+
+    def rows(self, role: str) -> dict[str, str]:
+        """Method -> title of a role in the study's order; those without runs say so."""
+        return {
+            name: m.title if m.runs else f"{m.title} (not run)"
+            for name, m in self.study.methods.items()
+            if m.role == role
+        }
+
+    def not_run(self) -> str:
+        """` Not run: ATPO.` for a caption; empty where every method and control has runs."""
+        absent = [m.title for m in self.study.methods.values() if not m.runs and m.role in ROWS]
+        return f" Not run: {listed(absent)}." if absent else ""
 
     def runs(self, method: str) -> tuple[str, ...]:
         """Letters of the method's independent runs."""
@@ -179,7 +199,7 @@ def _check(collected: Collected, path: Path) -> None:
             f"{path}: case '{row.case_id}' stands twice for {row.method} run {row.run}; "
             "collect the study's runs again"
         )
-    for method in study.methods:
+    for method in collected.methods():
         for run in collected.runs(method):
             for benchmark in study.benchmarks:
                 collected.cases(method, run, benchmark)

@@ -76,7 +76,8 @@ def _compared(published: Cell, ours: Cell) -> tuple[Cell, ...]:
     """Published, ours, difference and half-width; texts are compared as texts."""
     if not (isinstance(published, Number) and isinstance(ours, Number)):
         texts = [cell if isinstance(cell, str) else cell.text() for cell in (published, ours)]
-        return (*texts, "same" if texts[0] == texts[1] else "differs", MISSING)
+        same = "same" if texts[0] == texts[1] else "differs"
+        return (*texts, MISSING if MISSING in texts else same, MISSING)
     difference = Number(ours.value - published.value, digits=ours.digits, signed=True)
     half = MISSING
     if ours.se is not None and published.se is not None:

@@ -36,6 +36,7 @@ def caption(collected: Collected) -> str:
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. Bars: one sample "
         "standard deviation over runs "
         f"({listed([collected.title(m) for m in several])}). Controls are faint."
+        f"{collected.not_run()}"
     )
 
 

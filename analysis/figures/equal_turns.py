@@ -21,6 +21,7 @@ def caption(collected: Collected) -> str:
         "method's accuracy (mean over runs, bars one sample standard deviation); open, joined by a "
         "line: a Bayes-optimal diagnosis on the evidence that its questions brought. The line's "
         "length is lost in diagnosis, the rest of the way to the upper curve in questions."
+        f"{collected.not_run()}"
     )
 
 

@@ -22,7 +22,7 @@ def caption(collected: Collected) -> str:
         f"Validation on {benchmark.title} by RL update: means over runs (lines) and every run "
         "(points). Checkpoints are selected from these values; dotted: Shared SFT. Controls are "
         "dashed. Methods differ in complete consultations per update, so equal updates are not "
-        "equal cost."
+        f"equal cost.{collected.not_run()}"
     )
 
 

@@ -3,14 +3,10 @@
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from pcqc.files import write_atomic
-
-FORMS = ("pdf", "svg", "png")
 PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
 
@@ -75,11 +71,3 @@ def encode(figure: Figure, form: str) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format=form, metadata=_METADATA[form], dpi=PIXELS_PER_INCH)
     return file.getvalue()
-
-
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write the figure in every form beside each other; the files written."""
-    paths = [stem.with_name(f"{stem.name}.{form}") for form in FORMS]
-    for path in paths:
-        write_atomic(path, encode(figure, path.suffix[1:]))
-    return paths

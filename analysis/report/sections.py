@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from analysis import figures, tables
 from analysis.collected import Collected
 from analysis.companion import companion
+from analysis.contents import contents
+from analysis.figures import FIGURES
 from analysis.figures.style import house_style
 from analysis.render import html
 from analysis.report import dialogues, record
 from analysis.report.markup import escape, paper_box, paragraph, plot, verdicts
 from analysis.table import listed
+from analysis.tables import TABLES
 
 
 @dataclass(frozen=True)
@@ -19,54 +21,6 @@ class Section:
     key: str
     title: str
     body: str
-
-
-# Section -> title, what it shows in order (figures are marked), and a sentence before it.
-CONTENTS = {
-    "idea": (
-        "Learning from questions never asked",
-        ("figure:teaser", "figure:method_overview"),
-        "What PCQC adds to learning from final diagnoses.",
-    ),
-    "results": (
-        "Accuracy and inquiry turns",
-        ("main_accuracy", "inquiry_turns", "figure:accuracy_inquiry", "pcqc_runs", "paired"),
-        "How often each method ends in the right diagnosis, and how many questions it asks.",
-    ),
-    "supervision": (
-        "What question supervision adds",
-        ("question_supervision", "question_supervision_paired", "same_state_q1"),
-        "Controls share everything with PCQC but one part of its question credit.",
-    ),
-    "instrument": (
-        "Better questions or better diagnosis?",
-        ("instrument", "figure:equal_turns"),
-        "In the clinic the best possible diagnosis on any evidence is known exactly, so a gain can "
-        "be split into what the questions brought and what was made of it.",
-    ),
-    "utility": (
-        "Does utility predict success?",
-        (
-            "continuation",
-            "figure:continuation_gains",
-            "grounded_continuation",
-            "utility_validity",
-            "figure:utility_calibration",
-        ),
-        "Candidate questions were fixed and each was continued several times: does the one that "
-        "the scorer rates highest end in the right diagnosis more often?",
-    ),
-    "training": (
-        "Training",
-        ("figure:learning_curves", "training_cost", "generation_length"),
-        "How the methods got there, and at what cost.",
-    ),
-    "setup": (
-        "Set-up",
-        ("configuration", "information_access"),
-        "What was run, and who was told what.",
-    ),
-}
 
 
 def head(collected: Collected) -> str:
@@ -131,15 +85,12 @@ def _cards(collected: Collected) -> str:
 
 def all_sections(collected: Collected) -> list[Section]:
     """Every section that the study can fill."""
-    possible = {*tables.names(collected.study)}
-    possible |= {f"figure:{name}" for name in figures.names(collected.study)}
-    claims = html.render(tables.module("claims").build(collected))
-    found = [Section("claims", "The paper's claims", verdicts(claims))]
-    for key, (title, names, lead) in CONTENTS.items():
-        shown = [name for name in names if name in possible]
-        if shown:
-            body = paragraph(lead) + "".join(_item(collected, name) for name in shown)
-            found.append(Section(key, title, body + record.settings(collected) * (key == "setup")))
+    found = []
+    for part in contents(collected.study):
+        body = paragraph(part.lead) + "".join(_item(collected, *item) for item in part.items)
+        if part.key == "setup":
+            body += record.settings(collected)
+        found.append(Section(part.key, part.title, body))
     found += [
         Section("selection", "Which checkpoints were chosen, and why", record.selection(collected)),
         Section("dialogues", "Consultations to read", dialogues.consultations(collected)),
@@ -150,14 +101,16 @@ def all_sections(collected: Collected) -> list[Section]:
     return found
 
 
-def _item(collected: Collected, name: str) -> str:
+def _item(collected: Collected, kind: str, name: str) -> str:
     """A table or a figure, followed by the paper's."""
-    if name.startswith("figure:"):
-        return _figure(collected, name.removeprefix("figure:"))
-    module = tables.module(name)
+    return (_figure if kind == "figure" else _table)(collected, name)
+
+
+def _table(collected: Collected, name: str) -> str:
+    module = TABLES.module(name)
     table = module.build(collected)
-    shown = html.render(table)
-    if name in tables.WITHOUT_PAPER:
+    shown = verdicts(html.render(table)) if name == "claims" else html.render(table)
+    if not TABLES.entries[name].paper:
         return shown
     if collected.study.synthetic:
         return shown + paper_box(html.render(module.paper()))
@@ -166,9 +119,9 @@ def _item(collected: Collected, name: str) -> str:
 
 
 def _figure(collected: Collected, name: str) -> str:
-    module = figures.module(name)
+    module = FIGURES.module(name)
     with house_style():
         shown = plot(module.draw(collected), module.caption(collected))
-        if name in figures.WITH_PAPER:
+        if FIGURES.entries[name].paper:
             shown += paper_box(plot(module.draw_paper(), module.caption_paper()))
     return shown

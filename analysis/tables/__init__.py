@@ -4,66 +4,34 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from pcqc.config import Study
-from pcqc.errors import UserError
+from analysis.registry import Entry, Registry
 from pcqc.files import write_atomic
 
-# Table -> methods without which it has nothing to say.
-NEEDS = {
-    "claims": (),
-    "main_accuracy": (),
-    "inquiry_turns": (),
-    "question_supervision": ("pcqc", "terminal_only", "executed_local"),
-    "pcqc_runs": ("pcqc",),
-    "paired": ("pcqc",),
-    "question_supervision_paired": ("pcqc", "terminal_only", "executed_local"),
-    "same_state_q1": ("pcqc", "same_state_q1"),
-    "continuation": (),
-    "grounded_continuation": (),
-    "utility_validity": (),
-    "generation_length": ("grpo", "pcqc"),
-    "training_cost": (),
-    "instrument": ("shared_sft",),
-    "configuration": (),
-    "information_access": (),
-}
-CLINIC_ONLY = {"instrument"}
-CONTINUED = {"continuation", "grounded_continuation", "utility_validity"}
-WITHOUT_PAPER = {"claims", "instrument", "utility_validity"}
-FORMS = ("tex", "csv", "md")
-
-
-def names(study: Study) -> list[str]:
-    """Tables that the study can fill: it has their methods and what else some of them need."""
-    return [
-        name
-        for name, methods in NEEDS.items()
-        if all(m in study.methods and study.methods[m].runs for m in methods)
-        and (study.clinic or name not in CLINIC_ONLY)
-        and (study.continuation or name not in CONTINUED)
-    ]
-
-
-def outputs(study: Study) -> list[Path]:
-    """Every file that `write` makes for a study; what a workflow rule declares."""
-    folder = study.results / "tables"
-    stems = [stem for name in names(study) for stem in _stems(name)]
-    return [folder / f"{stem}.{form}" for stem in stems for form in FORMS]
-
-
-def _setting(name: str) -> str:
-    return "the settings 'continuation'" if name in CONTINUED else "a synthetic clinic"
-
-
-def _stems(name: str) -> list[str]:
-    return [name] if name in WITHOUT_PAPER else [name, f"{name}_vs_paper"]
-
-
-def module(name: str):
-    """The module of a table; UserError for an unknown name."""
-    if name not in NEEDS:
-        raise UserError(f"no table '{name}'; known are {', '.join(NEEDS)}")
-    return import_module(f"analysis.tables.{name}")
+_CONTROLS = ("pcqc", "terminal_only", "executed_local")
+TABLES = Registry(
+    kind="table",
+    forms=("tex", "csv", "md"),
+    beside="_vs_paper",
+    load=lambda name: import_module(f"analysis.tables.{name}"),
+    entries={
+        "claims": Entry(),
+        "main_accuracy": Entry(paper=True),
+        "inquiry_turns": Entry(paper=True),
+        "question_supervision": Entry(_CONTROLS, paper=True),
+        "pcqc_runs": Entry(("pcqc",), paper=True),
+        "paired": Entry(("pcqc",), paper=True),
+        "question_supervision_paired": Entry(_CONTROLS, paper=True),
+        "same_state_q1": Entry(("pcqc", "same_state_q1"), paper=True),
+        "continuation": Entry(setting="continuation", paper=True),
+        "grounded_continuation": Entry(setting="continuation", paper=True),
+        "utility_validity": Entry(setting="continuation"),
+        "generation_length": Entry(("grpo", "pcqc"), paper=True),
+        "training_cost": Entry(paper=True),
+        "instrument": Entry(("shared_sft",), setting="clinic"),
+        "configuration": Entry(paper=True),
+        "information_access": Entry(paper=True),
+    },
+)
 
 
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
@@ -78,22 +46,15 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     from analysis.companion import companion
     from analysis.render import render
 
-    possible = names(collected.study)
-    written = []
-    for name in only or possible:
-        build = module(name).build
-        if name not in possible:
-            raise UserError(
-                f"study '{collected.study.name}' cannot fill the table '{name}': it needs "
-                f"{', '.join(NEEDS[name]) or _setting(name)}"
-            )
-        table = build(collected)
-        files = {name: [table]}
-        if name not in WITHOUT_PAPER:
-            files[f"{name}_vs_paper"] = companion(table, module(name).paper(), collected.study)
-        for stem, tables in files.items():
-            for form in FORMS:
-                path = collected.folder / "tables" / f"{stem}.{form}"
-                write_atomic(path, render(form, tables))
-                written.append(path)
+    study, written = collected.study, []
+    for name in TABLES.chosen(study, only):
+        module = TABLES.module(name)
+        table = module.build(collected)
+        shown = [[table]]
+        if TABLES.entries[name].paper:
+            shown.append(companion(table, module.paper(), study))
+        contents = [render(form, tables) for tables in shown for form in TABLES.forms]
+        for path, content in zip(TABLES.paths(study, name), contents, strict=True):
+            write_atomic(path, content)
+            written.append(path)
     return written

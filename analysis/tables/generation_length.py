@@ -14,7 +14,7 @@ METHODS = ("grpo", "pcqc")
 
 def build(collected: Collected) -> Table:
     """GRPO, PCQC and its reduction on every benchmark; the other methods in a note."""
-    place = Place.study(collected, METHODS)
+    place = Place.study(collected, collected.titles(METHODS))
     names = list(collected.benchmarks)
     values = {
         name: {m: collected.estimate(m, name, "actor_tokens") for m in METHODS} for name in names

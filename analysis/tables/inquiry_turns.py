@@ -12,7 +12,7 @@ NAME, METRIC, DIGITS = "inquiry_turns", "turns", 3
 def build(collected: Collected) -> Table:
     """Non-final interaction attempts per consultation."""
     methods = collected.methods("method")
-    place = Place.study(collected, methods)
+    place = Place.study(collected, collected.rows("method"))
     words = Words(
         NAME,
         f"Mean inquiry turns per consultation (Q/ep.): {collected.study.title}.",

@@ -18,12 +18,12 @@ class Place:
     methods: dict[str, str]
 
     @classmethod
-    def study(cls, collected: Collected, methods: Sequence[str], benchmarks=None) -> "Place":
+    def study(cls, collected: Collected, methods: Mapping[str, str], benchmarks=None) -> "Place":
         names = collected.benchmarks if benchmarks is None else benchmarks
         return cls(
             {name: collected.benchmarks[name].title for name in names},
             {name: collected.number_of_cases(name) for name in names},
-            {name: collected.title(name) for name in methods},
+            dict(methods),
         )
 
     @classmethod
@@ -61,7 +61,7 @@ def method_by_benchmark(
     """Methods down, benchmarks across, their average last; PCQC set apart as in the paper.
 
     Args:
-        values: method -> benchmark (and `average`) -> estimate.
+        values: method -> benchmark (and `average`) -> estimate; none of a method without runs.
         digits: decimals.
         best: chooses the number to set bold in a column; none where not given.
     """
@@ -71,7 +71,9 @@ def method_by_benchmark(
     percent = place.cases if words.name == "main_accuracy" else {}
     rows = []
     for method, title in place.methods.items():
-        cells = [number(values[method][key], digits, percent.get(key)) for key in keys]
+        cells = [MISSING] * len(keys)
+        if method in values:
+            cells = [number(values[method][key], digits, percent.get(key)) for key in keys]
         pcqc = method == "pcqc"
         rows.append(Row(method, (title, *cells), rule=pcqc, strong=pcqc))
     if best:
@@ -93,6 +95,3 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
     if single := by_count.get(1):
         several.append(f"{listed(single)}: one checkpoint.")
     return " ".join(several)
-
-
-__all__ = ["MISSING", "Place", "Words", "method_by_benchmark", "runs_sentence"]

@@ -11,7 +11,7 @@ NAME, METRIC, DIGITS = "main_accuracy", "accuracy", 2
 def build(collected: Collected) -> Table:
     """Percent correct; the average's deviation is over per-run averages."""
     methods = collected.methods("method")
-    place = Place.study(collected, methods)
+    place = Place.study(collected, collected.rows("method"))
     values = by_benchmark(collected, methods, METRIC)
     words = Words(
         NAME,

@@ -6,7 +6,7 @@ from analysis.collected import Collected
 from analysis.published import PairedRow, published
 from analysis.recovery import recovered_counts
 from analysis.statistics import RESAMPLES, PairedComparison, paired_comparison
-from analysis.table import Column, Number, Probability, Range, Row, Table
+from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 from analysis.tables.layout import Words
 
 NAME = "paired"
@@ -25,8 +25,8 @@ CONTROLS = (("pcqc", "executed_local"), ("executed_local", "terminal_only"))
 
 def build(collected: Collected) -> Table:
     """PCQC against every method on each benchmark; the controls too on the independent source."""
-    others = [method for method in collected.methods("method") if method != "pcqc"]
-    controls = collected.methods("control")
+    others = [method for method in collected.rows("method") if method != "pcqc"]
+    controls = list(collected.rows("control"))
     pairs = []
     for name, benchmark in collected.benchmarks.items():
         rivals = others + (controls if benchmark.role == "independent_source" else [])
@@ -47,20 +47,24 @@ def table(words: Words, collected: Collected, pairs: Iterable[tuple[str, str, st
     """One row per (benchmark, minuend, subtrahend)."""
     rows = []
     for name, minuend, subtrahend in pairs:
-        found = comparison(collected, name, minuend, subtrahend)
         title = f"{collected.title(minuend)} − {collected.title(subtrahend)}"
         first = not rows or rows[-1].key.split(":")[0] != name
         label = collected.benchmarks[name].title if first else ""
-        cells = (
-            label,
-            title,
-            Number(found.gain, se=found.interval.standard_error, signed=True),
-            Range(found.low, found.high),
-            f"{found.only_minuend} / {found.only_subtrahend}",
-            Probability(found.p),
-        )
+        if {minuend, subtrahend} <= set(collected.methods()):
+            cells = (label, title, *_cells(comparison(collected, name, minuend, subtrahend)))
+        else:
+            cells = (label, f"{title} (not run)", *[MISSING] * 4)
         rows.append(Row(f"{name}:{minuend}-{subtrahend}", cells, rule=first))
     return Table(words.name, words.title, words.caption, COLUMNS, tuple(rows), words.notes)
+
+
+def _cells(found: PairedComparison) -> tuple[Cell, ...]:
+    return (
+        Number(found.gain, se=found.interval.standard_error, signed=True),
+        Range(found.low, found.high),
+        f"{found.only_minuend} / {found.only_subtrahend}",
+        Probability(found.p),
+    )
 
 
 def comparison(

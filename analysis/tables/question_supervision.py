@@ -14,7 +14,7 @@ METHODS = ("terminal_only", "executed_local", "pcqc")
 
 def build(collected: Collected) -> Table:
     """Accuracy and Q/ep. on the benchmarks other than the independent source."""
-    place = Place.study(collected, METHODS, collected.primary)
+    place = Place.study(collected, collected.titles(METHODS), collected.primary)
     group = collected.study.method("pcqc").terminal_group
     accuracy = _values(collected, "accuracy")
     for method in METHODS:

@@ -13,7 +13,7 @@ NAME = "question_supervision_paired"
 def build(collected: Collected) -> Table:
     """The paper's two comparisons and, where the study has it, PCQC against Same-State-Q1."""
     development = collected.study.development
-    pairs = list(CONTROLS)
+    pairs = [*CONTROLS]
     if "same_state_q1" in collected.methods():
         pairs.append(("pcqc", "same_state_q1"))
     words = Words(

@@ -16,7 +16,7 @@ RUN = "A"
 
 def build(collected: Collected) -> Table:
     """Run A of each, then the mean over all runs."""
-    place = Place.study(collected, METHODS)
+    place = Place.study(collected, collected.titles(METHODS))
     names = list(collected.benchmarks)
     values = {metric: {method: {} for method in METHODS} for metric in METRICS}
     everywhere = {}

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.table import Column, Number, Row, Table, mark_best
+from analysis.table import MISSING, Column, Number, Row, Table, mark_best
 from analysis.tables.layout import Words
+from pcqc.config import Method
 
 NAME = "training_cost"
 COLUMNS = (
@@ -33,17 +34,24 @@ def build(collected: Collected) -> Table:
             "device_hours": through(collected, method, "device_hours", update),
             "trajectories": through(collected, method, "trajectories", update),
         }
-        group = study.method(method).terminal_group
-        groups.append(f"{collected.title(method)} with G_T = {group} at update {update}")
+        groups.append(f"{collected.title(method)} with {_group(study.method(method))}, {update}")
     words = Words(
         NAME,
         f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}.",
-        f"Run {RUN} of each method at its selected checkpoint: {', '.join(groups)}. Device-hours "
+        f"Run {RUN} of each method at its selected update: {'; '.join(groups)}. Device-hours "
         "count policy training, roll-outs, patient answers and diagnostic scoring, on all devices "
         "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation.",
     )
-    titles = {method: collected.title(method) for method in values}
-    return _layout(words, titles, values)
+    rows = collected.rows("method")
+    rl = {method: title for method, title in rows.items() if study.method(method).kind == "rl"}
+    return _layout(words, rl, values)
+
+
+def _group(method: Method) -> str:
+    """What the method samples of a case."""
+    if method.tree:
+        return f"a tree of at most {method.tree.budget} consultations"
+    return f"G_T = {method.terminal_group}"
 
 
 def through(collected: Collected, method: str, metric: str, update: int, run: str = RUN) -> float:
@@ -69,7 +77,9 @@ def _layout(words: Words, titles: Mapping[str, str], values: Mapping[str, Mappin
     digits = {"accuracy": 2, "device_hours": 2 if hours >= 10 else 4, "trajectories": 0, "turns": 3}
     rows = []
     for method, title in titles.items():
-        cells = [Number(values[method][c.key], digits=digits[c.key]) for c in COLUMNS[1:]]
+        cells = [MISSING] * len(digits)
+        if method in values:
+            cells = [Number(values[method][key], digits=places) for key, places in digits.items()]
         rows.append(Row(method, (title, *cells), rule=method == "pcqc", strong=method == "pcqc"))
     for column, choose in zip(range(1, 5), (max, min, min, min), strict=True):
         rows = mark_best(rows, column, choose)

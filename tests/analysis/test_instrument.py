@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis.instrument import Instrument
-from analysis.tables import module
+from analysis.tables import TABLES
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def instrument(collected):
 
 
 def test_parts_add_up_to_the_gain(collected):
-    table = module("instrument").build(collected)
+    table = TABLES.module("instrument").build(collected)
     keys = [column.key for column in table.columns]
     for row in table.rows[1:]:
         cells = dict(zip(keys, row.cells, strict=True))
@@ -25,7 +25,7 @@ def test_parts_add_up_to_the_gain(collected):
 
 def test_better_questions_show_as_better_questions(collected):
     """The simulated PCQC and GRPO diagnose alike; PCQC's first question is nearly always best."""
-    table = module("instrument").build(collected)
+    table = TABLES.module("instrument").build(collected)
     keys = [column.key for column in table.columns]
     rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
     per_question = {

@@ -50,6 +50,21 @@ def test_curves_show_every_rl_method_and_the_instrument_every_method(collected):
     assert titles <= {text.get_text() for text in legend.get_texts()}
 
 
+def test_figures_name_methods_without_runs(collected):
+    methods = collected.study.methods
+    changed = {**methods, "atpo": replace(methods["atpo"], runs=())}
+    without = replace(collected, study=replace(collected.study, methods=changed))
+    for figure in (accuracy_inquiry, learning_curves, equal_turns):
+        assert "Not run" not in figure.caption(collected)
+        assert figure.caption(without).endswith("Not run: ATPO.")
+        with house_style():
+            drawn = figure.draw(without)
+        legends = [*drawn.legends, *(ax.get_legend() for ax in drawn.axes)]
+        labels = {text.get_text() for legend in legends if legend for text in legend.get_texts()}
+        assert {"PCQC", "GRPO"} <= labels
+        assert "ATPO" not in labels
+
+
 def test_methods_differ_in_colour_and_marker(collected):
     from analysis.figures.style import LOOKS
 
@@ -60,7 +75,7 @@ def test_methods_differ_in_colour_and_marker(collected):
 
 def test_figures_are_those_declared_and_repeat_byte_for_byte(collected):
     written = figures.write(collected)
-    assert written == figures.outputs(collected.study)
+    assert written == figures.FIGURES.outputs(collected.study)
     before = {path: path.read_bytes() for path in written}
     figures.write(collected)
     assert {path: path.read_bytes() for path in written} == before

@@ -3,7 +3,7 @@
 import csv
 import io
 import shutil
-import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from analysis.render import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from pcqc.errors import UserError
 
-NAMES = list(tables.NEEDS)
+NAMES = list(tables.TABLES)
 
 
 def cell(table, row, column):
@@ -26,7 +26,7 @@ def cell(table, row, column):
 
 
 def build(name, collected):
-    return tables.module(name).build(collected)
+    return tables.TABLES.module(name).build(collected)
 
 
 def accuracies(frame, method, benchmark):
@@ -44,7 +44,63 @@ def test_main_accuracy_averages_within_runs_first(collected):
     assert found.value == pytest.approx(average.mean())
     assert found.sd == pytest.approx(average.std(ddof=1))
     assert cell(table, "shared_sft", "clinic_dev").sd is None
-    assert [row.key for row in table.rows] == ["shared_sft", "grpo", "pcqc"]
+    assert [row.key for row in table.rows] == ["shared_sft", "grpo", "atpo", "pcqc"]
+
+
+def without(collected, method):
+    """The study without runs of a method."""
+    methods = collected.study.methods
+    changed = {**methods, method: replace(methods[method], runs=())}
+    return replace(collected, study=replace(collected.study, methods=changed))
+
+
+# Where the paper has a row for ATPO, and the training cost of every method.
+WITH_ATPO = {
+    "main_accuracy": ["atpo"],
+    "inquiry_turns": ["atpo"],
+    "training_cost": ["atpo"],
+    "paired": ["clinic_dev:pcqc-atpo", "clinic_elsewhere:pcqc-atpo", "clinic_sparse:pcqc-atpo"],
+    "claims": ["accuracy:1"],
+    "instrument": ["atpo"],
+}
+
+
+@pytest.mark.parametrize(("name", "rows"), WITH_ATPO.items())
+def test_atpo_has_its_rows(collected, name, rows):
+    table = build(name, collected)
+    for key in rows:
+        row = next(row for row in table.rows if row.key == key)
+        assert any(isinstance(cell, Number) for cell in row.cells)
+        assert "not run" not in " ".join(c for c in row.cells if isinstance(c, str))
+
+
+@pytest.mark.parametrize("name", ["main_accuracy", "inquiry_turns", "training_cost", "paired"])
+def test_a_method_without_runs_is_said_not_to_be_run(collected, name):
+    table = build(name, without(collected, "atpo"))
+    rows = [row for row in table.rows if "atpo" in row.key]
+    assert {row.key for row in rows} >= set(WITH_ATPO[name])
+    for row in rows:
+        assert "(not run)" in " ".join(row.cells)
+        assert set(row.cells[2:]) == {"—"}
+    published = tables.TABLES.module(name).paper()
+    compared = [r for r in differences(table, published).rows if "atpo" in r.key]
+    assert {row.cells[4] for row in compared} <= {"—"}
+
+
+def test_claims_without_atpo_say_so(collected):
+    table = build("claims", without(collected, "atpo"))
+    assert cell(table, "accuracy:missing", "comparison") == "Not run: ATPO."
+    assert cell(table, "accuracy:0", "comparison") == "PCQC − GRPO"
+
+
+def test_ablations_have_no_rows(collected):
+    ablations = {n for n, m in collected.study.methods.items() if m.role == "ablation"}
+    assert ablations
+    assert not ablations & set(collected.methods())
+    keys = {
+        row.key for name in ("main_accuracy", "instrument") for row in build(name, collected).rows
+    }
+    assert not ablations & keys
 
 
 def test_best_in_a_column_is_bold(collected):
@@ -109,7 +165,7 @@ def test_training_cost_counts_through_the_selected_update(collected):
 
 
 def test_information_access_is_the_papers(collected):
-    module = tables.module("information_access")
+    module = tables.TABLES.module("information_access")
     assert [row.cells for row in module.build(collected).rows] == [
         row.cells for row in module.paper().rows
     ]
@@ -131,10 +187,10 @@ def test_claims_are_signed_in_favour_of_the_claim(collected):
     assert cell(table, "utility:0", "verdict") == "supported"
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in tables.WITHOUT_PAPER])
+@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
 def test_published_table_has_the_form_of_ours(collected, name):
     """Shared row and column keys are what differences are computed over."""
-    ours, paper = build(name, collected), tables.module(name).paper()
+    ours, paper = build(name, collected), tables.TABLES.module(name).paper()
     assert ours.columns[0].key == paper.columns[0].key
     assert len(companion(ours, paper, collected.study)) == 2
 
@@ -154,17 +210,15 @@ def test_differences_carry_both_sides_uncertainty():
 
 
 def test_comparable_study_gets_differences(collected):
-    from dataclasses import replace
-
     real = replace(collected.study, synthetic=False)
-    module = tables.module("configuration")
+    module = tables.TABLES.module("configuration")
     (found,) = companion(module.build(collected), module.paper(), real)
     assert {row.key: row.cells[4] for row in found.rows}["max_turns:setting"] == "differs"
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
     written = tables.write(collected)
-    assert written == tables.outputs(collected.study)
+    assert written == tables.TABLES.outputs(collected.study)
     before = {path: path.read_bytes() for path in written}
     tables.write(collected)
     assert {path: path.read_bytes() for path in written} == before
@@ -204,24 +258,16 @@ def test_texts_cannot_break_a_table():
     assert "\\|" in render("md", [table])
 
 
-def test_latex_compiles(collected, tmp_path):
-    if not shutil.which("pdflatex"):
-        pytest.skip("pdflatex is not installed: the .tex tables were not compiled")
-    files = [path for path in tables.write(collected) if path.suffix == ".tex"]
-    body = "\n".join(rf"\input{{{path.resolve()}}}\clearpage" for path in files)
-    (tmp_path / "all.tex").write_text(
-        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{array,booktabs,graphicx}"
-        rf"\begin{{document}}{body}\end{{document}}"
-    )
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull \\hbox" not in done.stdout
-
-
 def test_unknown_and_impossible_tables_are_refused(collected):
-    with pytest.raises(UserError, match="no table 'main'; known are claims, main_accuracy"):
-        tables.write(collected, ["main"])
+    with pytest.raises(UserError, match="no table 'main_acuracy'; did you mean 'main_accuracy'"):
+        tables.write(collected, ["main_acuracy"])
+    without = replace(collected, study=replace(collected.study, clinic=None))
+    with pytest.raises(UserError, match="cannot fill the table 'instrument': it needs the setting"):
+        tables.write(without, ["instrument"])
+    methods = {n: replace(m, runs=()) for n, m in collected.study.methods.items()}
+    without = replace(collected, study=replace(collected.study, methods=methods))
+    with pytest.raises(UserError, match="'pcqc_runs': it needs the method 'pcqc'"):
+        tables.write(without, ["pcqc_runs"])
 
 
 def spoiled(folder, monkeypatch, change):

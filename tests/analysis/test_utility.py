@@ -83,7 +83,7 @@ def test_files_are_read_into_states_and_candidates(collected):
     assert found.success[3, 2] == mine["correct"].mean()
     assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
     executed = rows[rows.candidate == 0].groupby("case_id")["correct"].mean().mean()
-    table = tables.module("continuation").build(collected)
+    table = tables.TABLES.module("continuation").build(collected)
     assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
 
 

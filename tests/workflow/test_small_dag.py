@@ -6,14 +6,15 @@ import shutil
 import pytest
 from workplace import STUDY, Workplace, children_seconds, digests
 
-import analysis.figures
-import analysis.tables
+from analysis import paper
+from analysis.figures import FIGURES
+from analysis.tables import TABLES
 from pcqc.config import load_study
 from pcqc.files import read_json, read_jsonl
 from pcqc.tracking.store import SQLITE
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
-END = ["Collect all runs from MLflow", "Figures", "Report", "Tables"]
+END = ["Collect all runs from MLflow", "Figures", "Paper", "Report", "Tables"]
 WORDS = {
     "train": "Train",
     "choose": "Choose the checkpoint of",
@@ -45,7 +46,7 @@ def jobs(methods, steps):
 
 def test_everything_is_made(mini):
     study = load_study(STUDY)
-    made = [*analysis.tables.outputs(study), *analysis.figures.outputs(study)]
+    made = [*TABLES.outputs(study), *FIGURES.outputs(study), *paper.outputs(study)]
     assert len(made) > 30
     for path in [*made, study.results / "report.html"]:
         assert (mini.folder / path).stat().st_size > 0, path

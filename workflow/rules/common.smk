@@ -4,6 +4,7 @@ import os
 import sys
 
 import analysis.figures
+import analysis.paper
 import analysis.tables
 from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
@@ -26,8 +27,9 @@ PATHS = Paths.of(STUDY)
 RESULTS = STUDY.results
 METHODS = [name for name, method in STUDY.methods.items() if method.runs]
 RL_METHODS = [name for name in METHODS if STUDY.methods[name].kind == "rl"]
-TABLES = list(analysis.tables.outputs(STUDY))
-FIGURES = list(analysis.figures.outputs(STUDY))
+TABLES = analysis.tables.TABLES.outputs(STUDY)
+FIGURES = analysis.figures.FIGURES.outputs(STUDY)
+PAPER = analysis.paper.outputs(STUDY)
 REPORT = RESULTS / "report.html"
 LOGS = RESULTS / "logs"
 

@@ -49,3 +49,22 @@ rule report:
         "Report"
     shell:
         pcqc(f"report {STUDY_ARGUMENT}")
+
+
+# Where no LaTeX is installed, `outputs` names paper.tex alone, and the job says so.
+rule paper:
+    input:
+        COLLECTED,
+        TABLES,
+        FIGURES,
+    output:
+        PAPER,
+    log:
+        LOGS / "paper.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source("analysis.paper"),
+    message:
+        "Paper"
+    shell:
+        pcqc(f"paper {STUDY_ARGUMENT}")

@@ -1,0 +1,136 @@
+"""All tables and figures of a study in one document for print: `paper.tex`, and `paper.pdf`."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from analysis.collected import Collected
+from analysis.contents import Part, contents
+from analysis.figures import FIGURES
+from analysis.render.tex import escape
+from analysis.tables import TABLES
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import write_atomic
+
+_HEAD = r"""\documentclass[10pt]{article}
+\usepackage[T1]{fontenc}
+% The figures' own width, so that none is scaled.
+\usepackage[a4paper,textwidth=7in,vmargin=20mm]{geometry}
+\usepackage{array,booktabs,graphicx}
+% Equal inputs give equal bytes: no dates, no identifier of the run.
+\pdfinfoomitdate=1
+\pdftrailerid{}
+\pdfsuppressptexinfo=-1
+\setcounter{totalnumber}{6}
+\setcounter{topnumber}{4}
+\renewcommand{\topfraction}{0.95}
+\renewcommand{\textfraction}{0.03}
+\renewcommand{\floatpagefraction}{0.7}
+"""
+_SYNTHETIC = (
+    "This clinic is synthetic. Its diseases, findings and patients are made by a program, and its "
+    "language models are small and trained from scratch. The numbers show how training methods "
+    "compare; they say nothing about medicine, and are not on the scale of the paper's."
+)
+_NAME = "pdflatex"
+
+
+def latex() -> str | None:
+    """The LaTeX that is installed, if one is."""
+    return shutil.which(_NAME)
+
+
+def outputs(study: Study) -> list[Path]:
+    """What `write` makes on this machine; what a workflow rule declares."""
+    names = ["paper.tex", "paper.pdf"] if latex() else ["paper.tex"]
+    return [study.results / name for name in names]
+
+
+def write(collected: Collected) -> list[Path]:
+    """Write `paper.tex` and, where a LaTeX is installed, `paper.pdf`.
+
+    Returns:
+        the files written; equal inputs give equal bytes.
+
+    Raises:
+        UserError: a table or figure has not been written, or LaTeX stops.
+    """
+    study = collected.study
+    for kind in (TABLES, FIGURES):
+        for path in kind.outputs(study):
+            if not path.exists():
+                raise UserError(f"{path}: missing; run `pcqc {kind.kind}s {study.name}` first")
+    written = outputs(study)
+    write_atomic(written[0], document(collected))
+    if written[1:]:
+        pdf, _ = compiled(written[0])
+        write_atomic(written[1], pdf)
+    return written
+
+
+def document(collected: Collected) -> str:
+    """The text of `paper.tex`; it reads the files beside it."""
+    study = collected.study
+    parts = "\n".join(_part(collected, part) for part in contents(study))
+    notice = f"\\noindent {escape(_SYNTHETIC)}\n" if study.synthetic else ""
+    return (
+        f"{_HEAD}\\title{{{escape(study.title)}: PCQC against its baselines and controls}}\n"
+        "\\author{}\n\\date{}\n\\begin{document}\n\\maketitle\n\\vspace{-3em}\n"
+        f"{notice}{parts}\\end{{document}}\n"
+    )
+
+
+def _part(collected: Collected, part: Part) -> str:
+    """A section; what floats in it is set before the next begins."""
+    items = [_ITEM[kind](collected, name) for kind, name in part.items]
+    head = f"\\section{{{escape(part.title)}}}\n{escape(part.lead)}\n"
+    return "\n".join([head, *items, "\\clearpage\n"])
+
+
+def _table(collected: Collected, name: str) -> str:
+    """A table's file; the companion alone where that repeats the table beside the paper's."""
+    texs = [path.stem for path in TABLES.paths(collected.study, name) if path.suffix == ".tex"]
+    shown = texs[-1:] if collected.study.synthetic else texs
+    return "".join(f"\\input{{tables/{stem}}}\n" for stem in shown)
+
+
+def _figure(collected: Collected, name: str) -> str:
+    """A figure, and the paper's below it."""
+    module = FIGURES.module(name)
+    captions = {name: module.caption(collected)}
+    if FIGURES.entries[name].paper:
+        captions[f"{name}{FIGURES.beside}"] = module.caption_paper()
+    return "".join(
+        "\\begin{figure}[htbp]\n\\centering\n"
+        f"\\includegraphics{{figures/{stem}.pdf}}\n"
+        f"\\caption{{{escape(caption)}}}\n\\label{{fig:{stem}}}\n\\end{{figure}}\n"
+        for stem, caption in captions.items()
+    )
+
+
+_ITEM = {"table": _table, "figure": _figure}
+
+
+def compiled(path: Path) -> tuple[bytes, str]:
+    """The PDF of a .tex file and LaTeX's log; LaTeX runs in its folder and leaves nothing there.
+
+    Raises:
+        UserError: LaTeX stops.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [
+            latex(), "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape",
+            f"-output-directory={scratch}", path.name,
+        ]  # fmt: skip
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
+        done = subprocess.run(
+            command, cwd=path.parent, env=environment, capture_output=True, check=False
+        )
+        log = done.stdout.decode(errors="replace")
+        if done.returncode:
+            reason = next((line for line in log.splitlines() if line.startswith("!")), "it stopped")
+            raise UserError(f"{path}: {_NAME}: {reason.strip('! .')}; run it there to see more")
+        return (Path(scratch) / path.with_suffix(".pdf").name).read_bytes(), log

@@ -1,0 +1,92 @@
+"""Which tables or figures there are, and which of them a study can fill."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.settings import nearest
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a table or figure needs of a study, and whether the paper's numbers go beside it.
+
+    Attributes:
+        methods: without which it has nothing to say.
+        setting: a group of the study's settings without which it has nothing to say.
+        paper: whether its module also builds the published counterpart.
+    """
+
+    methods: tuple[str, ...] = ()
+    setting: str = ""
+    paper: bool = False
+
+    def missing(self, study: Study) -> list[str]:
+        """What the study lacks for it, in words."""
+        runs = {name for name, method in study.methods.items() if method.runs}
+        lacking = [f"the method '{name}'" for name in self.methods if name not in runs]
+        if self.setting and not getattr(study, self.setting):
+            lacking.append(f"the settings '{self.setting}'")
+        return lacking
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All tables, or all figures, in the order of the report.
+
+    Attributes:
+        kind: `table` or `figure`; files go into the folder of that name with an s.
+        forms: file types, one file each.
+        beside: what the name of a file with the paper's numbers ends in.
+        load: imports the module of a name.
+    """
+
+    kind: str
+    forms: tuple[str, ...]
+    beside: str
+    load: Callable[[str], ModuleType]
+    entries: dict[str, Entry]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def module(self, name: str) -> ModuleType:
+        """The module of a name; UserError with the nearest name where there is none."""
+        self._check(name)
+        return self.load(name)
+
+    def names(self, study: Study) -> list[str]:
+        """Those that the study can fill."""
+        return [name for name, entry in self.entries.items() if not entry.missing(study)]
+
+    def chosen(self, study: Study, only: Sequence[str] | None = None) -> list[str]:
+        """All that the study can fill, or `only` some.
+
+        Raises:
+            UserError: an unknown name, or one that the study cannot fill.
+        """
+        for name in only or ():
+            self._check(name)
+            if lacking := self.entries[name].missing(study):
+                raise UserError(
+                    f"study '{study.name}' cannot fill the {self.kind} '{name}': it needs "
+                    f"{' and '.join(lacking)}"
+                )
+        return list(only or self.names(study))
+
+    def outputs(self, study: Study) -> list[Path]:
+        """Every file that is written for a study; what a workflow rule declares."""
+        return [path for name in self.names(study) for path in self.paths(study, name)]
+
+    def paths(self, study: Study, name: str) -> list[Path]:
+        """The files of one table or figure, with those of the paper's numbers."""
+        folder = study.results / f"{self.kind}s"
+        stems = [name, f"{name}{self.beside}"] if self.entries[name].paper else [name]
+        return [folder / f"{stem}.{form}" for stem in stems for form in self.forms]
+
+    def _check(self, name: str) -> None:
+        if name not in self.entries:
+            raise UserError(f"no {self.kind} '{name}'{nearest(name, self.entries)}")
