@@ -39,8 +39,8 @@ rule all:
         "{REPORT}"
 
 
-# One target per method and control: `snakemake --cores 2 executed_local`.
-for name in METHODS:
+# One target per method, control and ablation: `snakemake --cores 2 executed_local`.
+for name in RUNNABLE:
 
     rule:
         name:
@@ -50,3 +50,11 @@ for name in METHODS:
             files(name),
         message:
             f"{tracked(name)}"
+
+
+rule atpo_ablations:
+    input:
+        SHARED,
+        [files(method) for method in ABLATIONS],
+    message:
+        f"{RESULTS}/evaluation"

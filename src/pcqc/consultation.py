@@ -120,17 +120,42 @@ def roll_out(
     Returns:
         One list of `rollouts` consultations per case.
     """
-    opened = [setting.chat.open(case.public) for case in cases]
-    dialogues = [
-        _Dialogue(case, Consultation(case.public, rollout, prompt), list(prompt))
-        for case, prompt in zip(cases, opened, strict=True)
-        for rollout in range(rollouts)
-    ]
-    for dialogue in dialogues:
-        if len(dialogue.state) > setting.protocol.prompt_tokens:
-            dialogue.consultation.ending = "token_limit"
+    dialogues = open_dialogues(setting, cases, rollouts)
     last = setting.protocol.max_turns if turns is None else turns
     return _play(setting, dialogues, range(last), candidates, f"{seed}/{stage}", rollouts)
+
+
+@dataclass
+class Dialogue:
+    """A consultation under way, with the facts that only the patient is given.
+
+    `lineage` names its random streams beside case and turn: the number of the rollout, or where a
+    tree branched off from it.
+    """
+
+    case: Case
+    consultation: Consultation
+    state: list[int]
+    lineage: str
+
+    def branch(self, turn: int, candidate: int) -> "Dialogue":
+        """The same dialogue, to go on with another response; candidate 0 keeps the lineage."""
+        lineage = f"{self.lineage}.{turn}:{candidate}" if candidate else self.lineage
+        consultation = replace(self.consultation, turns=list(self.consultation.turns))
+        return replace(self, consultation=consultation, lineage=lineage)
+
+
+def open_dialogues(setting: Setting, cases: Sequence[Case], rollouts: int = 1) -> list[Dialogue]:
+    """Dialogues before their first turn, `rollouts` of each case one after another."""
+    dialogues = []
+    for case in cases:
+        prompt = setting.chat.open(case.public)
+        for rollout in range(rollouts):
+            consultation = Consultation(case.public, rollout, prompt)
+            if len(prompt) > setting.protocol.prompt_tokens:
+                consultation.ending = "token_limit"
+            dialogues.append(Dialogue(case, consultation, list(prompt), str(rollout)))
+    return dialogues
 
 
 @dataclass(frozen=True)
@@ -164,25 +189,17 @@ def continue_from(
         asked = _read(setting.chat, Completion(list(opening.action), [], True), case.public.labels)
         asked = replace(asked, answer=opening.answer)
         for rollout in range(opening.first_rollout, opening.first_rollout + rollouts):
-            dialogue = _Dialogue(case, Consultation(case.public, rollout, prompt), list(prompt))
-            _advance(setting, dialogue, (asked,), setting.protocol.max_turns == 1)
+            consultation = Consultation(case.public, rollout, prompt)
+            dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
+            advance(setting, dialogue, (asked,), 0)
             dialogues.append(dialogue)
     turns = range(1, setting.protocol.max_turns)
     return _play(setting, dialogues, turns, 1, f"{seed}/{stage}", rollouts)
 
 
-@dataclass
-class _Dialogue:
-    """A consultation under way, with the facts that only the patient is given."""
-
-    case: Case
-    consultation: Consultation
-    state: list[int]
-
-
 def _play(
     setting: Setting,
-    dialogues: list[_Dialogue],
+    dialogues: list[Dialogue],
     turns: range,
     candidates: int,
     name: str,
@@ -198,47 +215,82 @@ def _play(
     return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
 
 
-def _play_turn(setting, dialogues: list[_Dialogue], turn: int, candidates: int, name: str) -> None:
-    last = turn + 1 == setting.protocol.max_turns
-
-    def names(role: str, dialogue: _Dialogue, candidate: int) -> int:
-        consultation = dialogue.consultation
-        return stream(
-            0, name, role, consultation.case.case_id, consultation.rollout, turn, candidate
-        )
-
+def _play_turn(setting, dialogues: list[Dialogue], turn: int, candidates: int, name: str) -> None:
     # No exchange can follow the last turn, so there is nothing to compare at it.
-    widths = [candidates if d.consultation.rollout == 0 and not last else 1 for d in dialogues]
+    compared = turn + 1 < setting.protocol.max_turns
+    widths = [candidates if d.lineage == "0" and compared else 1 for d in dialogues]
+    groups = respond(setting, dialogues, widths, turn, name)
+    # A group is kept where its first response asks; otherwise only that response counts.
+    groups = [g if g[0].action.kind == "question" else g[:1] for g in groups]
+    groups = answer(setting, dialogues, groups, turn, name)
+    for dialogue, group in zip(dialogues, groups, strict=True):
+        advance(setting, dialogue, tuple(group), turn)
+
+
+def respond(
+    setting: Setting, dialogues: Sequence[Dialogue], widths: Sequence[int], turn: int, name: str
+) -> list[list[Response]]:
+    """Sample responses at every dialogue's state, in one call of the actor.
+
+    Args:
+        setting: roles and rules.
+        dialogues: whose turn `turn` it is.
+        widths: responses of each.
+        turn: number of the turn, from 0.
+        name: of the random streams, `<seed>/<stage>`.
+
+    Returns:
+        One list of responses, not answered yet, per dialogue.
+    """
     streams = [
-        tuple(names("actor", d, k) for k in range(width))
-        for d, width in zip(dialogues, widths, strict=True)
+        tuple(_stream(name, "actor", dialogue, turn, k) for k in range(width))
+        for dialogue, width in zip(dialogues, widths, strict=True)
     ]
     with setting.timed("rollout"):
         drawn = setting.actor.act([d.state for d in dialogues], streams)
-    groups = [
+    return [
         [_read(setting.chat, completion, d.case.public.labels) for completion in completions]
         for d, completions in zip(dialogues, drawn, strict=True)
     ]
-    # A group is kept where its first response asks; otherwise only that response counts.
-    groups = [g if g[0].action.kind == "question" else g[:1] for g in groups]
+
+
+def answer(
+    setting: Setting,
+    dialogues: Sequence[Dialogue],
+    groups: Sequence[list[Response]],
+    turn: int,
+    name: str,
+) -> list[list[Response]]:
+    """The groups with the patient's answers to their questions, in one call; see `respond`.
+
+    A question of the last turn is not answered: nothing can come of it.
+    """
+    if turn + 1 == setting.protocol.max_turns:
+        return list(groups)
     asked = [
         (i, k)
         for i, group in enumerate(groups)
         for k, response in enumerate(group)
-        if response.action.kind == "question" and not last
+        if response.action.kind == "question"
     ]
     inquiries = [
         Inquiry(
-            dialogues[i].case.facts, groups[i][k].action.text, names("patient", dialogues[i], k)
+            dialogues[i].case.facts,
+            groups[i][k].action.text,
+            _stream(name, "patient", dialogues[i], turn, k),
         )
         for i, k in asked
     ]
     with setting.timed("patient"):
         answers = setting.patient.answer(inquiries)
-    for (i, k), answer in zip(asked, answers, strict=True):
-        groups[i][k] = replace(groups[i][k], answer=answer)
-    for dialogue, group in zip(dialogues, groups, strict=True):
-        _advance(setting, dialogue, tuple(group), last)
+    answered = [list(group) for group in groups]
+    for (i, k), text in zip(asked, answers, strict=True):
+        answered[i][k] = replace(answered[i][k], answer=text)
+    return answered
+
+
+def _stream(name: str, role: str, dialogue: Dialogue, turn: int, candidate: int) -> int:
+    return stream(0, name, role, dialogue.case.case_id, dialogue.lineage, turn, candidate)
 
 
 def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
@@ -248,8 +300,8 @@ def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> 
     )
 
 
-def _advance(setting, dialogue: _Dialogue, group: tuple[Response, ...], last: bool) -> None:
-    """Append the executed response and its answer, or end the consultation."""
+def advance(setting: Setting, dialogue: Dialogue, group: tuple[Response, ...], turn: int) -> None:
+    """Append the turn's responses, of which the first is executed, or end the consultation."""
     consultation, executed = dialogue.consultation, group[0]
     consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, group))
     action = executed.action
@@ -257,15 +309,15 @@ def _advance(setting, dialogue: _Dialogue, group: tuple[Response, ...], last: bo
         consultation.predicted = action.text if action.valid else None
         consultation.ending = "answer" if action.valid else "invalid_answer"
         return
-    if last:
+    if turn + 1 == setting.protocol.max_turns:
         consultation.ending = "turn_limit" if action.kind == "question" else "no_action"
         return
-    answer = REMINDER
+    reply = REMINDER
     if action.kind == "question":
-        answer = executed.answer
-        consultation.exchanges += (Exchange(action.text, answer),)
+        reply = executed.answer
+        consultation.exchanges += (Exchange(action.text, reply),)
     dialogue.state = setting.chat.continue_state(
-        dialogue.state, executed.completion.tokens, answer, setting.protocol.earlier_thinking
+        dialogue.state, executed.completion.tokens, reply, setting.protocol.earlier_thinking
     )
     used = len(dialogue.state) - len(consultation.prompt)
     if used + setting.actor.sampling.max_tokens > setting.protocol.response_tokens:

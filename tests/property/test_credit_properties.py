@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pcqc.credit.question import diagnostic_gain, executed_local_credit, same_state_credit
 from pcqc.credit.standardise import EPSILON, THRESHOLD
 from pcqc.credit.terminal import terminal_advantages
-from pcqc.training.objective import clipped_policy_loss
+from pcqc.training.objective import Clip, clipped_policy_loss
 
 settings.register_profile("pcqc", max_examples=60, derandomize=True, deadline=None)
 settings.load_profile("pcqc")
@@ -121,9 +121,9 @@ def test_the_question_loss_splits_into_executed_and_unexecuted(seed, executed, u
     """Eq. 10 and Appendix C.3, at any ratio: sums over the two kinds of tokens add up."""
     rng = np.random.default_rng(seed)
     new, old, credit = torch.from_numpy(rng.normal(0, 0.3, (3, executed + unexecuted)))
-    losses = clipped_policy_loss(new, old, credit, 0.2)
+    losses = clipped_policy_loss(new, old, credit, Clip(0.2, 0.2))
     parts = [
-        clipped_policy_loss(new[part], old[part], credit[part], 0.2)
+        clipped_policy_loss(new[part], old[part], credit[part], Clip(0.2, 0.2))
         for part in (slice(executed), slice(executed, None))
     ]
     count = max(1, executed + unexecuted)

@@ -10,7 +10,7 @@ from helpers import make_case, scripted_scorer, scripted_setting
 from pcqc.cases import Case, PublicCase
 from pcqc.config import Method
 from pcqc.engines.base import Completion
-from pcqc.methods.draw import draw_update
+from pcqc.methods.draw import draw_groups
 from pcqc.protocol import Exchange
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
@@ -76,7 +76,7 @@ def prompts():
 
     setting = scripted_setting(say, cases, name="1/update/5", answer=reply)
     scorer = scripted_scorer(lambda text: (0.5, 0.5), setting.chat)
-    draw_update(setting, scorer, METHOD, cases, seed=1, update=5)
+    draw_groups(setting, scorer, METHOD, cases, seed=1, update=5)
     engines = {"actor": setting.actor, "patient": setting.patient, "scorer": scorer}
     decode = setting.chat.tokenizer.decode
     return {role: [decode(p) for p in r.engine.prompts] for role, r in engines.items()}
@@ -131,7 +131,7 @@ def test_the_answer_reaches_no_prompt():
         say = lambda c, r, turn, k: "Final Answer: A" if turn else f"Question: {k}?"  # noqa: E731
         setting = scripted_setting(say, cases, name="1/update/1")
         scorer = scripted_scorer(lambda text: (0.1, 0.2, 0.3, 0.4), setting.chat)
-        drawn = draw_update(setting, scorer, METHOD, cases, seed=1, update=1)
+        drawn = draw_groups(setting, scorer, METHOD, cases, seed=1, update=1)
         engines = (setting.actor.engine, setting.patient.engine, scorer.engine)
         return [engine.prompts for engine in engines], drawn
 

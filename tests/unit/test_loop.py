@@ -7,13 +7,14 @@ from helpers import make_case, tiny_model
 
 from pcqc.config import Method, Rl
 from pcqc.methods.assemble import UpdateBatch
-from pcqc.methods.draw import Drawn
+from pcqc.methods.draw import DrawnGroups
 from pcqc.methods.sequences import KL, TERMINAL, Term, TrainingSequence
+from pcqc.training.learners import GroupLearner
 from pcqc.training.policy import TorchPolicy
-from pcqc.training.rl import Loop, cases_of_update, reward_figures, run_loop
+from pcqc.training.rl import Loop, cases_of_update, run_loop
 
 SETTINGS = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=2, save_every=2)
-METHOD = Method("Test", terminal_group=2, updates=5)
+METHOD = Method("Test", terminal_group=2, updates=5, kl_coefficient=0.1)
 CASES = [make_case(i) for i in range(5)]
 
 
@@ -21,7 +22,7 @@ class Killed(Exception):
     """Stands for a kill between two updates."""
 
 
-def draw(update, cases, phases) -> Drawn:
+def draw(update, cases, phases) -> DrawnGroups:
     """Material that is a function of the update's number alone."""
     rng = np.random.default_rng(update)
     sequences = []
@@ -31,8 +32,10 @@ def draw(update, cases, phases) -> Drawn:
         terms = {TERMINAL: term, KL: Term(term.weights, np.zeros(12))}
         sequences.append(TrainingSequence(rng.integers(3, 120, 12).tolist(), terms, np.zeros(12)))
     rewards = rng.integers(0, 2, (2, 2)).astype(float)
-    batch = UpdateBatch(sequences, {TERMINAL: 1.0, KL: 0.1}, rewards, rewards)
-    return Drawn(cases, [], [], batch, {"turns": 1.0, "tokens/actor_all": 7})
+    figures = {"accuracy": 0.5, "turns": 1.0, "tokens/actor_all": 7}
+    drawn = [[None, None], [None, None]]  # consultations, of which the loop only wants the number
+    batch = UpdateBatch(sequences, rewards, rewards)
+    return DrawnGroups(cases, drawn, list(rewards), list(rewards), figures, batch, [])
 
 
 def run(state, kill_at=None, seed=0):
@@ -47,7 +50,7 @@ def run(state, kill_at=None, seed=0):
 
     loop = Loop(
         cases=CASES,
-        policy=policy,
+        learner=GroupLearner(METHOD, policy),
         method=METHOD,
         settings=SETTINGS,
         seed=3,
@@ -106,9 +109,3 @@ def test_passes_over_the_cases_have_orders_of_their_own():
     assert drawn[:5] != drawn[5:]
     other = [c.case_id for u in range(1, 6) for c in cases_of_update(CASES, 4, u, 2)]
     assert other != drawn
-
-
-def test_reward_figures():
-    rewards = np.array([[1.0, 1.0], [0.0, 1.0]])
-    figures = reward_figures(UpdateBatch([], {}, rewards, rewards))
-    assert figures == {"reward/mean": 0.75, "reward/equal_group_share": 0.5}

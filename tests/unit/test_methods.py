@@ -8,7 +8,8 @@ from helpers import PROTOCOL, make_case, scripted_scorer, scripted_setting
 
 from pcqc.config import Method
 from pcqc.credit.question import same_state_credit
-from pcqc.methods.draw import draw_update
+from pcqc.methods.assemble import coefficients
+from pcqc.methods.draw import draw_groups
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, lay_out
 from pcqc.training.policy import token_counts
 
@@ -39,7 +40,7 @@ def chances(text: str):
 def draw(method, cases=CASES, script=say, protocol=PROTOCOL):
     setting = scripted_setting(script, cases, name="1/update/1", protocol=protocol)
     scorer = scripted_scorer(chances, setting.chat)
-    drawn = draw_update(setting, scorer, method, cases, seed=1, update=1)
+    drawn = draw_groups(setting, scorer, method, cases, seed=1, update=1)
     return drawn, setting.chat
 
 
@@ -179,8 +180,8 @@ def test_terminal_only_draws_no_candidates_and_has_no_question_loss():
 
 @pytest.mark.parametrize("method", [PCQC, SAME_STATE_Q1, EXECUTED_LOCAL, TERMINAL_ONLY])
 def test_coefficients_are_the_methods(method):
-    drawn, _ = draw(dataclasses.replace(method, kl_coefficient=0.02))
-    assert drawn.batch.coefficients == {TERMINAL: 1.0, QUESTION: method.beta, KL: 0.02}
+    method = dataclasses.replace(method, kl_coefficient=0.02)
+    assert coefficients(method) == {TERMINAL: 1.0, QUESTION: method.beta, KL: 0.02}
 
 
 def test_a_case_that_comes_up_twice_in_an_update_is_two_cases():

@@ -13,7 +13,7 @@ from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
 from pcqc.training.batching import micro_batches, pad, token_logprobs
-from pcqc.training.objective import clipped_policy_loss, kl_estimate, ratio_statistics
+from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
 from pcqc.training.policy import TorchPolicy, token_counts
 from pcqc.training.state import load_state, save_state
 
@@ -209,7 +209,7 @@ def test_a_step_raises_the_probability_of_what_was_credited():
 )
 def test_the_clipped_objective(ratio, advantage, loss):
     new = torch.tensor([math.log(ratio)], requires_grad=True)
-    found = clipped_policy_loss(new, torch.zeros(1), torch.tensor([advantage]), 0.2)
+    found = clipped_policy_loss(new, torch.zeros(1), torch.tensor([advantage]), Clip(0.2, 0.2))
     assert found.item() == pytest.approx(loss, rel=1e-5)
     found.sum().backward()
     is_clipped = loss != pytest.approx(-ratio * advantage)
@@ -227,7 +227,7 @@ def test_the_kl_estimate_is_unbiased_and_not_negative():
 
 def test_the_clipped_share_counts_ratios_outside_the_range():
     ratios = torch.tensor([0.7, 0.81, 1.0, 1.19, 1.3])
-    found = ratio_statistics(ratios.log(), torch.zeros(5), 0.2)
+    found = ratio_statistics(ratios.log(), torch.zeros(5), Clip(0.2, 0.2))
     assert found["ratio/clipped_share"] == 2
     assert found["ratio/mean"] == pytest.approx(5.0, rel=1e-6)
 
@@ -264,9 +264,9 @@ def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
     for step in range(2):
         first.update(sequences(step), COEFFICIENTS)
     cursor = {"step": 2, "totals": {"device_seconds": 0.1 + 0.2}}
-    save_state(tmp_path / "state", first.model, first.optimizer, cursor)
+    save_state(tmp_path / "state", {"actor": first.state}, cursor)
     second = policy(7)
-    assert load_state(tmp_path / "state", second.model, second.optimizer) == cursor
+    assert load_state(tmp_path / "state", {"actor": second.state}) == cursor
     for step in range(2, 5):
         second.update(sequences(step), COEFFICIENTS)
     found = second.model.state_dict()
@@ -276,16 +276,16 @@ def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
 def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
     policy = TorchPolicy(tiny_model(0), None, RL)
     policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
-    assert load_state(tmp_path, policy.model, policy.optimizer) is None
+    assert load_state(tmp_path, {"actor": policy.state}) is None
     for step in (1, 2):
-        save_state(tmp_path, policy.model, policy.optimizer, {"step": step})
+        save_state(tmp_path, {"actor": policy.state}, {"step": step})
     assert [p.name for p in tmp_path.iterdir()] == ["step-000002"]
-    weights = tmp_path / "step-000002" / "model.safetensors"
+    weights = tmp_path / "step-000002" / "actor" / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
     with pytest.raises(UserError, match=r"model.safetensors: corrupted"):
-        load_state(tmp_path, policy.model, policy.optimizer)
+        load_state(tmp_path, {"actor": policy.state})
     weights.unlink()
     with pytest.raises(UserError, match=r"model.safetensors: missing"):
-        load_state(tmp_path, policy.model, policy.optimizer)
+        load_state(tmp_path, {"actor": policy.state})

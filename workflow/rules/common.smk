@@ -25,8 +25,10 @@ except UserError as error:
 STUDY_ARGUMENT = config.get("study", "clinic")
 PATHS = Paths.of(STUDY)
 RESULTS = STUDY.results
-METHODS = [name for name, method in STUDY.methods.items() if method.runs]
-RL_METHODS = [name for name in METHODS if STUDY.methods[name].kind == "rl"]
+RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
+ABLATIONS = [name for name in RUNNABLE if STUDY.methods[name].role == "ablation"]
+METHODS = [name for name in RUNNABLE if name not in ABLATIONS]
+RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
 TABLES = analysis.tables.TABLES.outputs(STUDY)
 FIGURES = analysis.figures.FIGURES.outputs(STUDY)
 PAPER = analysis.paper.outputs(STUDY)
@@ -35,7 +37,7 @@ LOGS = RESULTS / "logs"
 
 
 wildcard_constraints:
-    method="|".join(METHODS),
+    method="|".join(RUNNABLE),
     run="|".join(STUDY.runs),
 
 

@@ -6,19 +6,23 @@ from pathlib import Path
 
 from pcqc.cases import read_cases
 from pcqc.config import Method, Study, digest
+from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
-from pcqc.evaluation.benchmark import dialogue_row, evaluate
+from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
+from pcqc.jobs.records import consultation_rows, event_row, first_tree, group_row
 from pcqc.jobs.setup import load_role, make_scorer, make_setting, single_threaded
-from pcqc.methods.draw import Drawn, draw_update
+from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
 from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord
+from pcqc.training.critic import Critic
+from pcqc.training.learners import GroupLearner, TreeLearner
 from pcqc.training.policy import TorchPolicy
-from pcqc.training.rl import Loop, reward_figures, run_loop
+from pcqc.training.rl import Loop, run_loop
 
-RECORDS = ("events", "candidate_groups", "consultations")
+RECORDS = ("events", "consultations", "candidate_groups", "trees")
 
 
 def run_training(study: Study, method_name: str, run: str) -> None:
@@ -41,10 +45,13 @@ class Run:
         self.development = read_cases(self.paths.cases(study.development))
         self.model = load_role(study, "actor")
         reference = load_role(study, "actor") if method.kl_coefficient else None
-        self.policy = TorchPolicy(self.model, reference, study.rl)
+        policy = TorchPolicy(self.model, reference, study.rl)
         self.setting = make_setting(study, self.model)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
+        self.learner = self._tree_learner(policy) if method.tree else GroupLearner(method, policy)
+        self.memory: dict = {}
         self.fingerprint = self._fingerprint()
+        self.records_kept = [*RECORDS[:2], RECORDS[3] if method.tree else RECORDS[2]]
         self.checkpoints: dict[int, dict] = {}
 
     def train(self) -> None:
@@ -53,7 +60,7 @@ class Run:
         self._drop_other_states(state)
         loop = Loop(
             cases=self.cases,
-            policy=self.policy,
+            learner=self.learner,
             method=self.method,
             settings=self.study.rl,
             seed=self.seed,
@@ -62,11 +69,18 @@ class Run:
             on_update=self._on_update,
             on_checkpoint=self._on_checkpoint,
             label=f"{self.name} {self.run}",
+            memory=self.memory,
         )
         totals = run_loop(loop, self._on_resume)
         for record in self.records.values():
             record.close()
         self._write_manifest(dataclasses.asdict(totals))
+
+    def _tree_learner(self, policy: TorchPolicy) -> TreeLearner:
+        """The actor's policy beside a critic, which starts from Shared SFT too."""
+        body = load_role(self.study, "actor").model
+        critic = Critic(body, self.setting.chat.ending, self.method.tree, self.study.rl)
+        return TreeLearner(self.method, policy, critic, self.seed)
 
     def _fingerprint(self) -> str:
         """Of everything that the run's outcome depends on; names its resumable state."""
@@ -94,7 +108,7 @@ class Run:
     def _on_resume(self, update: int) -> None:
         self.records = {
             name: RunRecord.open(self.folder / f"{name}.jsonl", keep_through=update)
-            for name in RECORDS
+            for name in self.records_kept
         }
         for path in sorted((self.folder / "validation").glob("*.json")):
             if int(path.stem) <= update:
@@ -104,14 +118,13 @@ class Run:
         # A cache never outlives an update: a resumed run meets the caches it would have met.
         for engine in self._engines():
             engine.reset_cache()
-        return draw_update(
-            dataclasses.replace(self.setting, timed=phases.time),
-            self.scorer,
-            self.method,
-            cases,
-            seed=self.seed,
-            update=update,
-        )
+        setting = dataclasses.replace(self.setting, timed=phases.time)
+        names = {"seed": self.seed, "update": update}
+        if self.method.tree is None:
+            return draw_groups(setting, self.scorer, self.method, cases, **names)
+        statistics = RunningVariance(self.memory, self.method.tree.newest_level_weight)
+        values = self.learner.critic.values
+        return draw_trees(setting, values, self.method, cases, statistics, **names)
 
     def _engines(self):
         yield self.setting.actor.engine
@@ -120,30 +133,21 @@ class Run:
             yield self.scorer.engine
 
     def _on_update(self, update, drawn: Drawn, report, totals, seconds) -> None:
-        if report.statistics["gap/max"] > self.study.rl.gap_alarm:
+        gap = report.statistics.get("gap/max", 0.0)
+        if gap > self.study.rl.gap_alarm:
             raise UserError(
-                f"update {update}: engine and learner differ by {report.statistics['gap/max']:.3g} "
+                f"update {update}: engine and learner differ by {gap:.3g} "
                 f"in a log-probability (alarm at rl.gap_alarm = {self.study.rl.gap_alarm}); "
                 "check that the engine has the learner's weights"
             )
-        event = {
-            "kind": "update",
-            "update": update,
-            **reward_figures(drawn.batch),
-            "accuracy": float(drawn.batch.rewards.mean()),
-            **drawn.figures,
-            **{f"loss/{name}": value for name, value in report.losses.items()},
-            "kl": report.losses.get("kl", 0.0),
-            **report.statistics,
-            **{f"seconds/{name}": value for name, value in seconds.items()},
-            "trajectories": totals.trajectories,
-            "device_hours": totals.device_seconds / 3600,
-        }
-        self.records["events"].append(event)
-        for group in drawn.groups:
-            self.records["candidate_groups"].append(group_row(update, group, self.method))
+        self.records["events"].append(event_row(update, drawn, report, totals, seconds))
         for row in consultation_rows(update, drawn, self.study.rl.sampled_consultations):
             self.records["consultations"].append(row)
+        if self.method.tree:
+            self.records["trees"].append(first_tree(update, drawn, self.method))
+        else:
+            for group in drawn.groups:
+                self.records["candidate_groups"].append(group_row(update, group, self.method))
 
     def _on_checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
@@ -179,7 +183,7 @@ class Run:
 
     def _write_manifest(self, totals: dict) -> None:
         checkpoints = [self.checkpoints[u] for u in sorted(self.checkpoints)]
-        files = [self.folder / f"{name}.jsonl" for name in RECORDS]
+        files = [self.folder / f"{name}.jsonl" for name in self.records_kept]
         files += [self.folder / c["validation"]["predictions"] for c in checkpoints]
         settings = self.study.to_dict()
         settings["methods"] = {self.name: settings["methods"][self.name]}
@@ -199,46 +203,3 @@ class Run:
                 "files": {str(f.relative_to(self.folder)): sha256_file(f) for f in files},
             },
         )
-
-
-def group_row(update: int, group, method: Method) -> dict:
-    """A candidate group as plain data: what was asked, and why each question was credited."""
-    supervised = 1 if method.supervise == "executed" else len(group.turn.responses)
-    return {
-        "update": update,
-        "case_id": group.case.case_id,
-        "turn": group.number,
-        "baseline": group.baseline,
-        "spread": group.spread,
-        "initial": group.case.initial,
-        "options": group.case.options,
-        "answer_label": group.case.answer,
-        "history": [dataclasses.asdict(e) for e in group.turn.exchanges],
-        "candidates": [
-            {
-                "response": response.text,
-                "question": response.action.text if response.action.kind == "question" else None,
-                "answer": response.answer,
-                "utility": float(group.utilities[k]),
-                "gain": float(group.gains[k]),
-                "credit": float(group.credits[k]),
-                "executed": k == 0,
-                "supervised": k < supervised and response.question_start is not None,
-            }
-            for k, response in enumerate(group.turn.responses)
-        ],
-    }
-
-
-def consultation_rows(update: int, drawn: Drawn, count: int) -> list[dict]:
-    """The first consultations of the first cases of an update, to read."""
-    rows = []
-    for i, (case, row) in enumerate(zip(drawn.cases[:count], drawn.consultations, strict=False)):
-        extra = {
-            "update": update,
-            "rollout": 0,
-            "reward": float(drawn.batch.rewards[i, 0]),
-            "advantage": float(drawn.batch.advantages[i, 0]),
-        }
-        rows.append({**extra, **dialogue_row(case, row[0])})
-    return rows

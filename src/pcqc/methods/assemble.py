@@ -26,13 +26,11 @@ class UpdateBatch:
 
     Attributes:
         sequences: token sequences with their terms.
-        coefficients: component name -> weight in the loss (Eq. 11).
         rewards: float [cases, G_T].
         advantages: float [cases, G_T], terminal advantages.
     """
 
     sequences: list[TrainingSequence]
-    coefficients: dict[str, float]
     rewards: np.ndarray
     advantages: np.ndarray
 
@@ -71,5 +69,9 @@ def assemble(
             if method.supervise == "all":
                 for group in own:
                     sequences += candidate_sequences(group.turn, group.credits)
-    coefficients = {TERMINAL: 1.0, QUESTION: method.beta, KL: method.kl_coefficient}
-    return UpdateBatch(sequences, coefficients, rewards, advantages)
+    return UpdateBatch(sequences, rewards, advantages)
+
+
+def coefficients(method: Method) -> dict[str, float]:
+    """Weight of each component in the method's loss (Eq. 11)."""
+    return {TERMINAL: 1.0, QUESTION: method.beta, KL: method.kl_coefficient}

@@ -1,4 +1,4 @@
-"""What one update draws: consultations, candidate groups, their scores, and the figures of both."""
+"""What one update draws: consultations, what they are credited with, and the figures of both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,31 +8,65 @@ import numpy as np
 from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import Consultation, Setting, roll_out
+from pcqc.credit.tree import RunningVariance
 from pcqc.methods.assemble import UpdateBatch, assemble
 from pcqc.methods.question_groups import QuestionGroup, score_groups
+from pcqc.methods.tree_batch import Trajectory, trajectories
+from pcqc.methods.tree_search import Search, Values, reward, search
 from pcqc.roles import Scorer
 
 
 @dataclass
 class Drawn:
-    """One update's material.
+    """One update's material, whatever the method.
 
     Attributes:
         cases: of the update.
-        consultations: [cases][G_T].
-        groups: scored question groups.
-        batch: what the learner trains on.
+        consultations: complete ones of each case.
+        rewards: per case, float [its consultations].
+        advantages: per case, float [its consultations]: of the whole consultation.
         figures: metric name -> value, for the record.
     """
 
     cases: list[Case]
     consultations: list[list[Consultation]]
-    groups: list[QuestionGroup]
-    batch: UpdateBatch
+    rewards: list[np.ndarray]
+    advantages: list[np.ndarray]
     figures: dict[str, float]
 
+    @property
+    def trajectories(self) -> int:
+        """Number of complete consultations."""
+        return sum(map(len, self.consultations))
 
-def draw_update(
+
+@dataclass
+class DrawnGroups(Drawn):
+    """Groups of consultations, with candidate questions at the states of the first.
+
+    Attributes:
+        batch: what the learner trains on.
+        groups: scored question groups.
+    """
+
+    batch: UpdateBatch
+    groups: list[QuestionGroup]
+
+
+@dataclass
+class DrawnTrees(Drawn):
+    """A searched tree per case.
+
+    Attributes:
+        searches: the trees.
+        batch: their completed trajectories, what actor and critic train on.
+    """
+
+    searches: list[Search]
+    batch: list[Trajectory]
+
+
+def draw_groups(
     setting: Setting,
     scorer: Scorer | None,
     method: Method,
@@ -40,7 +74,7 @@ def draw_update(
     *,
     seed: int,
     update: int,
-) -> Drawn:
+) -> DrawnGroups:
     """Draw an update's consultations and credit them.
 
     Args:
@@ -65,20 +99,90 @@ def draw_update(
             firsts = [(case, row[0]) for case, row in zip(cases, consultations, strict=True)]
             groups = score_groups(scorer, firsts)
     batch = assemble(method, cases, consultations, groups)
-    figures = {**_consultation_figures(consultations), **_group_figures(groups)}
-    return Drawn(list(cases), consultations, groups, batch, figures)
-
-
-def _consultation_figures(consultations: Sequence[Sequence[Consultation]]) -> dict[str, float]:
-    every = [c for row in consultations for c in row]
-    candidates = sum(
-        len(r.completion.tokens) for c in every for t in c.turns for r in t.responses[1:]
+    sampled = sum(
+        len(response.completion.tokens)
+        for row in consultations
+        for consultation in row
+        for turn in consultation.turns
+        for response in turn.responses
     )
-    own = sum(c.actor_tokens for c in every)
+    figures = {
+        **_reward_figures(batch.rewards),
+        **_consultation_figures(cases, consultations),
+        "tokens/actor_all": sampled,
+        **_group_figures(groups),
+    }
+    return DrawnGroups(
+        list(cases),
+        consultations,
+        list(batch.rewards),
+        list(batch.advantages),
+        figures,
+        batch,
+        groups,
+    )
+
+
+def draw_trees(
+    setting: Setting,
+    values: Values,
+    method: Method,
+    cases: Sequence[Case],
+    statistics: RunningVariance,
+    *,
+    seed: int,
+    update: int,
+) -> DrawnTrees:
+    """Search the tree of every case of an update; see `draw_groups`.
+
+    Args:
+        values: the critic.
+        statistics: of the variances in the run so far.
+    """
+    tree = method.tree
+    searches = search(setting, values, tree, cases, statistics, f"{seed}/update/{update}")
+    rows = [[consultation for consultation, _ in one.trajectories] for one in searches]
+    rewards = [
+        np.array([reward(case, consultation, tree) for consultation in row])
+        for case, row in zip(cases, rows, strict=True)
+    ]
+    gains = [r - one.tree.nodes[0].value for one, r in zip(searches, rewards, strict=True)]
+    batch = [t for one in searches for t in trajectories(one, tree.divide_by_visits)]
+    sampled = sum(
+        len(dialogue.consultation.turns[-1].executed.completion.tokens)
+        for one in searches
+        for dialogue in one.dialogues[1:]
+    )
+    figures = {
+        **_reward_figures(rewards),
+        **_consultation_figures(cases, rows),
+        "tokens/actor_all": sampled,
+        **_tree_figures(searches),
+    }
+    return DrawnTrees(list(cases), rows, rewards, gains, figures, searches, batch)
+
+
+def _reward_figures(rewards: Sequence[np.ndarray]) -> dict[str, float]:
+    """Mean reward, and the share of cases whose consultations were all alike."""
     return {
+        "reward/mean": float(np.concatenate(list(rewards)).mean()),
+        "reward/equal_group_share": float(np.mean([np.all(r == r[0]) for r in rewards])),
+    }
+
+
+def _consultation_figures(
+    cases: Sequence[Case], consultations: Sequence[Sequence[Consultation]]
+) -> dict[str, float]:
+    every = [c for row in consultations for c in row]
+    right = [
+        c.predicted == case.answer
+        for case, row in zip(cases, consultations, strict=True)
+        for c in row
+    ]
+    return {
+        "accuracy": float(np.mean(right)),
         "turns": float(np.mean([c.inquiry_turns for c in every])),
-        "tokens/actor": own / len(every),
-        "tokens/actor_all": own + candidates,
+        "tokens/actor": sum(c.actor_tokens for c in every) / len(every),
         "ending/answer_share": float(np.mean([c.ending == "answer" for c in every])),
         "ending/turn_limit_share": float(np.mean([c.ending == "turn_limit" for c in every])),
     }
@@ -96,4 +200,16 @@ def _group_figures(groups: Sequence[QuestionGroup]) -> dict[str, float]:
         "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),
         "credit/gain_best": float(np.mean([g.gains.max() for g in groups])),
         "credit/unparsed_share": float(np.mean(unparsed)),
+    }
+
+
+def _tree_figures(searches: Sequence[Search]) -> dict[str, float]:
+    nodes = [node for one in searches for node in one.tree.nodes]
+    decided = [node.uncertainty for node in nodes if node.uncertainty is not None]
+    return {
+        "tree/nodes": len(nodes) / len(searches),
+        "tree/trajectories": sum(node.terminal for node in nodes) / len(searches),
+        "tree/pruned_share": float(np.mean([node.pruned for node in nodes])),
+        "tree/uncertainty": float(np.mean(decided)) if decided else 0.0,
+        "tree/root_value": float(np.mean([one.tree.nodes[0].value for one in searches])),
     }

@@ -15,7 +15,9 @@ class Term:
     """One component on one sequence: float arrays as long as the sequence.
 
     Attributes:
-        weights: 1 at the tokens that the component selects, else 0.
+        weights: of the tokens that the component selects, 0 at the others. Equal weights make the
+            component a mean over tokens; weights that sum to 1 in every consultation make it a mean
+            over consultations of their token means.
         advantages: credit of each selected token (unused by components without credit).
     """
 
@@ -26,9 +28,9 @@ class Term:
     def zeros(cls, length: int) -> "Term":
         return cls(np.zeros(length), np.zeros(length))
 
-    def select(self, start: int, stop: int, advantage: float) -> None:
+    def select(self, start: int, stop: int, advantage: float, weight: float = 1.0) -> None:
         """Give the tokens from `start` to before `stop` the advantage."""
-        self.weights[start:stop] = 1
+        self.weights[start:stop] = weight
         self.advantages[start:stop] = advantage
 
 
@@ -40,11 +42,19 @@ class TrainingSequence:
         tokens: ids of context and sampled tokens.
         terms: component name -> Term.
         engine_logprobs: float [tokens], NaN where nothing was sampled.
+        old_logprobs: float [tokens], log pi_old as the learner had it before the update's first
+            step; None where the update is a single step, at which it is log pi_theta itself.
     """
 
     tokens: list[int]
     terms: dict[str, Term] = field(default_factory=dict)
     engine_logprobs: np.ndarray = field(default_factory=lambda: np.empty(0))
+    old_logprobs: np.ndarray | None = None
+
+    @property
+    def selected(self) -> np.ndarray:
+        """bool [tokens], those that any component selects."""
+        return np.any([term.weights > 0 for term in self.terms.values()], axis=0)
 
 
 @dataclass

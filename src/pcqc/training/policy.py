@@ -1,4 +1,4 @@
-"""The learner: one optimiser step from weighted token sequences, blind to where they came from."""
+"""The learner: optimiser steps from weighted token sequences, blind to where they came from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
 from pcqc.training.batching import micro_batches, token_logprobs
-from pcqc.training.objective import clipped_policy_loss, kl_estimate, ratio_statistics
+from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
+from pcqc.training.state import ModelState
 from pcqc.training.trees import TokenTree, grow_trees, pad_trees
 
 
@@ -44,45 +45,72 @@ class TorchPolicy:
             model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
         self.device = next(model.parameters()).device
+        self.state = ModelState(model, self.optimizer)
+
+    @torch.no_grad()
+    def keep_logprobs(self, sequences: Sequence[TrainingSequence]) -> None:
+        """Note log pi_old of the selected tokens in each sequence, before several steps."""
+        budget = self.settings.tokens_per_micro_batch
+        for trees in micro_batches(grow_trees(sequences, budget), budget):
+            batch = [sequence for tree in trees for sequence in tree.members]
+            selected = [sequence.selected for sequence in batch]
+            logprobs = token_logprobs(self.model, pad_trees(trees, selected, self.device))
+            parts = np.split(
+                logprobs.double().cpu().numpy(), np.cumsum([s.sum() for s in selected])
+            )
+            for sequence, chosen, part in zip(batch, selected, parts, strict=False):
+                sequence.old_logprobs = np.full(len(sequence.tokens), np.nan)
+                sequence.old_logprobs[chosen] = part
 
     def update(
-        self, sequences: Sequence[TrainingSequence], coefficients: dict[str, float]
+        self,
+        sequences: Sequence[TrainingSequence],
+        coefficients: dict[str, float],
+        *,
+        clip: Clip | None = None,
+        rate: float = 1.0,
     ) -> UpdateReport:
         """Take one optimiser step on the weighted sum of the components.
 
-        Each component is divided by its own number of selected tokens over the whole update, so
-        that the gradient does not depend on how the sequences are split into micro-batches.
+        Each component is divided by its own total weight over the whole step, so that the gradient
+        does not depend on how the sequences are split into micro-batches.
 
         Args:
             sequences: with their terms.
             coefficients: component name -> weight; a component of weight 0 is not computed.
+            clip: of the ratio; that of the settings where not given.
+            rate: factor of the learning rate.
 
         Raises:
             UserError: the loss is not finite; nothing has been changed.
         """
+        clip = clip or Clip(self.settings.clip, self.settings.clip)
         counts = token_counts(sequences)
         totals = dict.fromkeys(counts, 0.0)
         statistics: dict[str, float] = {}
         self.optimizer.zero_grad(set_to_none=True)
         budget = self.settings.tokens_per_micro_batch
         for trees in micro_batches(grow_trees(sequences, budget), budget):
-            self._accumulate(trees, counts, coefficients, totals, statistics)
+            self._accumulate(trees, counts, coefficients, clip, totals, statistics)
         norm = float(
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
         )
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * self.settings.learning_rate
         self.optimizer.step()
         return UpdateReport(totals, _summary(statistics, norm))
 
-    def _accumulate(self, trees: list[TokenTree], counts, coefficients, totals, statistics) -> None:
+    def _accumulate(
+        self, trees: list[TokenTree], counts, coefficients, clip: Clip, totals, statistics
+    ) -> None:
         """Add one micro-batch's gradient, losses and statistics."""
         batch = [sequence for tree in trees for sequence in tree.members]
-        selected = [np.any([t.weights > 0 for t in s.terms.values()], axis=0) for s in batch]
+        selected = [sequence.selected for sequence in batch]
         padded = pad_trees(trees, selected, self.device)
         logprobs = token_logprobs(self.model, padded)
-        # One optimiser step per update: the rollout policy is the policy before this step.
-        old = logprobs.detach()
+        old = self._old_logprobs(batch, selected, logprobs)
         weight, advantage = self._flatten(batch, selected)
         loss = logprobs.new_zeros(())
         for name, count in counts.items():
@@ -93,7 +121,7 @@ class TorchPolicy:
                     reference = token_logprobs(self.reference, padded)
                 per_token = kl_estimate(logprobs, reference)
             else:
-                per_token = clipped_policy_loss(logprobs, old, advantage[name], self.settings.clip)
+                per_token = clipped_policy_loss(logprobs, old, advantage[name], clip)
             component = (per_token * weight[name]).sum() / count
             totals[name] += float(component.detach())
             loss = loss + coefficients[name] * component
@@ -102,7 +130,14 @@ class TorchPolicy:
         engine = np.concatenate(
             [s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)]
         )
-        _add_statistics(statistics, logprobs.detach(), old, engine, self.settings.clip)
+        _add_statistics(statistics, logprobs.detach(), old, engine, clip)
+
+    def _old_logprobs(self, batch, selected, logprobs: torch.Tensor) -> torch.Tensor:
+        """log pi_old of the selected tokens: as it was kept, else that of this first step."""
+        if batch[0].old_logprobs is None:
+            return logprobs.detach()
+        kept = [s.old_logprobs[c] for s, c in zip(batch, selected, strict=True)]
+        return torch.from_numpy(np.concatenate(kept)).to(logprobs)
 
     def _flatten(self, batch, selected) -> tuple[dict, dict]:
         """Per component the weights and advantages of the selected tokens, one after another."""
@@ -120,7 +155,7 @@ class TorchPolicy:
 
 
 def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
-    """Selected tokens of each component over all sequences: N_Q and its like (Eq. 10)."""
+    """Total weight of each component over all sequences: N_Q and its like (Eq. 10)."""
     counts: dict[str, float] = {}
     for sequence in sequences:
         for name, term in sequence.terms.items():
@@ -128,8 +163,9 @@ def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
     return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _add_statistics(statistics, logprobs, old, engine: np.ndarray, clip: float) -> None:
-    gap = np.abs(logprobs.double().cpu().numpy() - engine)
+def _add_statistics(statistics, logprobs, old, engine: np.ndarray, clip: Clip) -> None:
+    # The engine sampled with the old policy.
+    gap = np.abs(old.double().cpu().numpy() - engine)
     new = ratio_statistics(logprobs, old, clip)
     new |= {"gap/mean": float(gap.sum()), "tokens/trained": float(len(gap))}
     for name, value in new.items():

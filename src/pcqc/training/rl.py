@@ -1,4 +1,4 @@
-"""The reinforcement-learning loop: draw, credit, update, validate, remember."""
+"""The reinforcement-learning loop: draw, credit, learn, validate, remember."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from pcqc.cases import Case
 from pcqc.config import Method, Rl
-from pcqc.methods.assemble import UpdateBatch
 from pcqc.methods.draw import Drawn
 from pcqc.progress import Progress
 from pcqc.seeds import generator
-from pcqc.training.policy import TorchPolicy, UpdateReport
+from pcqc.training.learners import Learner
+from pcqc.training.policy import UpdateReport
 from pcqc.training.state import load_state, save_state
 
 
@@ -46,14 +44,17 @@ class Loop:
     """What the loop needs from outside.
 
     Attributes:
-        draw: (update, cases) -> consultations with their credit, drawn from the current policy.
+        draw: (update, cases, phases) -> consultations with their credit, drawn from the current
+            policy.
+        learner: learns from them.
         on_update: (update, drawn, report, totals, seconds) -> None; keeps the record.
         on_checkpoint: update -> None; writes and validates a checkpoint.
+        memory: plain data that `draw` keeps from update to update; saved and resumed.
         devices: allocated devices; device-seconds are this times the wall clock.
     """
 
     cases: Sequence[Case]
-    policy: TorchPolicy
+    learner: Learner
     method: Method
     settings: Rl
     seed: int
@@ -62,6 +63,7 @@ class Loop:
     on_update: Callable[[int, Drawn, UpdateReport, Totals, dict[str, float]], None]
     on_checkpoint: Callable[[int], None]
     label: str
+    memory: dict = field(default_factory=dict)
     devices: int = 1
     phases: Phases = field(default_factory=Phases)
 
@@ -76,20 +78,21 @@ def run_loop(loop: Loop, on_resume: Callable[[int], None]) -> Totals:
     Returns:
         The totals through the last update.
     """
-    policy, settings = loop.policy, loop.settings
-    cursor = load_state(loop.state, policy.model, policy.optimizer) or {"step": 0, "totals": {}}
+    settings = loop.settings
+    cursor = load_state(loop.state, loop.learner.parts) or {"step": 0, "totals": {}, "memory": {}}
     totals = Totals(**cursor["totals"])
+    loop.memory.update(cursor["memory"])
     on_resume(cursor["step"])
     progress = Progress(loop.label, loop.method.updates, "update", done=cursor["step"])
     for update in range(cursor["step"] + 1, loop.method.updates + 1):
         drawn, report = _one_update(loop, update, totals)
-        progress.advance(accuracy=float(drawn.batch.rewards.mean()), turns=drawn.figures["turns"])
+        progress.advance(accuracy=drawn.figures["accuracy"], turns=drawn.figures["turns"])
         loop.on_update(update, drawn, report, totals, dict(loop.phases.seconds))
         if update % settings.checkpoint_every == 0 or update == loop.method.updates:
             loop.on_checkpoint(update)
         if update % settings.save_every == 0 or update == loop.method.updates:
-            cursor = {"step": update, "totals": vars(totals)}
-            save_state(loop.state, policy.model, policy.optimizer, cursor)
+            cursor = {"step": update, "totals": vars(totals), "memory": loop.memory}
+            save_state(loop.state, loop.learner.parts, cursor)
     progress.close()
     return totals
 
@@ -100,8 +103,8 @@ def _one_update(loop: Loop, update: int, totals: Totals) -> tuple[Drawn, UpdateR
     cases = cases_of_update(loop.cases, loop.seed, update, loop.settings.cases_per_update)
     drawn = loop.draw(update, cases, loop.phases)
     with loop.phases.time("update"):
-        report = loop.policy.update(drawn.batch.sequences, drawn.batch.coefficients)
-    totals.trajectories += drawn.batch.rewards.size
+        report = loop.learner.learn(update, drawn)
+    totals.trajectories += drawn.trajectories
     totals.actor_tokens += int(drawn.figures["tokens/actor_all"])
     totals.device_seconds += loop.devices * (time.perf_counter() - start)
     return drawn, report
@@ -118,12 +121,3 @@ def cases_of_update(cases: Sequence[Case], seed: int, update: int, count: int) -
         order = generator(seed, "case order", epoch).permutation(len(cases))
         chosen.append(cases[int(order[index])])
     return chosen
-
-
-def reward_figures(batch: UpdateBatch) -> dict[str, float]:
-    """Mean reward, and the share of cases whose consultations were all alike."""
-    alike = np.all(batch.rewards == batch.rewards[:, :1], axis=1)
-    return {
-        "reward/mean": float(batch.rewards.mean()),
-        "reward/equal_group_share": float(alike.mean()),
-    }

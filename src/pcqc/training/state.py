@@ -2,7 +2,10 @@
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,18 +14,30 @@ from pcqc.files import read_json
 from pcqc.models import check_folder, save_folder
 
 
-def save_state(folder: Path, model, optimizer, cursor: dict) -> None:
+class Part(Protocol):
+    """Something of a run that is saved and resumed: a model with its optimiser."""
+
+    def write(self, folder: Path) -> None:
+        """Write everything into an empty folder."""
+
+    def read(self, folder: Path) -> None:
+        """Take over what `write` wrote."""
+
+
+def save_state(folder: Path, parts: Mapping[str, Part], cursor: dict) -> None:
     """Replace the state in `folder` by this one.
 
     Args:
         folder: of the run and its fingerprint; holds one state, `step-<n>`.
+        parts: by name; each gets a folder of its own.
         cursor: plain data with the number of finished steps as `step`.
     """
     path = folder / f"step-{cursor['step']:06d}"
 
     def write(temporary: Path) -> None:
-        save_file(_contiguous(model.state_dict()), temporary / "model.safetensors")
-        save_file(_optimizer_tensors(model, optimizer), temporary / "optimizer.safetensors")
+        for name, part in parts.items():
+            (temporary / name).mkdir()
+            part.write(temporary / name)
         (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
 
     save_folder(path, write)
@@ -31,8 +46,8 @@ def save_state(folder: Path, model, optimizer, cursor: dict) -> None:
             shutil.rmtree(old)
 
 
-def load_state(folder: Path, model, optimizer) -> dict | None:
-    """Load the newest state into model and optimiser; its cursor, or None where there is none.
+def load_state(folder: Path, parts: Mapping[str, Part]) -> dict | None:
+    """Load the newest state into the parts; its cursor, or None where there is none.
 
     Raises:
         UserError: the state's files do not match its manifest.
@@ -42,9 +57,28 @@ def load_state(folder: Path, model, optimizer) -> dict | None:
         return None
     path = states[-1]
     check_folder(path)
-    model.load_state_dict(load_file(path / "model.safetensors"))
-    _load_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
+    for name, part in parts.items():
+        part.read(path / name)
     return read_json(path / "cursor.json")
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """A model with its optimiser, or several optimisers that share its parameters out."""
+
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
+
+    def write(self, folder: Path) -> None:
+        """See `Part.write`."""
+        save_file(_contiguous(self.model.state_dict()), folder / "model.safetensors")
+        tensors = _optimizer_tensors(self.model, self.optimizer)
+        save_file(tensors, folder / "optimizer.safetensors")
+
+    def read(self, folder: Path) -> None:
+        """See `Part.read`."""
+        self.model.load_state_dict(load_file(folder / "model.safetensors"))
+        _load_optimizer(self.model, self.optimizer, load_file(folder / "optimizer.safetensors"))
 
 
 def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

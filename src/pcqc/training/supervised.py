@@ -9,7 +9,7 @@ import torch
 
 from pcqc.progress import Progress
 from pcqc.training.batching import micro_batches, pad, token_logprobs
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import ModelState, load_state, save_state
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def train_supervised(
     micro-batches.
     """
     base_rates = [group["lr"] for one in optimizers for group in one.param_groups]
-    cursor = load_state(state, model, optimizers) or {"step": 0, "losses": []}
+    parts = {"model": ModelState(model, optimizers)}
+    cursor = load_state(state, parts) or {"step": 0, "losses": []}
     losses = cursor["losses"]
     yield from enumerate(losses, start=1)
     progress = Progress(plan.label, plan.steps, "step", done=len(losses))
@@ -71,7 +72,7 @@ def train_supervised(
         yield step + 1, loss
         if len(losses) % plan.save_every == 0:
             cursor = {"step": len(losses), "losses": losses}
-            save_state(state, model, optimizers, cursor)
+            save_state(state, parts, cursor)
     progress.close()
 
 

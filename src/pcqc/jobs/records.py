@@ -1,0 +1,109 @@
+"""What a run keeps of an update to read: numbers, dialogues, candidate groups, search trees."""
+
+import dataclasses
+
+from pcqc.config import Method
+from pcqc.credit.tree import advantages, back_up, visits
+from pcqc.evaluation.benchmark import dialogue_row
+from pcqc.methods.draw import Drawn, DrawnTrees
+from pcqc.methods.question_groups import QuestionGroup
+from pcqc.methods.tree_search import Search
+from pcqc.training.policy import UpdateReport
+from pcqc.training.rl import Totals
+
+
+def event_row(
+    update: int, drawn: Drawn, report: UpdateReport, totals: Totals, seconds: dict[str, float]
+) -> dict:
+    """The figures of an update."""
+    return {
+        "kind": "update",
+        "update": update,
+        **drawn.figures,
+        **{f"loss/{name}": value for name, value in report.losses.items()},
+        "kl": report.losses.get("kl", 0.0),
+        **report.statistics,
+        **{f"seconds/{name}": value for name, value in seconds.items()},
+        "trajectories": totals.trajectories,
+        "device_hours": totals.device_seconds / 3600,
+    }
+
+
+def tree_row(update: int, one: Search, by_visits: bool) -> dict:
+    """A searched tree as plain data: what was asked at each node, and every number of it."""
+    values, counts = back_up(one.tree), visits(one.tree)
+    scores = advantages(one.tree, by_visits)
+    nodes = []
+    for i, (node, dialogue) in enumerate(zip(one.tree.nodes, one.dialogues, strict=True)):
+        said = dialogue.consultation.turns[-1].executed if node.parent is not None else None
+        nodes.append(
+            {
+                **{k: v for k, v in dataclasses.asdict(node).items() if k != "children"},
+                "backed_up": float(values[i]),
+                "visits": int(counts[i]),
+                "advantage": float(scores[i]),
+                "response": said and said.text,
+                "question": said.action.text if said and said.action.kind == "question" else None,
+                "answer": said and said.answer,
+                "predicted": dialogue.consultation.predicted,
+                "ending": dialogue.consultation.ending,
+            }
+        )
+    case = one.case
+    return {
+        "update": update,
+        "case_id": case.case_id,
+        "initial": case.initial,
+        "question": case.question,
+        "options": case.options,
+        "answer_label": case.answer,
+        "nodes": nodes,
+    }
+
+
+def first_tree(update: int, drawn: DrawnTrees, method: Method) -> dict:
+    """The first case's tree of an update."""
+    return tree_row(update, drawn.searches[0], method.tree.divide_by_visits)
+
+
+def group_row(update: int, group: QuestionGroup, method: Method) -> dict:
+    """A candidate group as plain data: what was asked, and why each question was credited."""
+    supervised = 1 if method.supervise == "executed" else len(group.turn.responses)
+    return {
+        "update": update,
+        "case_id": group.case.case_id,
+        "turn": group.number,
+        "baseline": group.baseline,
+        "spread": group.spread,
+        "initial": group.case.initial,
+        "options": group.case.options,
+        "answer_label": group.case.answer,
+        "history": [dataclasses.asdict(e) for e in group.turn.exchanges],
+        "candidates": [
+            {
+                "response": response.text,
+                "question": response.action.text if response.action.kind == "question" else None,
+                "answer": response.answer,
+                "utility": float(group.utilities[k]),
+                "gain": float(group.gains[k]),
+                "credit": float(group.credits[k]),
+                "executed": k == 0,
+                "supervised": k < supervised and response.question_start is not None,
+            }
+            for k, response in enumerate(group.turn.responses)
+        ],
+    }
+
+
+def consultation_rows(update: int, drawn: Drawn, count: int) -> list[dict]:
+    """The first consultations of the first cases of an update, to read."""
+    rows = []
+    for i, (case, row) in enumerate(zip(drawn.cases[:count], drawn.consultations, strict=False)):
+        extra = {
+            "update": update,
+            "rollout": 0,
+            "reward": float(drawn.rewards[i][0]),
+            "advantage": float(drawn.advantages[i][0]),
+        }
+        rows.append({**extra, **dialogue_row(case, row[0])})
+    return rows
