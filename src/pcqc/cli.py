@@ -6,6 +6,11 @@ import sys
 
 from pcqc.errors import UserError
 
+PLAN = """Prints memory needed and there per role and device, consultations and tokens, GPU-hours,
+checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked. The study's
+`placement` says which role sits on which devices, its `assumptions` what cannot be known before.
+Exit status 2, with what to change, where the placement cannot work. See docs/plan.md."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; a `UserError` becomes one line on standard error and exit status 2."""
@@ -52,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("method")
     explain.add_argument("run")
     _study_command(commands, "check", _check, "check a study's settings and print them")
+    plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
+    plan.epilog = PLAN
+    plan.add_argument("--json", action="store_true", help="print the plan as JSON")
     data_prep.real.cli.register(commands)
     pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)
@@ -163,6 +171,20 @@ def _explain(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.explain import explain
 
     print(explain(_load(arguments), arguments.method, arguments.run))
+
+
+def _plan(arguments: argparse.Namespace) -> None:
+    import json
+
+    from pcqc.planning.fit import require_fit
+    from pcqc.planning.plan import make_plan
+    from pcqc.planning.table import render
+
+    study = _load(arguments)
+    plan = make_plan(study)
+    print(json.dumps(plan, indent=1) if arguments.json else render(plan), end="")
+    sys.stdout.flush()
+    require_fit(study)
 
 
 def _check(arguments: argparse.Namespace) -> None:

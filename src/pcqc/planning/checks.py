@@ -1,0 +1,163 @@
+"""Whether a placement can work, from the settings alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pcqc.config import EnginePlacement, Placement, Study
+from pcqc.planning.architecture import architecture
+from pcqc.planning.devices import device
+from pcqc.planning.memory import RoleMemory, longest, role_memories, roles_of
+from pcqc.planning.storage import storage
+from pcqc.planning.work import trained
+
+PHASES = {"rollout": "while consultations are drawn", "update": "while the learner updates"}
+
+
+@dataclass(frozen=True)
+class Load:
+    """GiB that like devices need in each phase of some methods' runs, and what they have."""
+
+    methods: tuple[str, ...]
+    devices: tuple[int, ...]
+    roles: tuple[str, ...]
+    rollout: float
+    update: float
+    there: float
+
+    @property
+    def excess(self) -> float:
+        """GiB that are missing, negative where some are left."""
+        return max(self.rollout, self.update) - self.there
+
+
+def misfits(study: Study) -> list[str]:
+    """What is wrong with a study's placement, none where it can work."""
+    if study.placement is None:
+        return []
+    return contradictions(study) or [*_overloads(study), *_host(study), *_disk(study)]
+
+
+def contradictions(study: Study) -> list[str]:
+    """Settings of the placement that no device could satisfy, each with its remedy.
+
+    Raises:
+        UserError: an unknown kind of device.
+    """
+    device(study.placement.device)
+    return list(_contradictions(study))
+
+
+def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
+    """Every device in every method's runs: methods and devices with the same roles together."""
+    there = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
+    families: dict[tuple[str, ...], list[str]] = {}
+    for name, method in trained(study).items():
+        families.setdefault(roles_of(method), []).append(name)
+    found = []
+    for family, methods in families.items():
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for index in range(study.placement.devices):
+            here = tuple(r.role for r in roles if r.role in family and index in r.devices)
+            groups.setdefault(here, []).append(index)
+        for here, indices in groups.items():
+            needed = [sum(r.during(phase) for r in roles if r.role in here) for phase in PHASES]
+            found.append(Load(tuple(methods), tuple(indices), here, *needed, there))
+    return found
+
+
+def _contradictions(study: Study) -> Iterator[str]:
+    place = study.placement
+    learner, needed = place.learner, longest(study, "actor")
+    for role, devices in _places(place).items():
+        where = f"placement.{role}.devices"
+        if not devices or len(set(devices)) < len(devices):
+            yield f"{where} must name each of one or more devices once"
+        elif max(devices) >= place.devices:
+            yield (
+                f"{where} names device {max(devices)}, but {place.nodes} x "
+                f"{place.devices_per_node} are allocated; keep to 0 to {place.devices - 1}, or "
+                "raise placement.nodes"
+            )
+    for role, engine in place.engines.items():
+        yield from _splits(study, role, engine)
+    if learner.offload != "none" and not learner.zero:
+        yield "placement.learner.offload needs zero: 1, 2 or 3"
+    if study.rl.tokens_per_micro_batch < needed:
+        yield (
+            f"rl.tokens_per_micro_batch is below the {needed} tokens of the longest consultation "
+            f"(protocol.prompt_tokens + protocol.response_tokens); raise it to {needed}"
+        )
+    if place.scorer is None and any("scorer" in roles_of(m) for m in trained(study).values()):
+        yield "placement.scorer is missing, and question credit needs it; add it"
+
+
+def _places(place: Placement) -> dict[str, tuple[int, ...]]:
+    engines = {role: engine.devices for role, engine in place.engines.items()}
+    return {"learner": place.learner.devices, **engines}
+
+
+def _splits(study: Study, role: str, engine: EnginePlacement) -> Iterator[str]:
+    split = engine.tensor_parallel
+    where = f"placement.{role}.tensor_parallel: {split}"
+    shape = architecture(study, role)[1]
+    if len(engine.devices) % split:
+        yield f"{where} does not divide its {len(engine.devices)} devices"
+    elif shape.heads % split or (shape.kv_heads % split and split % shape.kv_heads):
+        yield f"{where} does not divide {shape.heads} heads and {shape.kv_heads} key-value heads"
+    elif split > 1:
+        node = [index // study.placement.devices_per_node for index in engine.devices]
+        copies = [node[i : i + split] for i in range(0, len(node), split)]
+        if any(len(set(copy)) > 1 for copy in copies):
+            yield f"{where} spreads a copy over two nodes; keep each on one"
+
+
+def _overloads(study: Study) -> Iterator[str]:
+    """The worst of them."""
+    roles = role_memories(study)
+    worst = max(loads(study, roles), key=lambda load: load.excess, default=None)
+    if worst is None or worst.excess <= 0:
+        return
+    phase = max(PHASES, key=lambda phase: getattr(worst, phase))
+    here = [r for r in roles if r.role in worst.roles]
+    parts = ", ".join(f"{r.role} {r.during(phase):.1f}" for r in here)
+    yield (
+        f"{', '.join(worst.methods)}: {span(worst.devices)} need {getattr(worst, phase):.1f} GiB "
+        f"each {PHASES[phase]} ({parts}), and {study.placement.device} has {worst.there:.1f} "
+        f"({study.assumptions.reserve_gib:g} kept free)"
+    )
+
+
+def _host(study: Study) -> Iterator[str]:
+    place = study.placement
+    if place.host_memory_gib is None:
+        return
+    for node in range(place.nodes):
+        first = node * place.devices_per_node
+        here = range(first, first + place.devices_per_node)
+        needed = sum(r.host * sum(d in here for d in r.devices) for r in role_memories(study))
+        if needed > place.host_memory_gib:
+            yield (
+                f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "
+                f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}"
+            )
+
+
+def _disk(study: Study) -> Iterator[str]:
+    there, needed = study.placement.disk_gib, storage(study)["total_gib"]
+    if there is not None and needed > there:
+        yield (
+            f"results take {needed:.0f} GiB, and placement.disk_gib is {there:g}; raise "
+            "rl.checkpoint_every, or drop runs or methods"
+        )
+
+
+def span(devices: tuple[int, ...]) -> str:
+    """`devices 0-3, 6`."""
+    parts: list[list[int]] = []
+    for index in devices:
+        if parts and index == parts[-1][-1] + 1:
+            parts[-1].append(index)
+        else:
+            parts.append([index])
+    texts = [str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts]
+    return ("device " if len(devices) == 1 else "devices ") + ", ".join(texts)

@@ -1,0 +1,117 @@
+"""Time: FLOPs over what the devices reach of their peak.
+
+Seconds = FLOPs / (devices x peak x utilisation), each role on its own devices, one role after the
+other: the actor waits for the patient's answers, the learner for the scores. Not counted: weight
+syncs, writing checkpoints, start-up, and waiting for the longest sequence of a batch, which the
+utilisations stand for.
+"""
+
+from dataclasses import dataclass
+
+from pcqc.config import Method, Study
+from pcqc.planning.architecture import architecture
+from pcqc.planning.devices import device
+from pcqc.planning.storage import checkpoints
+from pcqc.planning.work import Work, evaluation_work, training_work
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Hours of one run by what they are spent on, validation of checkpoints included.
+
+    Attributes:
+        gpu_hours: their sum times all allocated devices.
+    """
+
+    rollout: float
+    patient: float
+    scorer: float
+    update: float
+    validation: float
+    gpu_hours: float
+
+
+def run_cost(study: Study, method: Method) -> Cost:
+    """Expected hours of a run of a method, through its last update."""
+    training = training_work(study, method)
+    development = study.benchmarks[study.development].cases or 0
+    validation = evaluation_work(study, development * checkpoints(study, method))
+    hours = {
+        "rollout": _actor(study, training),
+        "patient": _patient(study, training),
+        "scorer": _scorer(study, training),
+        "update": _update(study, method, training),
+        "validation": _actor(study, validation) + _patient(study, validation),
+    }
+    hours = {name: seconds / 3600 for name, seconds in hours.items()}
+    return Cost(**hours, gpu_hours=sum(hours.values()) * study.placement.devices)
+
+
+def _actor(study: Study, work: Work) -> float:
+    """A prompt is read once per case, an answer once: what samples share is in the prefix cache."""
+    assumed, shape = study.assumptions, architecture(study, "actor")[1]
+    context = _mean_context(study)
+    written = work.responses * assumed.action_tokens
+    read = work.opened * assumed.prompt_tokens + work.answers * assumed.answer_tokens
+    return _seconds(
+        study,
+        "actor",
+        decoded=shape.forward_flops(written, context, written),
+        read=shape.forward_flops(read, context, 0),
+    )
+
+
+def _patient(study: Study, work: Work) -> float:
+    assumed, shape = study.assumptions, architecture(study, "patient")[1]
+    prompt, written = assumed.patient_prompt_tokens, work.answers * assumed.answer_tokens
+    return _seconds(
+        study,
+        "patient",
+        decoded=shape.forward_flops(written, prompt, written),
+        read=shape.forward_flops(work.answers * prompt, prompt / 2, 0),
+    )
+
+
+def _scorer(study: Study, work: Work) -> float:
+    """Each prompt is read whole, and one token's probabilities are wanted."""
+    if not work.scores:
+        return 0.0
+    shape, prompt = architecture(study, "scorer")[1], _mean_context(study)
+    read = shape.forward_flops(work.scores * prompt, prompt / 2, work.scores)
+    return _seconds(study, "scorer", decoded=0.0, read=read)
+
+
+def _update(study: Study, method: Method, work: Work) -> float:
+    """The learner's passes over the trained tokens.
+
+    Forward and backward cost three forward passes (Kaplan et al. 2020, Section 2.1). One more each
+    for recomputation under gradient checkpointing, for the reference, and, where an update takes
+    several optimiser steps, for the probabilities before it. A critic reads every state once in the
+    search and is trained on the same tokens.
+    """
+    shape = architecture(study, "actor")[1]
+    learner, dtype = study.placement.learner, study.dtype("actor")
+    training = 4 if learner.gradient_checkpointing else 3
+    passes = training + bool(method.kl_coefficient) + bool(method.tree)
+    context = _mean_context(study)
+    one = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
+    flops = passes * one
+    if method.tree:
+        flops += (training + 1) * shape.forward_flops(work.trained_tokens, context, 0)
+    peak = device(study.placement.device).peak(dtype)
+    return flops / (len(learner.devices) * peak * study.assumptions.update_utilisation)
+
+
+def _mean_context(study: Study) -> float:
+    """Tokens before a token of a consultation, on average: the prompt, and half of what follows."""
+    assumed = study.assumptions
+    dialogue = assumed.inquiries * (assumed.action_tokens + assumed.answer_tokens)
+    return assumed.prompt_tokens + (dialogue + assumed.action_tokens) / 2
+
+
+def _seconds(study: Study, role: str, decoded: float, read: float) -> float:
+    assumed, devices = study.assumptions, study.placement.engines[role].devices
+    peak = device(study.placement.device).peak(study.dtype(role)) * len(devices)
+    return decoded / (peak * assumed.decoding_utilisation) + read / (
+        peak * assumed.scoring_utilisation
+    )

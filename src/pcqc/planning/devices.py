@@ -1,0 +1,48 @@
+"""Kinds of devices: their memory and their peak speed."""
+
+from dataclasses import dataclass
+
+from pcqc.errors import UserError
+from pcqc.settings import nearest
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Device:
+    """One accelerator.
+
+    Attributes:
+        memory_gib: as its driver reports it.
+        bfloat16: peak FLOP/s of dense tensor operations, from the maker's data sheet (SXM form
+            where there is one).
+        float32: peak FLOP/s without tensor operations, likewise.
+    """
+
+    memory_gib: float
+    bfloat16: float
+    float32: float
+
+    def peak(self, dtype: str) -> float:
+        """Peak FLOP/s in a number format."""
+        return getattr(self, dtype)
+
+
+DEVICES = {
+    "H200": Device(140.4, 989e12, 67e12),
+    "H100": Device(79.6, 989e12, 67e12),
+    "H800": Device(79.6, 989e12, 67e12),
+    "H20": Device(95.6, 148e12, 44e12),
+    "A100": Device(80.0, 312e12, 19.5e12),
+    "A100-40GB": Device(40.0, 312e12, 19.5e12),
+    "A800": Device(80.0, 312e12, 19.5e12),
+    "L40S": Device(45.0, 362e12, 91.6e12),
+    "RTX-4090": Device(24.0, 165e12, 82.6e12),
+}
+
+
+def device(kind: str) -> Device:
+    """The device of that name; UserError with the nearest where there is none."""
+    if kind not in DEVICES:
+        raise UserError(f"placement.device: no kind '{kind}'{nearest(kind, DEVICES)}")
+    return DEVICES[kind]

@@ -1,0 +1,134 @@
+"""Bytes per device and role, from the settings alone.
+
+Model states follow Rajbhandari et al. 2020 (ZeRO, Section 3.1): per parameter 2 bytes of bf16
+weights and 12 of AdamW's fp32 weights and two moments; gradients take 4, since they are summed over
+micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 of moments.
+"""
+
+from dataclasses import asdict, dataclass
+
+from pcqc.config import Method, Study
+from pcqc.planning.architecture import BYTES, Architecture, architecture
+from pcqc.planning.devices import GIB
+from pcqc.planning.work import trained
+
+# Weights that ZeRO 3 gathers at most at a time: DeepSpeed's stage3_max_live_parameters.
+LIVE_PARAMETERS = 1_000_000_000
+# Per logit: its fp32 log-probability, the gradient of that, and the gradient in the model's format.
+LOGIT_BYTES = 4 + 4
+
+
+@dataclass(frozen=True)
+class RoleMemory:
+    """GiB on each device of a role, by what takes them.
+
+    Attributes:
+        resident: held all the time.
+        update: further, while the learner updates.
+        rollout: further, while consultations are drawn and scored.
+        host: on the host of each device.
+    """
+
+    role: str
+    model: str
+    devices: tuple[int, ...]
+    resident: dict[str, float]
+    update: dict[str, float]
+    rollout: dict[str, float]
+    host: float = 0.0
+
+    def during(self, phase: str) -> float:
+        """GiB on each device in the phase `update` or `rollout`."""
+        return sum(self.resident.values()) + sum(getattr(self, phase).values())
+
+    def to_dict(self) -> dict:
+        """All fields as plain data."""
+        return asdict(self)
+
+
+def roles_of(method: Method) -> tuple[str, ...]:
+    """Roles at work in a run of a method."""
+    own = ("critic",) * bool(method.tree) + ("scorer",) * (method.question_credit != "none")
+    return ("learner", "actor", "patient", *own)
+
+
+def role_memories(study: Study) -> list[RoleMemory]:
+    """Every role that a placed study's methods need."""
+    needed = {role for method in trained(study).values() for role in roles_of(method)}
+    learners = [learner_memory(study, role) for role in ("learner", "critic") if role in needed]
+    return learners + [engine_memory(study, r) for r in study.placement.engines if r in needed]
+
+
+def learner_memory(study: Study, role: str) -> RoleMemory:
+    """The `learner`, with the frozen reference where a method has a KL penalty, or the `critic`."""
+    critic = role == "critic"
+    place, number = study.placement.learner, BYTES[study.dtype("actor")]
+    name, shape = architecture(study, "actor")
+    share = [1 / len(place.devices) if place.zero >= stage else 1.0 for stage in (3, 2, 1)]
+    parameters = shape.critic_parameters if critic else shape.parameters
+    weights, gradients, states = (parameters * part / GIB for part in share)
+    states *= 12 if number == 2 else 8
+    offloaded = place.offload == "optimizer"
+    resident = {
+        "weights": number * weights,
+        "gradients": 4 * gradients,
+        "optimiser": 0.0 if offloaded else states,
+    }
+    if not critic and any(method.kl_coefficient for method in trained(study).values()):
+        resident["reference"] = number * weights
+    if place.zero == 3:
+        resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB
+    # Policy and critic update in turn; the critic's activations are no more than the policy's.
+    update = {} if critic else {"activations": activation_bytes(study, shape, number) / GIB}
+    return RoleMemory(
+        role,
+        name,
+        place.devices,
+        resident,
+        update,
+        {},
+        states if offloaded else 0.0,
+    )
+
+
+def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
+    """Of one micro-batch: layers and output layer.
+
+    With gradient checkpointing each layer keeps its input, and one at a time all it computes (Chen
+    et al. 2016). Logits are counted for every token: an upper bound, as prompts have none.
+    """
+    whole, tokens = shape.layer_activation_bytes(number), study.rl.tokens_per_micro_batch
+    if study.placement.learner.gradient_checkpointing:
+        layers = shape.layers * shape.width * number + whole
+    else:
+        layers = shape.layers * whole
+    return tokens * (layers + shape.vocabulary * (LOGIT_BYTES + number))
+
+
+def engine_memory(study: Study, role: str) -> RoleMemory:
+    """A role's engine: weights and a cache for `sequences` dialogues at their limits.
+
+    Keys and values are split among the devices of a copy as far as there are key-value heads.
+    """
+    place, number = study.placement.engines[role], BYTES[study.dtype(role)]
+    name, shape = architecture(study, role)
+    weights = number * shape.parameters / place.tensor_parallel / GIB
+    split = min(place.tensor_parallel, shape.kv_heads)
+    tokens = place.sequences * longest(study, role)
+    awake = {
+        "cache": tokens * shape.cache_bytes(number) / split / GIB,
+        "working": study.assumptions.engine_working_gib,
+    }
+    if place.sleeps:
+        return RoleMemory(
+            role, name, place.devices, {}, {}, {"weights": weights, **awake}, host=weights
+        )
+    return RoleMemory(role, name, place.devices, {"weights": weights, **awake}, {}, {})
+
+
+def longest(study: Study, role: str) -> int:
+    """Tokens of a role's longest sequence."""
+    protocol = study.protocol
+    if role == "patient":
+        return protocol.prompt_tokens + study.patient_decoding.max_tokens
+    return protocol.prompt_tokens + protocol.response_tokens

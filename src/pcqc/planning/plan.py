@@ -1,0 +1,72 @@
+"""The plan of a study as plain data: models, work, disk, and where placed, memory and time."""
+
+from dataclasses import asdict
+
+from pcqc.config import Method, Study
+from pcqc.planning.architecture import BYTES, architecture
+from pcqc.planning.checks import contradictions, loads, misfits
+from pcqc.planning.cost import run_cost
+from pcqc.planning.devices import GIB
+from pcqc.planning.fit import advice
+from pcqc.planning.memory import role_memories
+from pcqc.planning.storage import checkpoints, storage
+from pcqc.planning.work import trained, training_work
+
+
+def make_plan(study: Study) -> dict:
+    """Everything that `pcqc plan` prints; `problems` and `advice` are empty where the study fits.
+
+    Raises:
+        UserError: an unknown kind of device or an unknown shape of a model.
+    """
+    placed = study.placement is not None
+    sound = placed and not contradictions(study)
+    plan = {
+        "study": study.name,
+        "models": {role: _model(study, role) for role in ("actor", "patient", "scorer")},
+        "methods": {n: _method(study, m, sound) for n, m in trained(study).items()},
+        "storage": storage(study),
+        "assumptions": asdict(study.assumptions),
+        "placement": asdict(study.placement) if placed else None,
+        "memory": [],
+        "devices": [],
+        "problems": misfits(study),
+        "advice": [],
+    }
+    if sound:
+        roles = role_memories(study)
+        plan["memory"] = [role.to_dict() for role in roles]
+        plan["devices"] = [asdict(load) for load in loads(study, roles)]
+    if plan["problems"]:
+        plan["advice"] = advice(study)
+    return plan
+
+
+def _model(study: Study, role: str) -> dict:
+    name, shape = architecture(study, role)
+    return {
+        "name": name,
+        "parameters": shape.parameters,
+        "dtype": study.dtype(role),
+        "gib": shape.parameters * BYTES[study.dtype(role)] / GIB,
+    }
+
+
+def _method(study: Study, method: Method, timed: bool) -> dict:
+    """Of one run, but for `runs`."""
+    work = training_work(study, method)
+    assumed = study.assumptions
+    return {
+        "title": method.title,
+        "runs": len(method.runs),
+        "updates": method.updates,
+        "trajectories": work.trajectories,
+        "approximate": method.tree is not None,
+        "candidates": work.candidates,
+        "answers": work.answers,
+        "scores": work.scores,
+        "actor_tokens": work.responses * assumed.action_tokens,
+        "trained_tokens": work.trained_tokens,
+        "checkpoints": checkpoints(study, method),
+        "hours": asdict(run_cost(study, method)) if timed else None,
+    }

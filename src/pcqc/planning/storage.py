@@ -1,0 +1,53 @@
+"""Disk: sizes of checkpoints and resumable states, and how many there will be."""
+
+from pcqc.config import Method, Study
+from pcqc.planning.architecture import BYTES, architecture
+from pcqc.planning.devices import GIB
+from pcqc.planning.work import trained
+
+
+def checkpoints(study: Study, method: Method) -> int:
+    """Checkpoints of a run: every `rl.checkpoint_every` updates, and at its end."""
+    every = study.rl.checkpoint_every
+    return method.updates // every + bool(method.updates % every)
+
+
+def storage(study: Study) -> dict[str, float]:
+    """GiB on disk.
+
+    A checkpoint holds the weights. A resumable state also holds what the optimiser needs: fp32
+    weights (where the weights are bf16) and two moments; each run keeps one, and a second while it
+    is replaced. A tree search keeps a critic's state beside it.
+
+    Returns:
+        `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
+        `states_gib` of all; `total_gib`.
+    """
+    shape = architecture(study, "actor")[1]
+    number = BYTES[study.dtype("actor")]
+    per_parameter = number + (12 if number == 2 else 8)
+    methods = list(trained(study).values())
+    one = {
+        "checkpoint_gib": number * shape.parameters / GIB,
+        "state_gib": per_parameter * shape.parameters / GIB,
+        "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
+    }
+    states = [
+        len(m.runs) * (one["state_gib"] + (one["critic_state_gib"] if m.tree else 0))
+        for m in methods
+    ]
+    every = {
+        "models_gib": models_gib(study),
+        "checkpoints_gib": one["checkpoint_gib"]
+        * sum(len(m.runs) * checkpoints(study, m) for m in methods),
+        "states_gib": sum(states) + one["state_gib"] * bool(methods),
+    }
+    return {**one, **every, "total_gib": sum(every.values())}
+
+
+def models_gib(study: Study) -> float:
+    """Weights as they came, each once, and the actor and patient that SFT makes of them."""
+    folders = {study.starts_from(role): role for role in ("scorer", "patient", "actor")}
+    roles = [*folders.values(), "actor", "patient"]
+    sizes = [BYTES[study.dtype(r)] * architecture(study, r)[1].parameters for r in roles]
+    return sum(sizes) / GIB
