@@ -1,6 +1,5 @@
 """Jobs in a row on a tiny study: fine-tuning, a run, selection, evaluation; killed and resumed."""
 
-import copy
 import dataclasses
 import json
 import shutil
@@ -8,11 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from helpers import make_tokenizer, tiny_model
+from small_runs import Killed, digests, small_study
 
-from data_prep.clinic.build import build_clinic
-from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import SCHEMA, read_predictions
 from pcqc.files import read_json, read_jsonl, sha256_file
@@ -23,52 +20,8 @@ from pcqc.jobs.explain import explain
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.select import run_selection
 from pcqc.models import save_model
-from pcqc.settings import read_yaml
 
 METHOD, RUN = "pcqc", "A"
-
-
-class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
-
-
-def small_study(folder: Path, **changes):
-    """The clinic's settings with tiny sizes."""
-    data = copy.deepcopy(read_yaml(ROOT / "config" / "studies" / "clinic.yaml"))
-    data["clinic"] |= {"diseases": 4, "findings": 6, "training_cases": 6, "sft_conversations": 24}
-    data["clinic"] |= {"sft_questions": [1, 2]}
-    for benchmark in data["benchmarks"].values():
-        benchmark |= {"cases": 4, "options": [2, 3]}
-    # Tokens are characters here.
-    data["protocol"] |= {"max_turns": 3, "prompt_tokens": 600, "response_tokens": 600}
-    data["protocol"] |= {"action_tokens": 48}
-    data["actor_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 48}
-    data["patient_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 16}
-    data["sft"] = {"epochs": 12, "patient_epochs": 1, "batch_size": 8, "learning_rate": 0.01}
-    data["rl"] = {
-        "cases_per_update": 2,
-        "learning_rate": 0.001,
-        "checkpoint_every": 2,
-        "save_every": 2,
-    }
-    data["methods"] = {METHOD: {"terminal_group": 2, "question_group": 2, "updates": 5}}
-    path = folder / "small.yaml"
-    path.write_text(yaml.safe_dump({**data, **changes}))
-    return load_study(path)
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """A folder with cases, base model and fine-tuned models."""
-    folder = tmp_path_factory.mktemp("study")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        study = small_study(folder)
-        build_clinic(study)
-        tokenizer = make_tokenizer()
-        save_model(Paths.of(study).model("base"), tiny_model(0, len(tokenizer)), tokenizer)
-        sft_job.run_sft(study)
-    return folder
 
 
 @pytest.fixture
@@ -91,11 +44,6 @@ def finished(prepared, tmp_path_factory):
         run_selection(study, METHOD, RUN)
         run_evaluation(study, METHOD, RUN)
     return folder / "results" / "small"
-
-
-def digests(folder: Path, *patterns: str) -> dict[str, str]:
-    files = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
 
 
 def weights(folder: Path) -> dict[str, str]:

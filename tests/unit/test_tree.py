@@ -1,0 +1,202 @@
+"""The tree of ATPO in numbers: trees built by hand, and what holds for every tree."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcqc.credit.tree import (
+    RunningVariance,
+    Tree,
+    advantages,
+    back_up,
+    uncertainty,
+    visits,
+    width,
+)
+
+
+def grow(root: float, *nodes) -> Tree:
+    """A tree from (parent, value or None where terminal, reward, pruned) rows; node 0 is given."""
+    tree = Tree()
+    tree.add(None, value=root)
+    for parent, value, reward, pruned in nodes:
+        ended = value is None
+        tree.add(parent, value=value or 0.0, reward=reward, terminal=ended, pruned=pruned)
+    return tree
+
+
+def check(tree, backed_up, counts, scores):
+    assert back_up(tree) == pytest.approx(backed_up, abs=1e-6)
+    assert visits(tree).tolist() == counts
+    assert advantages(tree) == pytest.approx(scores, abs=1e-6)
+
+
+def test_a_tree_with_early_finishes_at_each_depth():
+    """Below the root: a wrong answer, a state that ends right or goes on, and a right answer."""
+    tree = grow(
+        1.0,
+        (0, None, 0.0, False),  # 1
+        (0, 0.5, 0.0, False),  # 2
+        (0, None, 3.0, False),  # 3
+        (2, None, 3.0, False),  # 4
+        (2, 2.0, 0.0, False),  # 5
+        (5, None, -1.0, False),  # 6
+    )
+    # 5: -1; 2: (3 - 1) / 2 = 1; root: (0 + 1 + 3) / 3.
+    check(
+        tree,
+        [4 / 3, 0, 1, 0, 0, -1, 0],
+        [4, 1, 2, 1, 1, 1, 1],
+        # 2: (0.5 - 1) / 2 visits; 5: 2 - 0.5; 6: -1 - 2.
+        [0, -1.0, -0.25, 2.0, 2.5, 1.5, -3.0],
+    )
+
+
+def test_pruned_states_are_left_out_and_pruned_ends_count():
+    tree = grow(
+        0.4,
+        (0, 9.0, 0.0, True),  # 1, pruned: its value is a guess
+        (0, None, 3.0, True),  # 2, pruned, but its value is known
+        (0, 1.0, 0.0, False),  # 3
+        (3, None, 0.0, False),  # 4
+    )
+    check(tree, [1.5, 9, 0, 0, 0], [2, 0, 1, 1, 1], [0, 0, 2.6, 0.6, -1.0])
+
+
+def test_where_all_children_are_pruned_the_critic_s_value_stands():
+    tree = grow(0.7, (0, 2.0, 0.0, True), (0, 1.0, 0.0, True))
+    check(tree, [0.7, 2, 1], [0, 0, 0], [0, 0, 0])
+
+
+def test_a_single_chain():
+    tree = grow(0.5, (0, 1.5, 0.0, False), (1, None, 3.0, False))
+    check(tree, [3, 3, 0], [1, 1, 1], [0, 1.0, 1.5])
+
+
+def test_only_terminal_children():
+    tree = grow(1.0, *[(0, None, r, False) for r in (3.0, 0.0, -1.0, 3.0)])
+    check(tree, [1.25, 0, 0, 0, 0], [4, 1, 1, 1, 1], [0, 2, -1, -2, 2])
+
+
+def test_an_end_at_the_root_is_worth_nothing_beyond_its_reward():
+    tree = Tree()
+    tree.add(None, reward=-1.0, terminal=True)
+    check(tree, [0], [1], [0])
+    assert tree.leaves == []
+
+
+def test_without_division_every_edge_has_its_whole_advantage():
+    tree = grow(1.0, (0, 0.5, 0.0, False), (1, None, 3.0, False), (1, None, 0.0, False))
+    assert advantages(tree, by_visits=False) == pytest.approx([0, -0.5, 2.5, -0.5])
+    assert advantages(tree) == pytest.approx([0, -0.25, 2.5, -0.5])
+
+
+def test_leaves_paths_and_action_values():
+    tree = grow(1.0, (0, 0.5, 0.0, False), (0, 0.2, 0.0, True), (1, None, 3.0, False))
+    assert tree.leaves == []
+    tree.add(1, value=0.25)
+    assert tree.leaves == [4]
+    assert tree.path(4) == [0, 1, 4]
+    assert [tree.nodes[i].depth for i in (0, 1, 4)] == [0, 1, 2]
+    assert tree.action_values(1).tolist() == [3.0, 0.25]
+    assert tree.completed == 1
+
+
+@pytest.mark.parametrize(
+    ("completed", "leaves", "expected"),
+    [
+        (0, 1, 4),
+        (0, 4, 4),
+        (0, 16, 4),
+        (0, 32, 4),
+        (1, 32, 1),
+        (0, 64, 1),
+        (124, 1, 4),
+        (125, 1, 1),
+    ],
+)
+def test_the_budget_of_128_narrows_a_level(completed, leaves, expected):
+    assert width(completed, leaves, budget=128, candidates=4) == expected
+
+
+def test_uncertainty_weighs_spread_and_surprise():
+    values = [3.0, 0.0, 0.0, 1.0]
+    assert uncertainty(0.2, values, 2.0, 0.3) == pytest.approx(0.3 * 2.0 + 0.7 * 0.8)
+    assert uncertainty(0.2, values, 2.0, 0.0) == pytest.approx(0.8)
+    assert uncertainty(0.2, values, 2.0, 1.0) == pytest.approx(2.0)
+
+
+def test_running_statistics_level_by_level():
+    memory = {}
+    statistics = RunningVariance(memory, 0.4)
+    # Nothing is known: the variance itself.
+    assert statistics.score(0, [0.5, 1.5]).tolist() == [0.5, 1.5]
+    statistics.absorb(0, [0.5, 1.5])
+    assert memory["0"] == memory["all"] == [1.0, 0.5]
+    # A level without statistics takes those of all.
+    assert statistics.score(1, [2.0])[0] == pytest.approx(2.0, abs=1e-5)
+    statistics.absorb(1, [3.0])
+    assert memory["1"] == [3.0, 0.0]
+    assert memory["all"] == pytest.approx([0.4 * 3.0 + 0.6 * 1.0, 0.6 * 0.5])
+    # A level whose variances never differed has no scale.
+    assert statistics.score(1, [9.0])[0] == 0
+    # Later values are mixed in at 0.4.
+    statistics.absorb(0, [2.0, 2.0])
+    assert memory["0"] == pytest.approx([0.4 * 2 + 0.6 * 1, 0.6 * 0.5])
+    assert statistics.score(0, [1.7])[0] == pytest.approx((1.7 - 1.4) / 0.3, abs=1e-4)
+    before = dict(memory)
+    statistics.absorb(0, [])
+    assert memory == before
+
+
+numbers = st.floats(-3, 3, allow_nan=False)
+
+
+@st.composite
+def trees(draw) -> Tree:
+    """Random trees in which every state that is not pruned leads to an end."""
+    tree = Tree()
+    tree.add(None, value=draw(numbers))
+    for depth in range(draw(st.integers(1, 4))):
+        for leaf in tree.leaves:
+            for _ in range(draw(st.integers(1, 3))):
+                if depth == 3 or draw(st.booleans()):
+                    tree.add(leaf, reward=draw(numbers), terminal=True)
+                else:
+                    tree.add(leaf, value=draw(numbers), pruned=draw(st.booleans()))
+    for leaf in tree.leaves:
+        tree.add(leaf, reward=draw(numbers), terminal=True)
+    return tree
+
+
+@given(trees())
+@settings(max_examples=200, deadline=None)
+def test_a_backed_up_value_lies_between_those_of_the_children_that_count(tree):
+    values = back_up(tree)
+    for i, node in enumerate(tree.nodes):
+        known = [tree.nodes[c].reward + values[c] for c in node.children if tree.nodes[c].counts]
+        if known:
+            assert min(known) - 1e-9 <= values[i] <= max(known) + 1e-9
+
+
+@given(trees())
+@settings(max_examples=200, deadline=None)
+def test_over_all_trajectories_every_edge_counts_once(tree):
+    counts, scores = visits(tree), advantages(tree)
+    ends = [i for i, node in enumerate(tree.nodes) if node.terminal]
+    over_trajectories = sum(scores[i] for end in ends for i in tree.path(end)[1:])
+    whole = advantages(tree, by_visits=False)
+    over_edges = sum(whole[i] for i in range(1, len(tree.nodes)) if counts[i])
+    assert over_trajectories == pytest.approx(over_edges, abs=1e-9)
+
+
+@given(trees())
+@settings(max_examples=200, deadline=None)
+def test_whole_advantages_of_a_trajectory_add_up_to_its_gain(tree):
+    scores = advantages(tree, by_visits=False)
+    for end, node in enumerate(tree.nodes):
+        if node.terminal and node.parent is not None:
+            total = sum(scores[i] for i in tree.path(end))
+            assert total == pytest.approx(node.reward - tree.nodes[0].value, abs=1e-9)
+    assert np.isfinite(scores).all()
