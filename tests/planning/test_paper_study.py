@@ -1,4 +1,4 @@
-"""config/studies/paper.yaml against the paper, field by field, and against its text where present."""
+"""config/studies/paper.yaml against the paper's values, and these against its text."""
 
 import re
 from pathlib import Path

@@ -1,0 +1,249 @@
+"""What a study needs, and placements that are refused."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import make_tokenizer, tiny_model
+
+from pcqc.cli import main
+from pcqc.config import load_study
+from pcqc.errors import UserError
+from pcqc.models import save_model
+from pcqc.planning.checks import loads, misfits
+from pcqc.planning.fit import advice, changed, require_fit
+from pcqc.planning.memory import learner_memory, role_memories
+from pcqc.planning.plan import make_plan
+from pcqc.planning.storage import storage
+from pcqc.training.state import ModelState, save_state
+
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"
+EIGHT = tuple(range(8))
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return load_study("paper")
+
+
+def placed(study, **settings):
+    """The study with settings of its placement replaced; `__` stands for the dot in a path."""
+    for path, value in settings.items():
+        study = changed(study, "placement." + path.replace("__", "."), value)
+    return study
+
+
+def test_the_papers_plan_is_this(capsys):
+    """After a change that is meant: `pcqc plan paper > tests/fixtures/plan/paper.txt`."""
+    assert main(["plan", "paper"]) == 0
+    assert capsys.readouterr().out == (GOLDEN / "paper.txt").read_text()
+
+
+def test_a_study_without_placement_is_planned_as_far_as_it_goes(capsys):
+    assert main(["plan", "clinic-mini"]) == 0
+    assert "no placement among its settings" in capsys.readouterr().out
+    plan = make_plan(load_study("clinic-mini"))
+    assert (plan["memory"], plan["devices"], plan["problems"]) == ([], [], [])
+    assert {method["hours"] for method in plan["methods"].values()} == {None}
+
+
+def test_the_plan_as_json(capsys):
+    assert main(["plan", "paper", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["models"]["scorer"]["parameters"] == 14_768_307_200
+    assert plan["problems"] == []
+
+
+def test_a_plan_loads_no_model():
+    code = (
+        "import sys; from pcqc.cli import main; main(['plan', 'paper']); "
+        "sys.exit(any(m in sys.modules for m in ('torch', 'transformers', 'mlflow', 'pandas')))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_candidates_answers_and_scores_are_counted_apart(paper):
+    """At two inquiries: G_Q - 1 others at two states, G_Q + 1 prompts for the scorer at each."""
+    study = changed(paper, "assumptions.inquiries", 2.0)
+    methods, cases = make_plan(study)["methods"], 222 * 128
+    assert methods["pcqc"]["candidates"] == cases * 2 * 3
+    assert methods["pcqc"]["answers"] == cases * (4 * 2 + 2 * 3)
+    assert methods["pcqc"]["scores"] == cases * 2 * 5
+    assert methods["terminal_only"]["candidates"] == methods["terminal_only"]["scores"] == 0
+    # The first consultation's three states are drawn four times, the last group then dropped.
+    assert methods["pcqc"]["actor_tokens"] == cases * (4 * 3 + 3 * 3) * 130
+    assert methods["same_state_q1"]["actor_tokens"] == methods["pcqc"]["actor_tokens"]
+    assert methods["same_state_q1"]["trained_tokens"] < methods["pcqc"]["trained_tokens"]
+
+
+def test_an_unpruned_tree_grows_fourfold_while_the_budget_allows(paper):
+    atpo = make_plan(paper)["methods"]["atpo"]
+    assert atpo["trajectories"] == 222 * 128 * 64
+    assert atpo["answers"] == 222 * 128 * (4 + 16)
+    assert atpo["actor_tokens"] == 222 * 128 * (4 + 16 + 64) * 130
+
+
+def test_zero_splits_what_each_stage_says(paper):
+    """Rajbhandari et al. 2020, Figure 1: 16 bytes a parameter, split stage by stage."""
+    gib = 8_190_735_360 / 2**30
+    for stage, weights, gradients, states in (
+        (0, 1, 1, 1),
+        (1, 1, 1, 8),
+        (2, 1, 8, 8),
+        (3, 8, 8, 8),
+    ):
+        held = learner_memory(placed(paper, learner__zero=stage), "learner").resident
+        assert held["weights"] == pytest.approx(2 * gib / weights)
+        assert held["gradients"] == pytest.approx(4 * gib / gradients)
+        assert held["optimiser"] == pytest.approx(12 * gib / states)
+        assert held["reference"] == held["weights"]
+
+
+def test_what_is_offloaded_lies_on_the_host(paper):
+    here, there = (
+        learner_memory(placed(paper, learner__offload=kind), "learner")
+        for kind in ("none", "optimizer")
+    )
+    assert there.resident["optimiser"] == 0
+    assert there.host == here.resident["optimiser"]
+
+
+def test_roles_that_no_method_needs_take_no_memory(paper):
+    alone = dataclasses.replace(paper, methods={"grpo": paper.method("grpo")})
+    assert [role.role for role in role_memories(alone)] == ["learner", "actor", "patient"]
+    assert misfits(placed(alone, scorer=None)) == []
+
+
+def test_sizes_on_disk_are_those_of_files(tmp_path):
+    """A checkpoint and a state of a real model, but for tokenizer, headers and small files."""
+    model = tiny_model(vocabulary=256)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.zeros(1, 2, dtype=torch.long)).logits.sum().backward()
+    optimizer.step()
+    save_model(tmp_path / "checkpoint", model, make_tokenizer())
+    save_state(tmp_path / "state", {"policy": ModelState(model, optimizer)}, {"step": 1})
+    config, study = model.config, load_study("clinic")
+    shape = {
+        "width": config.hidden_size,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "kv_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "hidden": config.intermediate_size,
+    }
+    scratch = dataclasses.replace(study.scratch_model, **shape)
+    planned = storage(dataclasses.replace(study, scratch_model=scratch))
+    for folder, key in (("checkpoint", "checkpoint_gib"), ("state", "state_gib")):
+        files = (tmp_path / folder).rglob("*.safetensors")
+        assert sum(f.stat().st_size for f in files) == pytest.approx(planned[key] * 2**30, rel=0.1)
+
+
+MISFITS = {
+    "a device that is not there": (
+        {"actor__devices": (6, 7, 8)},
+        "placement.actor.devices names device 8, but 1 x 8 are allocated; keep to 0 to 7",
+    ),
+    "no device": ({"patient__devices": ()}, "patient.devices must name each of one or more"),
+    "a device twice": ({"learner__devices": (0, 0)}, "learner.devices must name each of one or"),
+    "copies of unequal size": (
+        {"scorer__devices": EIGHT[:6]},
+        "placement.scorer.tensor_parallel: 4 does not divide its 6 devices",
+    ),
+    "heads that do not divide": (
+        {"patient__devices": (0, 1, 2), "patient__tensor_parallel": 3},
+        "placement.patient.tensor_parallel: 3 does not divide 32 heads and 8 key-value heads",
+    ),
+    "a copy on two nodes": (
+        {"nodes": 2, "devices_per_node": 4, "scorer__tensor_parallel": 8},
+        "placement.scorer.tensor_parallel: 8 spreads a copy over two nodes",
+    ),
+    "offload without ZeRO": (
+        {"learner__zero": 0, "learner__offload": "optimizer"},
+        "placement.learner.offload needs zero: 1, 2 or 3",
+    ),
+    "no scorer": ({"scorer": None}, "placement.scorer is missing, and question credit needs it"),
+    "too little memory": (
+        {"actor__sequences": 64},
+        "atpo: devices 0-7 need 109.5 GiB each while consultations are drawn (learner 20.9, "
+        "critic 17.7, actor 62.3, patient 8.6), and H800 has 75.6 (4 kept free); any one of these",
+    ),
+    "too little in the update": (
+        {"learner__gradient_checkpointing": False},
+        "while the learner updates (learner",
+    ),
+    "too little host memory": (
+        {"host_memory_gib": 100.0},
+        "node 0 needs 122 GiB of host memory for what is offloaded and asleep",
+    ),
+    "too small a disk": ({"disk_gib": 1000.0}, "results take 3085 GiB, and placement.disk_gib is"),
+}
+
+
+@pytest.mark.parametrize(("settings", "said"), MISFITS.values(), ids=MISFITS)
+def test_a_placement_that_cannot_work_is_refused(paper, settings, said):
+    with pytest.raises(UserError, match=re.escape(said)) as refused:
+        require_fit(placed(paper, **settings))
+    assert str(refused.value).startswith("study 'paper' cannot run: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_too_small_a_micro_batch_is_refused(paper):
+    with pytest.raises(
+        UserError, match=r"below the 5120 tokens of the longest .* raise it to 5120"
+    ):
+        require_fit(changed(paper, "rl.tokens_per_micro_batch", 4096))
+
+
+def test_an_unknown_device_comes_with_the_nearest(paper):
+    with pytest.raises(UserError, match="no kind 'H2000'; did you mean 'H200'"):
+        make_plan(placed(paper, device="H2000"))
+
+
+def test_a_refused_plan_is_printed_all_the_same(tmp_path, capsys):
+    text = (Path("config/studies/paper.yaml")).read_text().replace("device: H800", "device: L40S")
+    (tmp_path / "small.yaml").write_text(text)
+    assert main(["plan", str(tmp_path / "small.yaml")]) == 2
+    printed = capsys.readouterr()
+    assert "TOO LITTLE" in printed.out
+    assert printed.err.startswith("pcqc: error: study 'small' cannot run: ")
+    assert printed.err.count("\n") == 1
+
+
+def test_every_change_that_is_advised_makes_it_fit(paper):
+    study = placed(paper, actor__sequences=32)
+    assert misfits(study)
+    (line,) = advice(study)
+    options = re.findall(r"(\S+): (\S+?)(?:,|$)", line.removeprefix("any one of these would do: "))
+    assert ("placement.actor.sequences", "8") in options
+    for path, value in options:
+        kept = {"true": True}.get(value, int(value) if value.isdigit() else value)
+        assert misfits(changed(study, path, kept)) == []
+
+
+def test_changes_that_help_only_together_are_advised_so(paper):
+    study = placed(paper, learner__zero=0, learner__gradient_checkpointing=False)
+    (line,) = advice(study)
+    assert line.startswith("these together would do: placement.learner.zero: 3, ")
+    for path, value in re.findall(r"(\S+): (\S+?)(?:,|$)", line.partition("do: ")[2]):
+        kept = {"true": True}.get(value, int(value) if value.isdigit() else value)
+        study = changed(study, path, kept)
+    assert misfits(study) == []
+
+
+def test_where_nothing_helps_more_devices_are_asked_for(paper):
+    study = placed(paper, devices_per_node=1, device="RTX-4090")
+    for role in ("learner", "actor", "patient", "scorer"):
+        study = placed(study, **{f"{role}__devices": (0,)})
+    study = placed(study, patient__tensor_parallel=1, scorer__tensor_parallel=1)
+    assert advice(study) == ["no change of settings suffices: place the roles on more devices"]
+
+
+def test_idle_devices_show_in_the_plan(paper):
+    study = placed(paper, devices_per_node=9)
+    idle = [load for load in loads(study, role_memories(study)) if 8 in load.devices]
+    assert {load.roles for load in idle} == {()}
