@@ -119,8 +119,9 @@ def test_roles_that_no_method_needs_take_no_memory(paper):
     assert misfits(placed(alone, scorer=None)) == []
 
 
-def test_sizes_on_disk_are_those_of_files(tmp_path):
-    """A checkpoint and a state of a real model, but for tokenizer, headers and small files."""
+def test_sizes_on_disk_are_those_of_files(tmp_path, monkeypatch):
+    """A checkpoint and a state of a real model, but for headers."""
+    monkeypatch.chdir(tmp_path)
     model = tiny_model(vocabulary=256)
     optimizer = torch.optim.AdamW(model.parameters())
     model(torch.zeros(1, 2, dtype=torch.long)).logits.sum().backward()
