@@ -12,7 +12,7 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import load_study
+from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
 from pcqc.models import save_model
 from pcqc.planning.checks import loads, misfits
@@ -206,7 +206,7 @@ def test_an_unknown_device_comes_with_the_nearest(paper):
 
 
 def test_a_refused_plan_is_printed_all_the_same(tmp_path, capsys):
-    text = (Path("config/studies/paper.yaml")).read_text().replace("device: H800", "device: L40S")
+    text = (ROOT / "config/studies/paper.yaml").read_text().replace("device: H800", "device: L40S")
     (tmp_path / "small.yaml").write_text(text)
     assert main(["plan", str(tmp_path / "small.yaml")]) == 2
     printed = capsys.readouterr()

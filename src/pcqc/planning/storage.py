@@ -16,8 +16,8 @@ def storage(study: Study) -> dict[str, float]:
     """GiB on disk.
 
     A checkpoint holds the weights. A resumable state also holds what the optimiser needs: fp32
-    weights (where the weights are bf16) and two moments; each run keeps one, and a second while it
-    is replaced. A tree search keeps a critic's state beside it.
+    weights (where the weights are bf16) and two moments, and names tied weights twice; each run
+    keeps one, and a second while it is replaced. A tree search keeps a critic's state beside it.
 
     Returns:
         `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
@@ -26,10 +26,11 @@ def storage(study: Study) -> dict[str, float]:
     shape = architecture(study, "actor")[1]
     number = BYTES[study.dtype("actor")]
     per_parameter = number + (12 if number == 2 else 8)
+    twice = number * shape.embedding * shape.tied
     methods = list(trained(study).values())
     one = {
         "checkpoint_gib": number * shape.parameters / GIB,
-        "state_gib": per_parameter * shape.parameters / GIB,
+        "state_gib": (per_parameter * shape.parameters + twice) / GIB,
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
     states = [
