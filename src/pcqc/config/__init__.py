@@ -6,7 +6,7 @@ a study may override single settings. Every field is documented where it stands.
 
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile, data_folder
 from pcqc.config.load import ROOT, digest, load_study, tracking_uri
-from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
+from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel, Server, Servers
 from pcqc.config.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc.config.study import Continuation, Study, Tracking
 from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
@@ -30,6 +30,8 @@ __all__ = [
     "RawFile",
     "Rl",
     "ScratchModel",
+    "Server",
+    "Servers",
     "Sft",
     "Study",
     "Tracking",

@@ -72,7 +72,36 @@ class Decoding:
 class Engine:
     """What generates tokens."""
 
-    kind: Literal["transformers"] = "transformers"
+    kind: Literal["transformers", "vllm"] = "transformers"
+    # vllm: whether it runs within the learner's process or in a process of its own, which several
+    # learners side by side need
+    process: Literal["learner", "own"] = "learner"
     batch_size: Count = 256  # sequences decoded at once
-    cache_tokens: Whole = 262144  # size of the prefix cache
+    cache_tokens: Whole = 262144  # size of the prefix cache; vllm: of all keys and values
     dtype: Literal["float32", "bfloat16"] = "float32"
+    # vllm: largest tolerated |log pi_learner - log pi_engine| on fixed prompts after new weights;
+    # where not given, 0.001 at float32 and 0.2 at bfloat16
+    sync_tolerance: Positive | None = None
+
+
+@dataclass(frozen=True)
+class Server:
+    """An OpenAI-compatible server of vLLM that a frozen role is reached at."""
+
+    url: str  # such as http://127.0.0.1:8000
+    timeout_seconds: Positive = 60.0  # of one attempt
+    attempts: Count = 5
+    backoff_seconds: Weight = 0.5  # before the second attempt, doubled before each further one
+    concurrent: Count = 64  # requests under way at once
+
+    def __post_init__(self):
+        if not self.url.startswith(("http://", "https://")):
+            raise ValueError("'url' must begin with http:// or https://")
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Frozen roles that are served elsewhere; the others run within the job."""
+
+    patient: Server | None = None
+    scorer: Server | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile
-from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel
+from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel, Servers
 from pcqc.config.placement import Assumptions, Placement
 from pcqc.config.training import Method, Protocol, Rl, Sft
 from pcqc.errors import UserError
@@ -60,6 +60,7 @@ class Study:
     absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
     continuation: Continuation | None = None
     engine: Engine = field(default_factory=Engine)
+    servers: Servers = field(default_factory=Servers)
     placement: Placement | None = None  # of roles on devices; a study without runs on one
     assumptions: Assumptions = field(default_factory=Assumptions)
     tracking: Tracking = field(default_factory=Tracking)

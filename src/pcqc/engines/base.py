@@ -49,7 +49,7 @@ class Completion:
 
 
 class Engine(Protocol):
-    """Generates and scores token ids; the transformers and the scripted engine implement it."""
+    """Generates and scores token ids."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One list of completions per request, one completion per stream of it, in order.
@@ -67,3 +67,9 @@ class Engine(Protocol):
 
     def reset_cache(self) -> None:
         """Forget cached prefixes."""
+
+    def sleep(self) -> None:
+        """Leave memory to the learner, as far as the engine can; only `wake` may follow."""
+
+    def wake(self) -> None:
+        """Take the memory back; an engine that is awake stays so."""

@@ -50,3 +50,9 @@ class ScriptedEngine:
 
     def reset_cache(self) -> None:
         """See `Engine.reset_cache`: a script keeps nothing."""
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`."""
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""

@@ -69,6 +69,12 @@ class TransformersEngine:
         """See `Engine.reset_cache`."""
         self.cache.clear()
 
+    def sleep(self) -> None:
+        """See `Engine.sleep`: nothing to leave, since its weights are the learner's or small."""
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+
     def _generate_batch(self, rows, sampling: Sampling) -> list[Completion]:
         unique = {tuple(prompt): None for prompt, _ in rows}
         prompts = [list(prompt) for prompt in unique]

