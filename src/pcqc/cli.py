@@ -128,10 +128,14 @@ def _sft(arguments: argparse.Namespace) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.train import run_training
+    from pcqc.planning.fit import require_fit
 
     study, method, run = _load(arguments), arguments.method, arguments.run
     study.method(method), study.seed(run)
+    # Here and not in the job: a plan is no part of what the job's result is made from.
+    require_fit(study)
+    from pcqc.jobs.train import run_training
+
     with _alone(study, "train", method, run):
         run_training(study, method, run)
 

@@ -248,3 +248,13 @@ def test_idle_devices_show_in_the_plan(paper):
     study = placed(paper, devices_per_node=9)
     idle = [load for load in loads(study, role_memories(study)) if 8 in load.devices]
     assert {load.roles for load in idle} == {()}
+
+
+def test_training_does_not_start_where_the_placement_cannot_work(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "config/studies/paper.yaml").read_text().replace("zero: 3", "zero: 1")
+    (tmp_path / "crowded.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "crowded.yaml", "pcqc", "A"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pcqc: error: study 'crowded' cannot run: ")
+    assert "placement.learner.zero: 3" in said
