@@ -35,6 +35,16 @@ def register(subparsers) -> None:
         parser.set_defaults(handler=run)
 
 
+    tree = subparsers.add_parser("tree", help="draw a tree that a run of ATPO searched")
+    for name, what in (
+        ("study", "name or file of a study"),
+        ("method", "a method that searches trees"),
+        ("run", "letter of the run"),
+    ):
+        tree.add_argument(name, help=what)
+    tree.set_defaults(handler=run_tree)
+
+
 def run_compare(arguments: argparse.Namespace) -> None:
     """Gain of A over B with its paired interval, discordant counts and McNemar p."""
     from analysis.statistics import compare
@@ -94,3 +104,11 @@ def _announce(paths: list) -> None:
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")
+
+
+def run_tree(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/runs/<method>/<run>/search_tree.svg`."""
+    from analysis.search_tree import draw_run
+    from pcqc.config import load_study
+
+    print(draw_run(load_study(arguments.study), arguments.method, arguments.run))

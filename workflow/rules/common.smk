@@ -79,6 +79,12 @@ def evaluated(method):
     return [PATHS.evaluation(method, run) / "manifest.json" for run in runs]
 
 
+def searched(method):
+    """Pictures of a method's search trees; none for a method that searches none."""
+    settings = STUDY.methods[method]
+    return [PATHS.run(method, run) / "search_tree.svg" for run in settings.runs if settings.tree]
+
+
 def files(method):
     """All that a method's jobs make, in order."""
     runs = STUDY.methods[method].runs
@@ -87,6 +93,7 @@ def files(method):
         *(PATHS.run(method, run) / "manifest.json" for run in trained),
         *(PATHS.evaluation(method, run) / "selection.json" for run in runs),
         *evaluated(method),
+        *searched(method),
         *(path.with_name("manifest.json") for path in continued(method)),
         *continued(method),
         tracked(method),

@@ -22,6 +22,21 @@ rule train:
         pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
 
 
+rule search_tree:
+    input:
+        RESULTS / "runs" / "{method}" / "{run}" / "manifest.json",
+    output:
+        RESULTS / "runs" / "{method}" / "{run}" / "search_tree.svg",
+    log:
+        LOGS / "search_tree" / "{method}-{run}.log",
+    params:
+        source=source("analysis.search_tree"),
+    message:
+        "Draw a tree of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc(f"tree {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+
+
 def trained(wildcards):
     if wildcards.method not in RL_METHODS:
         return MODELS

@@ -24,6 +24,7 @@ rule track:
     input:
         PREPARED,
         lambda wildcards: evaluated(wildcards.method),
+        lambda wildcards: searched(wildcards.method),
         lambda wildcards: continued(wildcards.method),
     output:
         RESULTS / "tracking" / "{method}.json",

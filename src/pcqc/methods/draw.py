@@ -8,7 +8,7 @@ import numpy as np
 from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import Consultation, Setting, roll_out
-from pcqc.credit.tree import RunningVariance
+from pcqc.credit.tree import RunningVariance, back_up, visits
 from pcqc.methods.assemble import UpdateBatch, assemble
 from pcqc.methods.question_groups import QuestionGroup, score_groups
 from pcqc.methods.tree_batch import Trajectory, trajectories
@@ -205,6 +205,10 @@ def _group_figures(groups: Sequence[QuestionGroup]) -> dict[str, float]:
 
 def _tree_figures(searches: Sequence[Search]) -> dict[str, float]:
     nodes = [node for one in searches for node in one.tree.nodes]
+    passed = np.concatenate([visits(one.tree) > 0 for one in searches])
+    targets = np.concatenate([back_up(one.tree) for one in searches])
+    values = np.array([node.value for node in nodes])
+    states = passed & ~np.array([node.terminal for node in nodes])
     decided = [node.uncertainty for node in nodes if node.uncertainty is not None]
     return {
         "tree/nodes": len(nodes) / len(searches),
@@ -212,4 +216,12 @@ def _tree_figures(searches: Sequence[Search]) -> dict[str, float]:
         "tree/pruned_share": float(np.mean([node.pruned for node in nodes])),
         "tree/uncertainty": float(np.mean(decided)) if decided else 0.0,
         "tree/root_value": float(np.mean([one.tree.nodes[0].value for one in searches])),
+        "critic/correlation": _correlation(values[states], targets[states]),
     }
+
+
+def _correlation(values: np.ndarray, targets: np.ndarray) -> float:
+    """Pearson's between values and backed-up values; 0 where either is constant."""
+    if len(values) < 2 or min(values.std(), targets.std()) < 1e-6:
+        return 0.0
+    return float(np.corrcoef(values, targets)[0, 1])

@@ -18,6 +18,7 @@ ALWAYS = (
     "events.jsonl",
     "candidate_groups.jsonl",
     "consultations.jsonl",
+    "search_tree.svg",
     "grounding.csv",
 )
 
