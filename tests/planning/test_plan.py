@@ -12,10 +12,11 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import ROOT, load_study
+from pcqc.config import ROOT, Server, load_study
 from pcqc.errors import UserError
 from pcqc.models import save_model
 from pcqc.planning.checks import loads, misfits
+from pcqc.planning.cost import run_cost
 from pcqc.planning.fit import advice, changed, require_fit
 from pcqc.planning.memory import learner_memory, role_memories
 from pcqc.planning.plan import make_plan
@@ -167,11 +168,14 @@ MISFITS = {
         {"learner__zero": 0, "learner__offload": "optimizer"},
         "placement.learner.offload needs zero: 1, 2 or 3",
     ),
-    "no scorer": ({"scorer": None}, "placement.scorer is missing, and question credit needs it"),
+    "no scorer": (
+        {"scorer": None},
+        "placement.scorer is missing, and no server does its work; add it",
+    ),
     "too little memory": (
-        {"actor__sequences": 64},
-        "atpo: devices 0-7 need 109.5 GiB each while consultations are drawn (learner 20.9, "
-        "critic 17.7, actor 62.3, patient 8.6), and H800 has 75.6 (4 kept free); any one of these",
+        {"patient__tensor_parallel": 1},
+        "atpo: devices 0-7 need 91.2 GiB each while consultations are drawn (learner 20.9, "
+        "critic 17.7, actor 26.3, patient 26.3), and H800 has 75.6 (4 kept free); any one of these",
     ),
     "too little in the update": (
         {"learner__gradient_checkpointing": False},
@@ -200,6 +204,20 @@ def test_too_small_a_micro_batch_is_refused(paper):
         require_fit(changed(paper, "rl.tokens_per_micro_batch", 4096))
 
 
+def test_too_small_a_cache_is_refused(paper):
+    with pytest.raises(UserError, match=r"engine.cache_tokens is below .* raise it to 5120"):
+        require_fit(changed(paper, "engine.cache_tokens", 5000))
+
+
+def test_a_role_that_is_served_elsewhere_takes_no_device(paper):
+    served = changed(paper, "servers.scorer", Server("http://127.0.0.1:8000"))
+    with pytest.raises(UserError, match=r"placement.scorer is of no use: http://127.0.0.1:8000"):
+        require_fit(served)
+    alone = placed(served, scorer=None)
+    require_fit(alone)
+    assert run_cost(alone, paper.method("pcqc")).scorer == 0
+
+
 def test_an_unknown_device_comes_with_the_nearest(paper):
     with pytest.raises(UserError, match="no kind 'H2000'; did you mean 'H200'"):
         make_plan(placed(paper, device="H2000"))
@@ -216,11 +234,11 @@ def test_a_refused_plan_is_printed_all_the_same(tmp_path, capsys):
 
 
 def test_every_change_that_is_advised_makes_it_fit(paper):
-    study = placed(paper, actor__sequences=32)
+    study = changed(paper, "engine.cache_tokens", 4 * paper.engine.cache_tokens)
     assert misfits(study)
     (line,) = advice(study)
     options = re.findall(r"(\S+): (\S+?)(?:,|$)", line.removeprefix("any one of these would do: "))
-    assert ("placement.actor.sequences", "8") in options
+    assert ("engine.cache_tokens", "65536") in options
     for path, value in options:
         kept = {"true": True}.get(value, int(value) if value.isdigit() else value)
         assert misfits(changed(study, path, kept)) == []

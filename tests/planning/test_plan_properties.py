@@ -39,12 +39,11 @@ def test_more_devices_of_the_learner_never_need_more_memory_on_each(place, more,
 @given(
     st.sampled_from(["actor", "patient", "scorer"]),
     st.sampled_from([1, 2, 4]),
-    st.integers(1, 128),
     st.booleans(),
 )
-def test_more_devices_of_an_engine_never_need_more_memory_on_each(role, split, sequences, sleeps):
+def test_more_devices_of_an_engine_never_need_more_memory_on_each(role, split, sleeps):
     def needed(devices: int, split: int) -> float:
-        place = EnginePlacement(tuple(range(devices)), split, sequences, sleeps)
+        place = EnginePlacement(tuple(range(devices)), split, sleeps)
         return device_gib(engine_memory(changed(paper(), f"placement.{role}", place), role))
 
     assert needed(8, 2 * split) <= needed(8, split)

@@ -22,11 +22,10 @@ class LearnerPlacement:
 
 @dataclass(frozen=True)
 class EnginePlacement:
-    """Where a role generates or scores: copies of its weights, each on `tensor_parallel` devices."""
+    """Where a role generates or scores: copies of its weights, side by side."""
 
     devices: tuple[Whole, ...]
-    tensor_parallel: Count = 1
-    sequences: Count = 64  # that a copy decodes at once; its cache holds them all at full length
+    tensor_parallel: Count = 1  # devices that share a copy
     sleeps: bool = False  # makes room while the learner updates: weights to the host, cache dropped
 
 
@@ -37,8 +36,8 @@ class Placement:
     device: str  # kind; `pcqc plan` knows memory and speed of each
     learner: LearnerPlacement
     actor: EnginePlacement
-    patient: EnginePlacement
-    scorer: EnginePlacement | None = None  # only where a method has question credit
+    patient: EnginePlacement | None = None  # none where `servers` names one elsewhere
+    scorer: EnginePlacement | None = None  # likewise, and where no method has question credit
     nodes: Count = 1
     devices_per_node: Count = 8
     host_memory_gib: Positive | None = None  # of a node; not checked where not given

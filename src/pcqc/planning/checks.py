@@ -10,6 +10,7 @@ from pcqc.planning.memory import RoleMemory, longest, role_memories, roles_of
 from pcqc.planning.storage import storage
 from pcqc.planning.work import trained
 
+LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 PHASES = {"rollout": "while consultations are drawn", "update": "while the learner updates"}
 
 
@@ -84,11 +85,18 @@ def _contradictions(study: Study) -> Iterator[str]:
         yield "placement.learner.offload needs zero: 1, 2 or 3"
     if study.rl.tokens_per_micro_batch < needed:
         yield (
-            f"rl.tokens_per_micro_batch is below the {needed} tokens of the longest consultation "
-            f"(protocol.prompt_tokens + protocol.response_tokens); raise it to {needed}"
+            f"rl.tokens_per_micro_batch is below the {needed} tokens of {LONGEST}; raise it to "
+            f"{needed}"
         )
-    if place.scorer is None and any("scorer" in roles_of(m) for m in trained(study).values()):
-        yield "placement.scorer is missing, and question credit needs it; add it"
+    if study.engine.cache_tokens < needed:
+        yield f"engine.cache_tokens is below the {needed} tokens of {LONGEST}; raise it to {needed}"
+    roles = {role for method in trained(study).values() for role in roles_of(method)}
+    for role in ("patient", "scorer"):
+        server = getattr(study.servers, role)
+        if role in roles and role not in place.engines and not server:
+            yield f"placement.{role} is missing, and no server does its work; add it"
+        elif role in place.engines and server:
+            yield f"placement.{role} is of no use: {server.url} does its work; leave it out"
 
 
 def _places(place: Placement) -> dict[str, tuple[int, ...]]:

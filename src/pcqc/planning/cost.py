@@ -110,6 +110,9 @@ def _mean_context(study: Study) -> float:
 
 
 def _seconds(study: Study, role: str, decoded: float, read: float) -> float:
+    """Of a role's engine; none where a server elsewhere does its work."""
+    if role not in study.placement.engines:
+        return 0.0
     assumed, devices = study.assumptions, study.placement.engines[role].devices
     peak = device(study.placement.device).peak(study.dtype(role)) * len(devices)
     return decoded / (peak * assumed.decoding_utilisation) + read / (

@@ -66,11 +66,11 @@ def _changes(study: Study) -> Iterator[Change]:
     for role, engine in place.engines.items():
         if not engine.sleeps and set(engine.devices) & set(learner.devices):
             yield f"placement.{role}.sleeps", True
-        for part in (2, 4, 8):
-            if engine.sequences >= part:
-                yield f"placement.{role}.sequences", engine.sequences // part
         if len(engine.devices) % (2 * engine.tensor_parallel) == 0:
             yield f"placement.{role}.tensor_parallel", 2 * engine.tensor_parallel
+    for part in (2, 4, 8):
+        if study.engine.cache_tokens // part >= least:
+            yield "engine.cache_tokens", study.engine.cache_tokens // part
     if learner.zero and learner.offload == "none":
         yield "placement.learner.offload", "optimizer"
     here = DEVICES[place.device].memory_gib

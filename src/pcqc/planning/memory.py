@@ -106,15 +106,19 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
 
 
 def engine_memory(study: Study, role: str) -> RoleMemory:
-    """A role's engine: weights and a cache for `sequences` dialogues at their limits.
+    """A role's engine: weights, keys and values.
 
-    Keys and values are split among the devices of a copy as far as there are key-value heads.
+    vllm keeps `engine.cache_tokens` of keys and values in all; the transformers engine keeps so
+    many of finished prefixes, and those of `engine.batch_size` sequences under way. They are split
+    among the devices of a copy as far as there are key-value heads.
     """
     place, number = study.placement.engines[role], BYTES[study.dtype(role)]
     name, shape = architecture(study, role)
     weights = number * shape.parameters / place.tensor_parallel / GIB
     split = min(place.tensor_parallel, shape.kv_heads)
-    tokens = place.sequences * longest(study, role)
+    tokens = study.engine.cache_tokens
+    if study.engine.kind == "transformers":
+        tokens += study.engine.batch_size * longest(study, role)
     awake = {
         "cache": tokens * shape.cache_bytes(number) / split / GIB,
         "working": study.assumptions.engine_working_gib,
