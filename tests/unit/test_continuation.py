@@ -196,7 +196,7 @@ def study(tmp_path, monkeypatch):
     setting = scripted_setting(spoken, cases, answer=lambda p: p[-40:], name="0/continuation")
     scorer = scripted_scorer(lambda prompt: (0.1, 0.7, 0.1, 0.1), setting.chat)
     monkeypatch.setattr(job, "CASES_AT_ONCE", 1)
-    monkeypatch.setattr(job, "selected_model", lambda *names: (7, "digest", None))
+    monkeypatch.setattr(job, "selected_weights", lambda *names: (7, "digest", None))
     monkeypatch.setattr(job, "make_setting", lambda *parts: setting)
     monkeypatch.setattr(job, "make_scorer", lambda study: scorer)
     return study

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.errors import UserError
 
-# Set by launchers of several processes; a vLLM started beneath one would take itself for a part.
+# Set by launchers of several processes; a vLLM that sees them takes itself for a part.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Handed to a subprocess in files of this size, in memory where the system has a folder for that.
 FILE_BYTES = 2**30
@@ -38,8 +38,8 @@ class VllmEngine:
         dtype: of weights and cache.
         batch_size: sequences decoded at once.
         cache_tokens: capacity of the cache, which also bounds prompt and completion together.
-        subprocess: whether vLLM gets a process of its own: needed under a launcher of several
-            processes, which vLLM would take for its own.
+        own_process: whether vLLM gets a process of its own: needed under a launcher of several
+            processes, of which vLLM would take itself for a part.
         tensor_parallel: devices that share the model; above 1, vLLM makes processes of its own.
 
     Raises:
@@ -53,15 +53,14 @@ class VllmEngine:
         dtype: str = "float32",
         batch_size: int = 256,
         cache_tokens: int = 262144,
-        subprocess: bool = False,
+        own_process: bool = False,
         tensor_parallel: int = 1,
     ):
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not subprocess:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not own_process:
             raise UserError(
-                "vLLM cannot share a process with one of several learners; "
-                "set engine.process: subprocess"
+                "vLLM cannot share a process with one of several learners; set engine.process: own"
             )
-        self.shared = not subprocess and tensor_parallel == 1
+        self.shared = not own_process and tensor_parallel == 1
         with _environment(self.shared):
             self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel)
         self.context = self.llm.model_config.max_model_len

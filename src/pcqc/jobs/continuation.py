@@ -15,7 +15,7 @@ from pcqc.config import Continuation, Study, digest
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_atomic, write_json
-from pcqc.jobs.evaluate import selected_model
+from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
 from pcqc.progress import Progress
@@ -66,8 +66,8 @@ class Job:
         self.paths = Paths.of(study)
         self.folder = self.paths.continuation(method, run)
         self.cases = read_cases(self.paths.cases(study.development))
-        self.update, self.checkpoint, model = selected_model(study, method, run)
-        self.setting, self.scorer = make_setting(study, model), make_scorer(study)
+        self.update, self.checkpoint, weights = selected_weights(study, method, run)
+        self.setting, self.scorer = make_setting(study, weights), make_scorer(study)
         self.fingerprint = self._fingerprint()
         states = self.paths.root / "continuation" / "state" / f"{method}-{run}"
         self.state = states / self.fingerprint

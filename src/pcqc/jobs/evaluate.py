@@ -5,8 +5,7 @@ from pcqc.config import Study, digest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import load_role, make_setting, single_threaded
-from pcqc.models import load_model
+from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
 from pcqc.progress import Progress
 from pcqc.provenance import git_commit, source_fingerprint
 
@@ -18,8 +17,8 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     folder = paths.evaluation(method, run)
     study.method(method), study.seed(run)
     cases = {name: read_cases(paths.cases(name)) for name in study.benchmarks}
-    update, checkpoint, model = selected_model(study, method, run)
-    setting = make_setting(study, model)
+    update, checkpoint, weights = selected_weights(study, method, run)
+    setting = make_setting(study, weights)
     labels = {"method": method, "run": run, "update": update}
     summaries = {}
     progress = Progress(f"evaluate {method} {run}", len(study.benchmarks), "benchmark")
@@ -41,20 +40,17 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     _write_manifest(study, method, run, update, checkpoint, summaries)
 
 
-def selected_model(study: Study, method: str, run: str):
-    """Update, digest and model of a run's selected checkpoint; Shared SFT's is the actor."""
+def selected_weights(study: Study, method: str, run: str) -> tuple[int, str, Weights]:
+    """Update, digest and weights of a run's selected checkpoint; Shared SFT's is the actor."""
     paths = Paths.of(study)
     selection = paths.evaluation(method, run) / "selection.json"
     update = read_json(selection)["selected"]["update"]
+    weights = role_weights(study, "actor")
     if update:
         trained = paths.run(method, run)
         folder = trained / "checkpoints" / f"{update:06d}"
-        remedy = f"remove {trained} and run `make results`"
-        model = load_model(folder, study.engine.dtype, remedy)
-    else:
-        folder = paths.model("actor")
-        model = load_role(study, "actor")
-    return update, sha256_file(folder / "manifest.json"), model
+        weights = Weights(folder, study.dtype("actor"), f"remove {trained} and run `make results`")
+    return update, sha256_file(weights.folder / "manifest.json"), weights
 
 
 def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:

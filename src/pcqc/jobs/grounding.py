@@ -21,7 +21,7 @@ from pcqc.evaluation.grounding import (
 )
 from pcqc.files import read_json, write_atomic
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import chat_format, load_role, make_engine, single_threaded
+from pcqc.jobs.setup import chat_format, make_engine, role_weights, single_threaded
 
 
 def run_grounding(study: Study, method: str, run: str, judge: Judge | None = None) -> None:
@@ -59,4 +59,4 @@ def _word(value: bool | None) -> str:
 def _model_judge(study: Study) -> ModelJudge:
     single_threaded()
     chat = chat_format(study, Paths.of(study).model(study.starts_from("scorer")))
-    return ModelJudge(make_engine(study, load_role(study, "scorer")), chat)
+    return ModelJudge(make_engine(study, "scorer", role_weights(study, "scorer")), chat)

@@ -1,15 +1,26 @@
 """What several jobs need: tokenizers, engines, roles, and threads."""
 
 import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
+import torch
+
+from pcqc.cases import Case
 from pcqc.config import Study
 from pcqc.consultation import Setting
 from pcqc.engines.base import Engine
+from pcqc.engines.sync import WeightSync
 from pcqc.jobs.paths import Paths
-from pcqc.models import load_model, load_tokenizer
+from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.protocol import ChatFormat
 from pcqc.roles import Actor, Patient, Scorer
+
+SYNC_PROMPTS = 4
+# What two implementations may differ by in a log-probability, through rounding alone.
+SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.2}
 
 
 def single_threaded() -> None:
@@ -17,7 +28,6 @@ def single_threaded() -> None:
 
     Small models are fastest so, and sums come out in one order, so that results are repeatable.
     """
-    import torch
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -30,39 +40,104 @@ def chat_format(study: Study, folder: Path) -> ChatFormat:
     return ChatFormat(load_tokenizer(folder), study.protocol.instruction)
 
 
-def make_engine(study: Study, model) -> Engine:
-    """Engine around a loaded model."""
-    from pcqc.engines.transformers import TransformersEngine
+@dataclass(frozen=True)
+class Weights:
+    """A model on disk.
 
-    settings = study.engine
-    return TransformersEngine(
-        model, batch_size=settings.batch_size, cache_tokens=settings.cache_tokens
-    )
+    Attributes:
+        folder: with weights, tokenizer and manifest.
+        dtype: number format to hold the weights in.
+        remedy: how to get the folder back where it is missing or corrupted.
+    """
+
+    folder: Path
+    dtype: str
+    remedy: str
+
+    def load(self):
+        """The model, checked; see `load_model`."""
+        return load_model(self.folder, self.dtype, self.remedy)
 
 
-def load_role(study: Study, role: str):
-    """The model of `actor` (Shared SFT), `patient` or `scorer`, in its role's number format."""
+def role_weights(study: Study, role: str) -> Weights:
+    """Weights that `actor` (Shared SFT), `patient` or `scorer` starts with."""
     folder = Paths.of(study).model(study.starts_from(role) if role == "scorer" else role)
     command = "sft" if role != "scorer" else "models" if study.pretrained else "pretrain"
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
-    return load_model(folder, study.dtype(role), remedy)
+    return Weights(folder, study.dtype(role), remedy)
 
 
-def make_setting(study: Study, actor_model) -> Setting:
-    """Actor and patient at one table: the patient's weights are the SFT checkpoint's."""
+def make_engine(
+    study: Study, role: Literal["actor", "patient", "scorer"], weights: Weights, model=None
+) -> Engine:
+    """The engine of a role, as the study has it.
+
+    Args:
+        study: its `servers` and `engine` say what runs the role.
+        role: whose engine; a served one needs no weights here.
+        weights: what it starts with.
+        model: the learner's module, for an engine that can share it.
+    """
+    settings = study.engine
+    sizes = {"batch_size": settings.batch_size, "cache_tokens": settings.cache_tokens}
+    if server := getattr(study.servers, role, None):
+        from pcqc.engines.server import ServerEngine
+
+        return ServerEngine(server)
+    if settings.kind == "vllm":
+        from pcqc.engines.vllm import VllmEngine
+
+        check_folder(weights.folder, weights.remedy)
+        own = settings.process == "own"
+        return VllmEngine(weights.folder, dtype=weights.dtype, own_process=own, **sizes)
+    from pcqc.engines.transformers import TransformersEngine
+
+    return TransformersEngine(weights.load() if model is None else model, **sizes)
+
+
+def make_setting(study: Study, actor: Weights, model=None) -> Setting:
+    """Actor and patient at one table: the patient's weights are the SFT checkpoint's.
+
+    Args:
+        study: settings.
+        actor: the actor's weights.
+        model: the learner's module, where the actor is being trained.
+    """
     paths = Paths.of(study)
-    patient_model = load_role(study, "patient")
     chat = chat_format(study, paths.model("actor"))
     patient = Patient(
-        make_engine(study, patient_model),
+        make_engine(study, "patient", role_weights(study, "patient")),
         chat_format(study, paths.model("patient")),
         study.patient_decoding,
     )
-    actor = Actor(make_engine(study, actor_model), chat, study.actor_decoding)
-    return Setting(actor, patient, chat, study.protocol)
+    engine = make_engine(study, "actor", actor, model)
+    return Setting(Actor(engine, chat, study.actor_decoding), patient, chat, study.protocol)
+
+
+def make_sync(
+    study: Study, setting: Setting, model, cases: Sequence[Case]
+) -> Callable[[Iterable[tuple[str, torch.Tensor]]], object]:
+    """What brings named weights to the actor's engine, before anything is drawn with it.
+
+    An engine that shares the learner's module has them; any other is compared with the learner.
+
+    Args:
+        study: settings.
+        setting: whose actor it is.
+        model: the learner's module.
+        cases: of whose opening prompts the first few are what both are compared on.
+    """
+    if study.engine.kind == "transformers":
+        return setting.actor.engine.load_weights
+    from pcqc.engines.transformers import TransformersEngine
+
+    tolerance = study.engine.sync_tolerance or SYNC_TOLERANCE[study.dtype("actor")]
+    prompts = [setting.chat.open(case.public) for case in cases[:SYNC_PROMPTS]]
+    learner = TransformersEngine(model, cache_tokens=0)
+    return WeightSync(setting.actor.engine, learner.next_logprobs, prompts, tolerance)
 
 
 def make_scorer(study: Study) -> Scorer:
     """The frozen scorer: a model as it was before any fine-tuning."""
     tokenizer = load_tokenizer(Paths.of(study).model(study.starts_from("scorer")))
-    return Scorer(make_engine(study, load_role(study, "scorer")), tokenizer)
+    return Scorer(make_engine(study, "scorer", role_weights(study, "scorer")), tokenizer)

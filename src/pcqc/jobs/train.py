@@ -2,6 +2,8 @@
 
 import dataclasses
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pcqc.cases import read_cases
@@ -12,7 +14,7 @@ from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.records import consultation_rows, event_row, first_tree, group_row
-from pcqc.jobs.setup import load_role, make_scorer, make_setting, single_threaded
+from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
 from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
@@ -43,10 +45,12 @@ class Run:
         self.folder = self.paths.run(name, run)
         self.cases = read_cases(self.paths.train_cases)
         self.development = read_cases(self.paths.cases(study.development))
-        self.model = load_role(study, "actor")
-        reference = load_role(study, "actor") if method.kl_coefficient else None
+        weights = role_weights(study, "actor")
+        self.model = weights.load()
+        reference = weights.load() if method.kl_coefficient else None
         policy = TorchPolicy(self.model, reference, study.rl)
-        self.setting = make_setting(study, self.model)
+        self.setting = make_setting(study, weights, self.model)
+        self.sync = make_sync(study, self.setting, self.model, self.development)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
         self.learner = self._tree_learner(policy) if method.tree else GroupLearner(method, policy)
         self.memory: dict = {}
@@ -78,7 +82,7 @@ class Run:
 
     def _tree_learner(self, policy: TorchPolicy) -> TreeLearner:
         """The actor's policy beside a critic, which starts from Shared SFT too."""
-        body = load_role(self.study, "actor").model
+        body = role_weights(self.study, "actor").load().model
         critic = Critic(body, self.setting.chat.ending, self.method.tree, self.study.rl)
         return TreeLearner(self.method, policy, critic, self.seed)
 
@@ -115,22 +119,31 @@ class Run:
                 self.checkpoints[int(path.stem)] = read_json(path)
 
     def _draw(self, update: int, cases, phases) -> Drawn:
-        # A cache never outlives an update: a resumed run meets the caches it would have met.
-        for engine in self._engines():
-            engine.reset_cache()
         setting = dataclasses.replace(self.setting, timed=phases.time)
         names = {"seed": self.seed, "update": update}
-        if self.method.tree is None:
-            return draw_groups(setting, self.scorer, self.method, cases, **names)
-        statistics = RunningVariance(self.memory, self.method.tree.newest_level_weight)
-        values = self.learner.critic.values
-        return draw_trees(setting, values, self.method, cases, statistics, **names)
+        with self._engines_awake():
+            if self.method.tree is None:
+                return draw_groups(setting, self.scorer, self.method, cases, **names)
+            statistics = RunningVariance(self.memory, self.method.tree.newest_level_weight)
+            values = self.learner.critic.values
+            return draw_trees(setting, values, self.method, cases, statistics, **names)
 
-    def _engines(self):
-        yield self.setting.actor.engine
-        yield self.setting.patient.engine
+    @contextmanager
+    def _engines_awake(self) -> Iterator[None]:
+        """All engines for as long as they are needed, the actor's with the learner's weights.
+
+        A cache never outlives an update: a resumed run meets the caches it would have met.
+        """
+        engines = [self.setting.actor.engine, self.setting.patient.engine]
         if self.scorer:
-            yield self.scorer.engine
+            engines.append(self.scorer.engine)
+        for engine in engines:
+            engine.wake()
+            engine.reset_cache()
+        self.sync(self.model.named_parameters())
+        yield
+        for engine in engines:
+            engine.sleep()
 
     def _on_update(self, update, drawn: Drawn, report, totals, seconds) -> None:
         gap = report.statistics.get("gap/max", 0.0)
@@ -154,15 +167,14 @@ class Run:
         name = f"{update:06d}"
         folder = self.folder / "checkpoints" / name
         checkpoint = save_model(folder, self.model, self.setting.chat.tokenizer, {"update": update})
-        for engine in self._engines():
-            engine.reset_cache()
-        result = evaluate(
-            self.setting,
-            self.development,
-            seed=self.study.evaluation_seed,
-            benchmark=self.study.development,
-            labels={"method": self.name, "run": self.run, "update": update},
-        )
+        with self._engines_awake():
+            result = evaluate(
+                self.setting,
+                self.development,
+                seed=self.study.evaluation_seed,
+                benchmark=self.study.development,
+                labels={"method": self.name, "run": self.run, "update": update},
+            )
         predictions = self.folder / "validation" / f"{name}.parquet"
         result.write(predictions)
         validation = {
