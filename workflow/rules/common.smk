@@ -35,6 +35,17 @@ PAPER = analysis.paper.outputs(STUDY)
 REPORT = RESULTS / "report.html"
 LOGS = RESULTS / "logs"
 
+# What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
+# study's placement, one where it has none; the clinic's models need none. Profiles say what the
+# other jobs ask. A local run keeps to `resources: gpu` of its profile.
+PLACED = STUDY.placement
+HOST_GIB = PLACED.host_memory_gib if PLACED else None
+ON_MODELS = {
+    "gpu": 0 if STUDY.synthetic else PLACED.devices if PLACED else 1,
+    "mem_mb": int(1024 * (HOST_GIB or (4 if STUDY.synthetic else 64))),
+    "runtime": 1440,
+}
+
 
 wildcard_constraints:
     method="|".join(RUNNABLE),

@@ -25,7 +25,7 @@ rule continue_candidates:
     log:
         LOGS / "continuation" / "{method}-{run}.log",
     resources:
-        gpu=1,
+        **ON_MODELS,
     params:
         settings=settings("protocol", "actor_decoding", "patient_decoding", "engine", sizes=SIZES),
         source=source("pcqc.jobs.continuation"),

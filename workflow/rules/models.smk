@@ -44,6 +44,8 @@ rule sft:
         PATHS.model("patient") / "manifest.json",
     log:
         LOGS / "sft.log",
+    resources:
+        **ON_MODELS,
     params:
         settings=settings("sft", "protocol", "engine", "models", budget=BUDGET),
         source=source("pcqc.jobs.sft"),

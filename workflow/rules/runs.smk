@@ -12,7 +12,7 @@ rule train:
     log:
         LOGS / "train" / "{method}-{run}.log",
     resources:
-        gpu=1,
+        **ON_MODELS,
     params:
         settings=lambda wildcards: digest(run_settings(STUDY, wildcards.method, wildcards.run)),
         source=source("pcqc.jobs.train"),
@@ -70,7 +70,7 @@ rule evaluate:
     log:
         LOGS / "evaluate" / "{method}-{run}.log",
     resources:
-        gpu=1,
+        **ON_MODELS,
     params:
         settings=settings(
             "protocol", "actor_decoding", "patient_decoding", "engine", "evaluation_seed"
