@@ -10,12 +10,23 @@ from pcqc.cases import Case
 from pcqc.files import read_bytes
 from pcqc.sft_rows import SftRow
 
+LONGEST_MESSAGE = 300  # characters
 
-class BadRow(Exception):
+
+class Refused(Exception):
+    """A row that no case is made of; whatever the row holds, the message is one printable line."""
+
+    def __init__(self, message: str):
+        shown = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}…"
+        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+        super().__init__("".join(escaped))
+
+
+class BadRow(Refused):
     """A row that is not of its format; the message says what is wrong and what was expected."""
 
 
-class Conflict(Exception):
+class Conflict(Refused):
     """A row of its format that contradicts itself; it is excluded, with the message as reason.
 
     Attributes:
