@@ -21,7 +21,7 @@ NODE = {
 
 
 def row(update: int = 1, extra: int = 0) -> dict:
-    """A root with a pruned child, a right answer, and a chain to a wrong one; more leaves on top."""
+    """A root with a pruned child, a right answer, a chain to a wrong one, and more leaves."""
     end = {"terminal": True, "ending": "answer", "question": None}
     nodes = [
         {**NODE, "parent": None, "depth": 0, "question": None, "uncertainty": 0.7, "visits": 2},

@@ -1,5 +1,6 @@
 """The whole workflow on the miniature study: from nothing to the report, and what reruns when."""
 
+import dataclasses
 import re
 import shutil
 
@@ -26,6 +27,7 @@ CONTINUED = {"shared_sft": "A", "pcqc": "A"}
 RUNS = {
     "shared_sft": "A",
     "grpo": "AB",
+    "atpo": "A",
     "pcqc": "AB",
     "terminal_only": "A",
     "executed_local": "A",
@@ -41,6 +43,8 @@ def jobs(methods, steps):
             runs = CONTINUED.get(method, "") if step in ("continue", "judge") else RUNS[method]
             if (step, method) != ("train", "shared_sft"):
                 found += [f"{WORDS[step]} {method}, run {run}" for run in runs]
+    if "train" in steps and "atpo" in methods:
+        found += [f"Draw a tree of atpo, run {run}" for run in RUNS["atpo"]]
     return found
 
 
@@ -50,7 +54,9 @@ def test_everything_is_made(mini):
     assert len(made) > 30
     for path in [*made, study.results / "report.html"]:
         assert (mini.folder / path).stat().st_size > 0, path
-    assert {n: "".join(m.runs) for n, m in study.methods.items()} == RUNS
+    shown = {n: "".join(m.runs) for n, m in study.methods.items() if m.role != "ablation"}
+    assert shown == RUNS
+    assert (mini.results / "runs/atpo/A/search_tree.svg").stat().st_size > 0
     for method, runs in RUNS.items():
         for run in runs:
             evaluation = read_json(mini.results / "evaluation" / method / run / "manifest.json")
@@ -158,6 +164,21 @@ def test_a_method_alone_by_its_name(tmp_path):
     mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
     assert place.planned("executed_local") == sorted([*models, *mine])
     assert not place.results.exists()
+
+
+def test_ablations_are_made_when_asked_for_alone(copy):
+    study = load_study(STUDY)
+    names = [n for n, m in study.methods.items() if m.role == "ablation"]
+    assert len(names) == 4
+    planned = copy.planned("atpo_ablations")
+    steps = ("Train", "Choose the checkpoint of", "Evaluate", "Draw a tree of")
+    expected = [f"{step} {name}, run A" for step in steps for name in names]
+    assert planned == sorted([*expected, *(f"Mirror {name} in MLflow" for name in names)])
+    # Each is ATPO but for one setting of the search.
+    whole = dataclasses.asdict(study.method("atpo").tree)
+    for name in names:
+        own = dataclasses.asdict(study.method(name).tree)
+        assert sum(own[key] != whole[key] for key in whole) == 1
 
 
 def test_a_method_whose_runs_are_there_is_only_evaluated(copy):

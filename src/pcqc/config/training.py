@@ -64,6 +64,7 @@ class TreeSearch:
     trajectories_per_step: Count = 128  # of a mini-batch; an update takes several optimiser steps
     clip_high: Positive = 0.28  # upper bound of the ratio less 1; the lower one is rl.clip
     dual_clip: Positive = 10.0  # bound of the ratio where the advantage is negative
+    actor_learning_rate: Positive | None = None  # that of rl where not given
     actor_warmup: Share = 0.03  # share of the updates over which the actor's rate rises
     critic_learning_rate: Positive = 1e-5
     critic_clip: Positive = 0.5  # how far a value may move from that of the search

@@ -85,10 +85,12 @@ class TreeLearner:
         return _mean(reports)
 
     def _rate(self, update: int) -> float:
-        """Factor of the actor's learning rate; 0 while the critic learns alone."""
-        step = update - self.method.tree.critic_updates
-        rising = np.ceil(self.method.tree.actor_warmup * self.method.updates)
-        return float(np.clip(step / max(rising, 1), 0, 1))
+        """The actor's learning rate as a part of `rl`'s; 0 while the critic learns alone."""
+        tree = self.method.tree
+        step = update - tree.critic_updates
+        rising = np.ceil(tree.actor_warmup * self.method.updates)
+        own = tree.actor_learning_rate or self.policy.settings.learning_rate
+        return float(np.clip(step / max(rising, 1), 0, 1)) * own / self.policy.settings.learning_rate
 
     def _mini_batches(self, update: int, count: int) -> list[np.ndarray]:
         """Trajectories of each step, in a random order, no two steps of very different size."""
