@@ -1,8 +1,8 @@
 """SFT conversations written from cases by a rule, for studies without released ones.
 
 A doctor asks about one topic after another, in the order in which a history is taken; the patient
-answers with the case's own facts on it, word for word; the doctor ends with the case's answer. They
-teach the protocol, not how to choose questions.
+answers with the case's own facts on it, word for word, or that it cannot; the doctor ends with the
+case's answer. They teach both sides the protocol, and not how to choose questions.
 """
 
 import re
@@ -91,21 +91,24 @@ def write_conversation(
         case: its facts are the answers, its label is the final one.
         instruction: system message.
         questions: how many to ask; fewer where the facts are on fewer topics.
-        rng: draws the topics.
+        rng: draws the topics, from those of the facts and one other.
     """
     facts = {topic: [] for topic in TOPICS}
     for fact in case.facts:
         facts[topic_of(fact)].append(fact)
-    known = [topic for topic in TOPICS if facts[topic]]
-    drawn = sorted(rng.permutation(len(known))[:questions])
+    unknown = [i for i, topic in enumerate(TOPICS) if not facts[topic]]
+    known = [i for i, topic in enumerate(TOPICS) if facts[topic]]
+    candidates = known + [int(i) for i in rng.permutation(unknown)[:1]]
+    drawn = sorted(rng.permutation(candidates)[:questions])
     messages = [
         {"role": "system", "content": instruction},
         {"role": "user", "content": protocol.actor_prompt(case.public)},
     ]
-    for topic in (known[i] for i in drawn):
+    for topic in (TOPICS[i] for i in drawn):
         thought = f"This is not settled yet. I should ask about {topic.name}."
         messages.append(_say(thought, f"{protocol.QUESTION_MARKER} {topic.question}"))
-        messages.append({"role": "user", "content": " ".join(facts[topic])})
+        answer = " ".join(facts[topic]) or protocol.UNANSWERABLE
+        messages.append({"role": "user", "content": answer})
     thought = f"What is known fits {case.options[case.answer].strip()} best."
     messages.append(_say(thought, f"{protocol.ANSWER_MARKER} {case.answer}"))
     return messages
@@ -114,11 +117,15 @@ def write_conversation(
 def write_conversations(
     cases: Sequence[Case], instruction: str, counts: Sequence[int], rng: np.random.Generator
 ) -> list[dict]:
-    """Rows of SFT data: a conversation on each case, with a number of questions from `counts`."""
+    """Rows of SFT data: a conversation on each case, with a number of questions from `counts`.
+
+    The rows hold the facts too, so that the patient can be taught from its own prompt.
+    """
     return [
         {
             "case_id": case.case_id,
             "messages": write_conversation(case, instruction, int(rng.choice(counts)), rng),
+            "facts": list(case.facts),
         }
         for case in cases
     ]

@@ -196,6 +196,17 @@ class ChatFormat:
                 state = self.continue_state(state, response, answer, earlier_thinking)
         return turns
 
+    def answers(
+        self, messages: Sequence[dict[str, str]], facts: Sequence[str]
+    ) -> list[tuple[list[int], list[int]]]:
+        """(prompt, answer) token ids of each exchange, as seen by a patient with these facts."""
+        pairs = []
+        for asked, answered in zip(messages[2::2], messages[3::2], strict=False):
+            question = parse_action(asked["content"], ()).text
+            answer = [*self.encode(answered["content"]), self.end_of_turn]
+            pairs.append((self.patient(facts, question), answer))
+        return pairs
+
     def continue_state(
         self, state: Sequence[int], action: Sequence[int], answer: str, earlier_thinking: str
     ) -> list[int]:

@@ -8,15 +8,17 @@ from pcqc.files import write_jsonl
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, single_threaded
 from pcqc.models import load_model, save_model
+from pcqc.protocol import ChatFormat
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.training.sft import (
+    Conversation,
     encode_conversations,
     read_conversations,
     sft_optimizer,
     sft_plan,
     steps_per_epoch,
 )
-from pcqc.training.supervised import train_supervised
+from pcqc.training.supervised import Example, train_supervised
 
 
 def run_sft(study: Study) -> None:
@@ -63,14 +65,19 @@ def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
     return losses
 
 
-def _examples(study: Study, chat):
+def _examples(study: Study, chat: ChatFormat) -> list[list[Example]]:
     """The conversations as training examples, every state built as a consultation builds it."""
     protocol = study.protocol
-    return encode_conversations(
-        read_conversations(Paths.of(study).conversations),
-        lambda messages: chat.turns(messages, protocol.earlier_thinking),
-        protocol.prompt_tokens + protocol.response_tokens,
-    )
+
+    def encode(conversation: Conversation) -> list[tuple[list[int], list[int]]]:
+        turns = chat.turns(conversation.messages, protocol.earlier_thinking)
+        turns = turns if conversation.train == "all" else turns[-1:]
+        if conversation.facts:
+            turns += chat.answers(conversation.messages, conversation.facts)
+        return turns
+
+    limit = protocol.prompt_tokens + protocol.response_tokens
+    return encode_conversations(read_conversations(Paths.of(study).conversations), encode, limit)
 
 
 def _fingerprint(study: Study, start: Path) -> str:

@@ -22,10 +22,12 @@ class Conversation:
     Attributes:
         messages: system, user, assistant, user, ..., assistant; each {"role", "content"}.
         train: on `all` assistant messages, or on the `last` alone.
+        facts: of the patient; where given, its answers are trained on too, from its own prompt.
     """
 
     messages: list[dict[str, str]]
     train: Literal["all", "last"] = "all"
+    facts: tuple[str, ...] = ()
 
 
 def read_conversations(path: Path) -> list[Conversation]:
@@ -47,7 +49,7 @@ def read_conversations(path: Path) -> list[Conversation]:
             )
         if train not in ("all", "last"):
             raise UserError(f"{path}, line {line}: 'train' must be all or last; mend the row")
-        conversations.append(Conversation(messages, train))
+        conversations.append(Conversation(messages, train, tuple(row.get("facts", ()))))
     if not conversations:
         raise UserError(f"{path}: holds no conversations; run the data rule again")
     return conversations
@@ -120,7 +122,7 @@ def lay_out_examples(turns: Sequence[tuple[list[int], list[int]]]) -> list[Examp
     return examples
 
 
-Encode = Callable[[list[dict[str, str]]], list[tuple[list[int], list[int]]]]
+Encode = Callable[[Conversation], list[tuple[list[int], list[int]]]]
 
 
 def encode_conversations(
@@ -130,13 +132,10 @@ def encode_conversations(
 
     Args:
         conversations: as read.
-        encode: messages -> (state, response) token ids of each assistant turn.
+        encode: conversation -> (state, response) token ids of each turn to train on.
         limit: longest sequence allowed.
     """
-    encoded = []
-    for conversation in conversations:
-        turns = encode(conversation.messages)
-        encoded.append(lay_out_examples(turns if conversation.train == "all" else turns[-1:]))
+    encoded = [lay_out_examples(encode(conversation)) for conversation in conversations]
     longest = max(len(e.tokens) for examples in encoded for e in examples)
     if longest > limit:
         raise UserError(f"an SFT conversation has {longest} tokens, over the limit of {limit}")
