@@ -146,7 +146,8 @@ class Job:
         names = ("protocol", "actor_decoding", "patient_decoding", "engine")
         sizes = {k: getattr(self.settings, k) for k in ("states", "candidates", "continuations")}
         inputs = [self.paths.cases(self.study.development)]
-        inputs += [self.paths.model(role) / "manifest.json" for role in ("patient", "base")]
+        roles = ("patient", self.study.starts_from("scorer"))
+        inputs += [self.paths.model(role) / "manifest.json" for role in roles]
         return digest(
             [
                 [everything[name] for name in names],

@@ -89,7 +89,8 @@ class Run:
     def _fingerprint(self) -> str:
         """Of everything that the run's outcome depends on; names its resumable state."""
         inputs = [self.paths.train_cases, self.paths.cases(self.study.development)]
-        inputs += [self.paths.model(r) / "manifest.json" for r in ("actor", "patient", "base")]
+        roles = ("actor", "patient", self.study.starts_from("scorer"))
+        inputs += [self.paths.model(r) / "manifest.json" for r in roles]
         return digest(
             [
                 run_settings(self.study, self.name, self.run),
