@@ -34,7 +34,6 @@ def register(subparsers) -> None:
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
         parser.set_defaults(handler=run)
 
-
     tree = subparsers.add_parser("tree", help="draw a tree that a run of ATPO searched")
     for name, what in (
         ("study", "name or file of a study"),

@@ -1,11 +1,13 @@
 """The paper's numbers beside ours.
 
-Where a study runs the paper's benchmarks, cell by cell with the difference and its uncertainty;
-where it does not, as two tables under headings of their own, without differences.
+Where a study runs benchmarks of the paper, cell by cell with the difference and its uncertainty;
+where it runs none, as two tables under headings of their own, without differences.
 """
 
 from dataclasses import replace
 
+from analysis.published import published
+from analysis.statistics import NORMAL
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from pcqc.config import Study
 
@@ -15,72 +17,87 @@ COLUMNS = (
     Column("published", "Published"),
     Column("ours", "Ours"),
     Column("difference", "Difference"),
-    Column("half_width", "± 1.96 SE"),
+    Column("half_width", f"± {NORMAL:.2f} SE"),
 )
 
 
+def comparable(study: Study) -> bool:
+    """Whether a study's numbers are on the scale of the paper's: real cases of its benchmarks."""
+    return not study.synthetic and bool({*study.benchmarks} & {*published().benchmarks})
+
+
 def companion(ours: Table, paper: Table, study: Study) -> list[Table]:
-    """Tables to show together; for a synthetic study the two sides, else one of differences."""
-    if study.synthetic:
+    """Tables to show together: one of differences, or the two sides where none can be taken."""
+    if not comparable(study):
+        ours = replace(ours, name=f"{ours.name}_ours", title=f"This study. {ours.title}")
+        note = (
+            "This study's cases are not the paper's: the tables share their form, not their scale."
+        )
         return [
-            replace(paper, name=f"{ours.name}_paper", title=f"Published. {paper.title}"),
+            ours,
             replace(
-                ours,
-                name=f"{ours.name}_ours",
-                title=f"This study: {study.title}. {ours.title}",
-                notes=(
-                    *ours.notes,
-                    "The clinic is synthetic and its models are small: the two tables share their "
-                    "form, not their scale, so no differences are given.",
-                ),
+                paper,
+                name=f"{paper.name}_paper",
+                title=f"Published. {paper.title}",
+                notes=(*paper.notes, note),
             ),
         ]
     return [differences(ours, paper)]
 
 
 def differences(ours: Table, paper: Table) -> Table:
-    """One row per cell that both tables have, ours minus published, with 1.96 standard errors.
+    """One row per cell that both tables have, ours minus published, with its uncertainty.
 
     These combine both sides' standard errors (over runs, or over cases for one run) and are
     missing where a side has none.
     """
-    rows = []
-    published = {row.key: dict(zip(_keys(paper), row.cells, strict=True)) for row in paper.rows}
-    titles = {column.key: _title(column) for column in ours.columns}
-    for row in ours.rows:
-        label = row.cells[0] if isinstance(row.cells[0], str) else row.key
-        for key, cell in zip(_keys(ours)[1:], row.cells[1:], strict=True):
-            other = published.get(row.key, {}).get(key)
+    rows, labels = [], _labels(ours)
+    keys = [column.key for column in paper.columns]
+    printed = {row.key: dict(zip(keys, row.cells, strict=True)) for row in paper.rows}
+    shared = [row for row in ours.rows if row.key in printed]
+    for row in shared:
+        first = len(labels[row.key])
+        for column, cell in list(zip(ours.columns, row.cells, strict=True))[first:]:
+            other = printed[row.key].get(column.key)
             if other is not None:
-                cells = (label or row.key, titles[key], *_compared(other, cell))
-                rows.append(Row(f"{row.key}:{key}", cells, rule=key == _keys(ours)[1]))
+                label = ": ".join(labels[row.key])
+                cells = (label, _title(column), *_compared(other, cell, column.numeric))
+                new = not rows or rows[-1].cells[0] != label
+                rows.append(Row(f"{row.key}:{column.key}", cells, rule=new))
     return Table(
         f"{ours.name}_vs_paper",
         f"Paper against ours. {ours.title}",
-        "Difference: ours minus published, with 1.96 standard errors of it where both sides have "
-        "one: over runs, or over cases for a single run.",
+        f"Difference: ours minus published, with {NORMAL:.2f} standard errors of it where both "
+        "sides have one: over runs, or over cases for a single run and for a paired gain.",
         COLUMNS,
         tuple(rows),
     )
 
 
-def _keys(table: Table) -> list[str]:
-    return [column.key for column in table.columns]
+def _labels(table: Table) -> dict[str, tuple[str, ...]]:
+    """Row -> what names it: the texts left of the numbers, a blank standing for that above it."""
+    kinds = [column.numeric for column in table.columns]
+    width = kinds.index(True) if any(kinds) else 1
+    found, above = {}, ("",) * width
+    for row in table.rows:
+        above = tuple(new or old for new, old in zip(row.cells[:width], above, strict=True))
+        found[row.key] = above
+    return found
 
 
 def _title(column: Column) -> str:
     return f"{column.group}: {column.title}" if column.group else column.title
 
 
-def _compared(published: Cell, ours: Cell) -> tuple[Cell, ...]:
-    """Published, ours, difference and half-width; texts are compared as texts."""
+def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
+    """Published, ours, difference and half-width; texts of a text column are compared as such."""
     if not (isinstance(published, Number) and isinstance(ours, Number)):
         texts = [cell if isinstance(cell, str) else cell.text() for cell in (published, ours)]
-        same = "same" if texts[0] == texts[1] else "differs"
-        return (*texts, MISSING if MISSING in texts else same, MISSING)
+        word = "same" if texts[0] == texts[1] else "differs"
+        return (*texts, MISSING if numeric or MISSING in texts else word, MISSING)
     difference = Number(ours.value - published.value, digits=ours.digits, signed=True)
     half = MISSING
     if ours.se is not None and published.se is not None:
-        width = 1.96 * (ours.se**2 + published.se**2) ** 0.5
+        width = NORMAL * (ours.se**2 + published.se**2) ** 0.5
         half = Number(width, digits=ours.digits)
     return (replace(published, best=False), replace(ours, best=False), difference, half)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from analysis.statistics import Estimate
+from analysis.statistics import Estimate, Interval
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation
@@ -33,6 +33,10 @@ class PairedRow:
     low: float
     high: float
     p: str
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.low, self.high, "case")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from analysis.published import PairedRow
-from analysis.statistics import mcnemar
+from analysis.statistics import NORMAL, mcnemar
 
 
 def printed(value: float, like: str) -> str:
@@ -48,13 +48,13 @@ def discordant_counts(row: PairedRow, cases: int) -> tuple[tuple[int, int], ...]
 def recovered_counts(row: PairedRow, cases: int) -> tuple[int, int]:
     """The discordant counts; among several with the same p those that fit the interval best.
 
-    The width used is that of a normal interval, 2 x 1.96 sqrt(b + c - (b - c)^2 / n) / n.
+    The width used is that of a normal interval, 2 z sqrt(b + c - (b - c)^2 / n) / n.
     """
     width = (row.high - row.low) / 100
 
     def misfit(counts: tuple[int, int]) -> float:
         b, c = counts
-        return abs(2 * 1.96 * (b + c - (b - c) ** 2 / cases) ** 0.5 / cases - width)
+        return abs(2 * NORMAL * (b + c - (b - c) ** 2 / cases) ** 0.5 / cases - width)
 
     return min(discordant_counts(row, cases), key=misfit)
 

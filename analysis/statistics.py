@@ -16,6 +16,7 @@ from pcqc.errors import UserError
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
+NORMAL = 1.959964  # half the width of a normal distribution's 95 % interval, in standard errors
 SEED = 20_260_101
 # Up to this many distinct rows a resample is one multinomial draw over the rows' counts.
 _MOST_PATTERNS = 128
@@ -47,7 +48,7 @@ class Interval:
     @property
     def standard_error(self) -> float:
         """Of a normal distribution with this 95 % interval."""
-        return (self.high - self.low) / (2 * 1.959964)
+        return (self.high - self.low) / (2 * NORMAL)
 
     def verdict(self) -> str:
         """`supported` above zero, `contradicted` below it, `undecided` across it."""

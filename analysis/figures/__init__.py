@@ -16,7 +16,7 @@ FIGURES = Registry(
         "teaser": Entry(setting="continuation"),
         "method_overview": Entry(("pcqc",)),
         "accuracy_inquiry": Entry(paper=True),
-        "learning_curves": Entry(),
+        "learning_curves": Entry(("shared_sft",)),
         "equal_turns": Entry(setting="clinic"),
         "continuation_gains": Entry(setting="continuation", paper=True),
         "utility_calibration": Entry(setting="continuation"),

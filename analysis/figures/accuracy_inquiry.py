@@ -9,11 +9,12 @@ from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
 from analysis.figures.style import WIDTH, look
-from analysis.published import published
+from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import listed
 
 NAME = "accuracy_inquiry"
+FAINT = 0.65  # opacity of controls
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def draw(collected: Collected) -> Figure:
 def caption_paper() -> str:
     """What the companion shows."""
     return (
-        "The same from the paper's tables: means over three RL runs, bars one sample standard "
+        f"The same from the paper's tables: means over {RUNS} RL runs, bars one sample standard "
         "deviation; Shared SFT is one checkpoint."
     )
 
@@ -109,7 +110,7 @@ def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
             fmt=marker,
             color=colour,
             markersize=6.5 if point.main else 4.5,
-            alpha=1.0 if point.main else 0.45,
+            alpha=1.0 if point.main else FAINT,
             elinewidth=0.9,
             capsize=2,
             zorder=3 if point.main else 2,
@@ -124,10 +125,10 @@ def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
                 "arrowstyle": "-|>",
                 "color": "#333333",
                 "linewidth": 1.0,
-                "shrinkA": 5,
-                "shrinkB": 6,
+                "shrinkA": 0,
+                "shrinkB": 5,
             },
-            zorder=4,
+            zorder=2.5,  # below the markers: where they touch there is no way to show
         )
     ax.margins(0.12)
     ax.invert_xaxis()
@@ -135,7 +136,7 @@ def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
 
 def _handle(method: str, title: str, main: bool) -> Line2D:
     colour, marker = look(method)
-    size, alpha = (6.5, 1.0) if main else (4.5, 0.45)
+    size, alpha = (6.5, 1.0) if main else (4.5, FAINT)
     return Line2D(
         [], [], color=colour, marker=marker, linestyle="", markersize=size, alpha=alpha, label=title
     )

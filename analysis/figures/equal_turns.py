@@ -29,7 +29,7 @@ def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
     study = collected.study
     instrument = Instrument(collected, study.development)
-    figure = Figure(figsize=(WIDTH, 3.7), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
     ax = figure.subplots()
     most = study.protocol.max_turns - 1
     for best, style in ((True, "-"), (False, "--")):
@@ -44,7 +44,7 @@ def draw(collected: Collected) -> Figure:
     ax.set_xticks(range(most + 1))
     curves, _ = ax.get_legend_handles_labels()
     handles = [_handle(method, collected.title(method)) for method in collected.methods()]
-    ax.legend(handles=[*curves, *handles], loc="lower right")
+    figure.legend(handles=[*curves, *handles], loc="outside lower center", ncols=5)
     return figure
 
 

@@ -9,6 +9,7 @@ from analysis.collected import Collected
 from analysis.figures.style import WIDTH, look
 
 NAME = "learning_curves"
+START = "shared_sft"
 METRICS = {
     "accuracy": (100, "Validation accuracy (%)"),
     "turns": (1, "Validation inquiry turns (Q/ep.)"),
@@ -20,8 +21,9 @@ def caption(collected: Collected) -> str:
     benchmark = collected.benchmarks[collected.study.development]
     return (
         f"Validation on {benchmark.title} by RL update: means over runs (lines) and every run "
-        "(points). Checkpoints are selected from these values; dotted: Shared SFT. Controls are "
-        "dashed. Methods differ in complete consultations per update, so equal updates are not "
+        "(points). Checkpoints are selected from these values. All methods start from Shared SFT "
+        "(dotted), which stands at update 0. Controls are dashed. Methods differ in complete "
+        "consultations per update, so equal updates are not "
         f"equal cost.{collected.not_run()}"
     )
 
@@ -31,14 +33,12 @@ def draw(collected: Collected) -> Figure:
     figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     axes = figure.subplots(1, 2)
     for ax, (metric, (factor, label)) in zip(axes, METRICS.items(), strict=True):
+        start = collected.estimate(START, collected.study.development, metric).mean
+        colour, _ = look(START)
+        ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
         for method in collected.methods():
             if collected.study.method(method).kind == "rl":
-                _curve(ax, collected, method, metric, factor)
-            else:
-                level = collected.estimate(method, collected.study.development, metric).mean
-                colour, _ = look(method)
-                title = collected.title(method)
-                ax.axhline(level, color=colour, linestyle=":", label=title, zorder=1)
+                _curve(ax, collected, method, metric, factor, start)
         ax.set_xlabel("RL update")
         ax.set_title(label, loc="left", fontweight="bold")
     handles, labels = axes[0].get_legend_handles_labels()
@@ -46,8 +46,10 @@ def draw(collected: Collected) -> Figure:
     return figure
 
 
-def _curve(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
-    """The mean over runs as a line, the runs as points."""
+def _curve(
+    ax: Axes, collected: Collected, method: str, metric: str, factor: float, start: float
+) -> None:
+    """The mean over runs as a line from the common start, the runs as points."""
     runs = [
         factor * collected.curve(method, run, "validation", metric)
         for run in collected.runs(method)
@@ -56,13 +58,14 @@ def _curve(ax: Axes, collected: Collected, method: str, metric: str, factor: flo
     control = collected.study.method(method).role == "control"
     mean = pd.concat(runs, axis=1).mean(axis=1)
     ax.plot(
-        mean.index,
-        mean.to_numpy(),
+        [0, *mean.index],
+        [start, *mean],
         color=colour,
         linestyle="--" if control else "-",
         linewidth=1.2 if control else 1.9,
         marker=marker,
         markersize=3.5,
+        markevery=slice(1, None),
         label=collected.title(method),
         zorder=2 if control else 3,
     )

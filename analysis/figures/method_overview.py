@@ -73,7 +73,7 @@ def _question_credit(ax: Axes, collected: Collected) -> None:
         write(ax, 4.55, y + 0.08, f"$a_{k + 1}$", fontsize=7)
         arrow(ax, (5.95, y), (6.3, y), dashed=k > 0)
         write(ax, 6.1, y + 0.08, f"$u_{k + 1}$", fontsize=7)
-    text = "compare\nwithin\nstate\n\n$A_i^Q=\\frac{u_i-\\bar u}{\\sigma_Q}$"
+    text = "compare\nwithin\nstate\n\n$A_i^Q$ =\n$\\dfrac{u_i-\\bar u}{\\sigma_Q}$"
     box(ax, 6.3, low, 0.62, tall, text, CREDIT)
     write(ax, 5.35, low - 0.12, "$y^*$ picks the correct option's probability", fontsize=7)
 

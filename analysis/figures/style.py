@@ -10,18 +10,18 @@ from matplotlib.figure import Figure
 PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
 
-# Okabe and Ito's palette, told apart by all common forms of colour vision, and a marker each, so
-# that print without colour works too.
+# Okabe and Ito's palette, told apart by all common forms of colour vision (a test simulates them),
+# and a marker each, so that print without colour works too.
 LOOKS = {
-    "shared_sft": ("#6b6b6b", "s"),
+    "shared_sft": ("#000000", "s"),
     "grpo": ("#0072b2", "o"),
     "atpo": ("#009e73", "^"),
     "pcqc": ("#d55e00", "D"),
     "terminal_only": ("#56b4e9", "v"),
     "executed_local": ("#cc79a7", "P"),
-    "same_state_q1": ("#b8860b", "X"),
+    "same_state_q1": ("#e69f00", "X"),
 }
-OTHER = ("#222222", "*")
+OTHER = ("#7f7f7f", "*")
 
 _SETTINGS = {
     "font.family": "DejaVu Sans",

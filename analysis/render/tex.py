@@ -67,7 +67,8 @@ def _alignment(table: Table, column: int) -> str:
     longest = max(len(row.cells[column]) for row in table.rows)
     if longest <= _LONG:
         return "l"
-    width = 0.6 if len(table.columns) == 2 else 0.24
+    texts = sum(not column.numeric for column in table.columns)
+    width = 0.6 if len(table.columns) == 2 else 0.24 if texts > 1 else 0.4
     return rf">{{\raggedright\arraybackslash}}p{{{width}\linewidth}}"
 
 

@@ -1,12 +1,13 @@
 """Core configuration of a study, from its settings."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Row, Table, listed
 from analysis.tables.layout import Words
-from pcqc.config import Decoding, Study
+from pcqc.config import Decoding, Pretrained, Study
 
 NAME = "configuration"
 ITEMS = {
@@ -20,6 +21,7 @@ ITEMS = {
     "pcqc_terminal_group": "PCQC terminal group G_T",
     "pcqc_question_group": "PCQC question group G_Q",
     "pcqc_beta": "PCQC question-loss weight β",
+    "atpo_tree": "ATPO tree of a case",
     "runs": "Independent RL training runs",
     "updates": "RL updates",
     "optimizer": "Policy optimization",
@@ -32,7 +34,7 @@ ITEMS = {
 def build(collected: Collected) -> Table:
     """Every item as the study sets it."""
     study = collected.study
-    settings = _models(study) | _sampling(study) | _training(study)
+    settings = _models(study) | _sampling(study) | _training(collected)
     if study.clinic:
         world = study.clinic
         settings["world"] = (
@@ -44,20 +46,25 @@ def build(collected: Collected) -> Table:
 
 
 def _models(study: Study) -> dict[str, str]:
-    model = study.scratch_model
-    backbone, scorer = "Pretrained", "Frozen pretrained model"
-    if model:
-        backbone = (
-            f"Qwen3 architecture, {model.layers} layers of width {model.width}, "
-            "trained from scratch"
-        )
-        scorer = "Frozen base model, as trained before fine-tuning"
+    if study.models:
+        actor = _weights(study.models.actor)
+        patient = f"Frozen {_weights(study.models.patient or study.models.actor)}"
+        scorer = f"Frozen {_weights(study.models.scorer or study.models.actor)}"
+    else:
+        model = study.scratch_model
+        actor = f"Qwen3 architecture, {model.layers} layers of width {model.width}, from scratch"
+        patient, scorer = "Frozen, of the same base", "Frozen base, as before fine-tuning"
     return {
-        "actor": backbone,
+        "actor": actor,
         "actor_initialization": f"Shared SFT, {_epochs(study.sft.epochs)}",
-        "patient": f"Frozen, SFT, {_epochs(study.sft.patient_epochs)}",
+        "patient": f"{patient}; SFT, {_epochs(study.sft.patient_epochs)}",
         "scorer": scorer,
     }
+
+
+def _weights(model: Pretrained) -> str:
+    """The weights' usual name: that of the file, or of the repository without its owner."""
+    return model.gguf.removesuffix(".gguf") if model.gguf else Path(model.source).name
 
 
 def _epochs(count: int) -> str:
@@ -80,6 +87,12 @@ def _sampling(study: Study) -> dict[str, str]:
             f"{pcqc.question_group}; question states in the first consultation trajectory"
         )
         settings["pcqc_beta"] = f"{pcqc.beta:g}"
+    if "atpo" in study.methods:
+        tree = study.methods["atpo"].tree
+        settings["atpo_tree"] = (
+            f"{tree.candidates} candidates at an expanded state, up to {tree.budget} consultations "
+            "a case"
+        )
     return settings
 
 
@@ -90,8 +103,10 @@ def _decoding(decoding: Decoding) -> str:
     )
 
 
-def _training(study: Study) -> dict[str, str]:
-    methods = [method for method in study.methods.values() if method.kind == "rl" and method.runs]
+def _training(collected: Collected) -> dict[str, str]:
+    study = collected.study
+    compared = [study.method(name) for name in collected.methods()]
+    methods = [method for method in compared if method.kind == "rl"]
     kl = {method.kl_coefficient for method in methods}
     return {
         "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods),

@@ -3,7 +3,7 @@
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, main_policy, mean_over_states
 from analysis.published import published
-from analysis.statistics import RESAMPLES
+from analysis.statistics import RESAMPLES, Interval
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
 NAME = "continuation"
@@ -66,7 +66,10 @@ def paper() -> Table:
         if rule in printed["gains"]:
             gain = printed["gains"][rule]
             low, high = gain["interval"]
-            cells = [Number(gain["gain"], se=(high - low) / 3.92, signed=True), Range(low, high)]
+            cells = [
+                Number(gain["gain"], se=Interval(low, high, "case").standard_error, signed=True),
+                Range(low, high),
+            ]
         rows.append(_row(rule, label, success, cells))
     caption = (
         f"{printed['states']} MedQA states, {printed['candidates']} candidates each, "

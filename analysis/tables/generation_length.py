@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from analysis.collected import Collected
-from analysis.published import published
+from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import Column, Number, Row, Table, listed, number
-from analysis.tables.layout import Place, Words
+from analysis.tables.layout import Place, Words, runs_sentence
 
 NAME = "generation_length"
 METHODS = ("grpo", "pcqc")
@@ -19,7 +19,6 @@ def build(collected: Collected) -> Table:
     values = {
         name: {m: collected.estimate(m, name, "actor_tokens") for m in METHODS} for name in names
     }
-    counts = [len(collected.runs(method)) for method in METHODS]
     others = [
         f"{collected.title(method)} {collected.average(method, names, 'actor_tokens').mean:.1f}"
         for method in collected.methods()
@@ -28,16 +27,12 @@ def build(collected: Collected) -> Table:
     words = Words(
         NAME,
         "Mean actor-generated tokens per consultation.",
-        f"GRPO: {_runs(counts[0])}; PCQC: {_runs(counts[1])}. Reductions are relative to GRPO.",
+        f"{runs_sentence(collected, METHODS)} Reductions are relative to GRPO.",
         (f"Averages over the benchmarks of the other methods: {listed(others)}.",)
         if others
         else (),
     )
     return _layout(words, place, values)
-
-
-def _runs(count: int) -> str:
-    return "one checkpoint" if count == 1 else f"mean ± sample standard deviation over {count} runs"
 
 
 def paper() -> Table:
@@ -53,7 +48,7 @@ def paper() -> Table:
     words = Words(
         NAME,
         "Mean actor-generated tokens per consultation in the paper.",
-        "PCQC: mean over three RL runs; GRPO: one checkpoint.",
+        f"PCQC: mean over {RUNS} RL runs; GRPO: one checkpoint.",
         (f"Executed-local: {shown}.",),
     )
     return _layout(words, place, values)

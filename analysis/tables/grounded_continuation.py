@@ -3,7 +3,7 @@
 from analysis.collected import Collected
 from analysis.continuation import Gain, main_policy
 from analysis.published import published
-from analysis.statistics import RESAMPLES
+from analysis.statistics import RESAMPLES, Interval
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
 NAME = "grounded_continuation"
@@ -34,8 +34,8 @@ def build(collected: Collected) -> Table:
     caption = (
         f"{int(found.eligible.sum()):,} of {found.eligible.size:,} candidates have an eligible "
         "answer: supported by the patient's facts, confined to what was asked, and free of the "
-        f"decision's target. Continuations are those of the other table. {RULES} Intervals from "
-        f"{RESAMPLES:,} resamples of a row's cases."
+        "decision's target. The continuations are those of the table over all candidates. "
+        f"{RULES} Intervals from {RESAMPLES:,} resamples of a row's cases."
     )
     title = "Question selection with grounded answers."
     return Table(NAME, title, caption, COLUMNS, tuple(rows))
@@ -64,7 +64,7 @@ def paper() -> Table:
             Number(entry["cases"], digits=0),
             Number(entry["selected"]),
             Number(entry["comparator"]),
-            Number(entry["gain"], se=(high - low) / 3.92, signed=True),
+            Number(entry["gain"], se=Interval(low, high, "case").standard_error, signed=True),
             Range(low, high),
         )
         rows.append(Row(entry["comparison"], cells))

@@ -1,7 +1,7 @@
 """Mean inquiry turns per consultation (Q/ep.) on every benchmark."""
 
 from analysis.collected import Collected
-from analysis.published import published
+from analysis.published import RUNS, published
 from analysis.table import Table
 from analysis.tables.layout import Place, Words, method_by_benchmark, runs_sentence
 from analysis.tables.main_accuracy import by_benchmark
@@ -30,7 +30,8 @@ def paper() -> Table:
     words = Words(
         NAME,
         "Mean inquiry turns per consultation (Q/ep.) in the paper.",
-        "GRPO, ATPO and PCQC: mean ± sample standard deviation over three RL runs; at most ten "
-        "turns with the final answer. Avg.: unweighted mean over benchmarks.",
+        f"GRPO, ATPO and PCQC: mean ± sample standard deviation over {RUNS} RL runs; at most "
+        f"{published().tables['training']['max_turns']} turns with the final answer. "
+        "Avg.: unweighted mean over benchmarks.",
     )
     return method_by_benchmark(words, place, values, DIGITS)

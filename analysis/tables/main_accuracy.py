@@ -1,7 +1,7 @@
 """Diagnostic accuracy of the methods on every benchmark (the paper's main table)."""
 
 from analysis.collected import Collected
-from analysis.published import published
+from analysis.published import RUNS, published
 from analysis.table import Table
 from analysis.tables.layout import Place, Words, method_by_benchmark, runs_sentence
 
@@ -40,7 +40,7 @@ def paper() -> Table:
     words = Words(
         NAME,
         "Diagnostic accuracy (%) in the paper.",
-        f"Cases: {place.sizes()}. GRPO, ATPO and PCQC: mean ± sample standard deviation over three "
-        "RL runs. Avg.: unweighted mean over benchmarks.",
+        f"Cases: {place.sizes()}. GRPO, ATPO and PCQC: mean ± sample standard deviation over "
+        f"{RUNS} RL runs. Avg.: unweighted mean over benchmarks.",
     )
     return method_by_benchmark(words, place, values, DIGITS, best=max)

@@ -100,7 +100,7 @@ def published_table(words: Words, rows: Iterable[PairedRow]) -> Table:
         cells = (
             source.benchmarks[row.benchmark].title if first else "",
             f"{source.methods[row.minuend]} − {source.methods[row.subtrahend]}",
-            Number(row.gain, se=(row.high - row.low) / 3.92, signed=True),
+            Number(row.gain, se=row.interval.standard_error, signed=True),
             Range(row.low, row.high),
             f"{counts[0]} / {counts[1]}",
             row.p,

@@ -6,7 +6,7 @@ from analysis.collected import Collected
 from analysis.published import published
 from analysis.statistics import Estimate, average_over_benchmarks, over_runs
 from analysis.table import Column, Number, Row, Table, number
-from analysis.tables.layout import Words
+from analysis.tables.layout import Place, Words
 
 NAME = "pcqc_runs"
 
@@ -30,8 +30,8 @@ def build(collected: Collected) -> Table:
         "Each run at the checkpoint selected for it on the development benchmark "
         f"(updates {', '.join(map(str, updates))}), all with the same sampling schedule.",
     )
-    titles = {name: benchmark.title for name, benchmark in collected.benchmarks.items()}
-    return _layout(words, runs, titles, collected.primary, values)
+    place = Place.study(collected, {})
+    return _layout(words, runs, place, collected.primary, values)
 
 
 def paper() -> Table:
@@ -41,32 +41,31 @@ def paper() -> Table:
         name: (list(row.runs), Estimate(row.mean, row.sd, len(row.runs)))
         for name, row in source.pcqc_runs.items()
     }
-    titles = {name: benchmark.title for name, benchmark in source.benchmarks.items()}
     primary = [n for n, b in source.benchmarks.items() if b.role != "independent_source"]
     words = Words(
         NAME,
         "Diagnostic accuracy (%) across independent PCQC training runs in the paper.",
-        "Every run at update 222.",
+        f"Every run at update {source.tables['training']['reported_updates']['pcqc']}.",
     )
-    return _layout(words, "ABC", titles, primary, values)
+    return _layout(words, "ABC", Place.paper([]), primary, values)
 
 
 def _layout(
     words: Words,
     runs: Sequence[str],
-    titles: Mapping[str, str],
+    place: Place,
     primary: Sequence[str],
     values: Mapping[str, tuple[list[float], Estimate]],
 ) -> Table:
     columns = [Column("benchmark", "Benchmark", numeric=False)]
     columns += [Column(f"run_{run}", f"Run {run}") for run in runs]
     columns.append(Column("mean", "Mean ± sample SD"))
-    others = [name for name in titles if name not in primary]
+    others = [name for name in place.benchmarks if name not in primary]
     order = [*primary, "mean_of_primary", *others, "mean_of_all"]
     titles = {
-        **titles,
+        **place.benchmarks,
         "mean_of_primary": f"Mean ({len(primary)} benchmarks)",
-        "mean_of_all": f"Mean ({len(titles)} benchmarks)",
+        "mean_of_all": f"Mean ({len(place.benchmarks)} benchmarks)",
     }
     rows = []
     for key in order if others else order[:-1]:
@@ -74,7 +73,8 @@ def _layout(
         mean = number(estimate, 2)
         if key.startswith("mean_of"):
             mean = Number(mean.value, mean.sd, mean.se, mean.digits, best=True)
-        cells = (titles[key], *(Number(value) for value in by_run), mean)
+        single = (number(Estimate(value, None, 1), 2, place.cases.get(key)) for value in by_run)
+        cells = (titles[key], *single, mean)
         rule = key.startswith("mean_of") or key == (others or [None])[0]
         rows.append(Row(key, cells, rule=rule))
     return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows))

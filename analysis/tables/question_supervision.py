@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from analysis.collected import Collected
-from analysis.published import published
+from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import Column, Row, Table, mark_best, number
 from analysis.tables.layout import Place, Words, runs_sentence
@@ -38,11 +38,12 @@ def paper() -> Table:
     """The published table; its controls are single runs."""
     values = published().by_benchmark
     accuracy = values(NAME, "accuracy")
+    group = published().tables["training"]["terminal_group"]["pcqc"]
     place = Place.paper(METHODS, [n for n in accuracy["pcqc"] if n != "average"])
     words = Words(
         NAME,
-        "Question-level supervision at terminal group size G_T = 4 in the paper.",
-        f"Cases: {place.sizes()}. PCQC: mean ± sample standard deviation over three RL runs; the "
+        f"Question-level supervision at terminal group size G_T = {group} in the paper.",
+        f"Cases: {place.sizes()}. PCQC: mean ± sample standard deviation over {RUNS} RL runs; the "
         "controls are one run each.",
     )
     return _layout(words, place, accuracy, values(NAME, "turns"))

@@ -27,9 +27,10 @@ def build(collected: Collected) -> Table:
 
 def paper() -> Table:
     """The published table."""
+    cases = published().benchmarks[published().development].cases
     words = Words(
         NAME,
         "Paired MedQA comparisons for question supervision in the paper.",
-        "PCQC run A on 1,268 cases; discordant counts recovered from gain, p and cases.",
+        f"PCQC run A on {cases:,} cases; discordant counts recovered from gain, p and cases.",
     )
     return published_table(words, [row for row in published().paired if is_control(row)])

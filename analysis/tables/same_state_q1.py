@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.table import Column, Number, Row, Table
+from analysis.statistics import Estimate
+from analysis.table import Column, Number, Row, Table, number
 from analysis.tables.layout import Place, Words
 
 NAME = "same_state_q1"
@@ -25,10 +26,7 @@ def build(collected: Collected) -> Table:
             row = values[metric][method]
             row |= {name: collected.of_run(method, RUN, name, metric) for name in names}
             row["mean"] = sum(row.values()) / len(row)
-            estimate = collected.average(method, names, metric)
-            everywhere[metric, method] = Number(
-                estimate.mean, estimate.sd, estimate.standard_error, digits
-            )
+            everywhere[metric, method] = number(collected.average(method, names, metric), digits)
     updates = [collected.record(method, RUN)["evaluation"]["update"] for method in METHODS]
     words = Words(
         NAME,
@@ -56,7 +54,8 @@ def paper() -> Table:
     words = Words(
         NAME,
         "Candidate supervision at a matched training budget in the paper.",
-        "Run A of PCQC and one run of Same-State-Q1, both at update 222.",
+        "Run A of PCQC and one run of Same-State-Q1, both at update "
+        f"{published().tables['training']['reported_updates']['pcqc']}.",
     )
     return _layout(words, Place.paper(METHODS), published().tables[NAME])
 
@@ -70,10 +69,9 @@ def _layout(words: Words, place: Place, values: Mapping[str, Mapping]) -> Table:
         cells = []
         for metric, (_, digits) in METRICS.items():
             for method in METHODS:
-                value = values[metric][method][key]
+                value = Estimate(values[metric][method][key], None, 1)
                 cases = place.cases.get(key) if metric == "accuracy" else None
-                se = (value * (100 - value) / cases) ** 0.5 if cases else None
-                cells.append(Number(value, se=se, digits=digits))
+                cells.append(number(value, digits, cases))
         mean = key == "mean"
         title = place.benchmarks.get(key, "Mean")
         rows.append(Row(key, (title, *(_bold(cells) if mean else cells)), rule=mean))

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.table import MISSING, Column, Number, Row, Table, mark_best
-from analysis.tables.layout import Words
+from analysis.statistics import Estimate
+from analysis.table import MISSING, Column, Row, Table, mark_best, number
+from analysis.tables.layout import Place, Words
 from pcqc.config import Method
 
 NAME = "training_cost"
@@ -34,23 +35,25 @@ def build(collected: Collected) -> Table:
             "device_hours": through(collected, method, "device_hours", update),
             "trajectories": through(collected, method, "trajectories", update),
         }
-        groups.append(f"{collected.title(method)} with {_group(study.method(method))}, {update}")
+        groups.append(
+            f"{collected.title(method)} ({_group(study.method(method))}, update {update})"
+        )
     words = Words(
         NAME,
         f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}.",
-        f"Run {RUN} of each method at its selected update: {'; '.join(groups)}. Device-hours "
+        f"Run {RUN} of each method at its selected checkpoint: {', '.join(groups)}. Device-hours "
         "count policy training, roll-outs, patient answers and diagnostic scoring, on all devices "
         "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation.",
     )
     rows = collected.rows("method")
     rl = {method: title for method, title in rows.items() if study.method(method).kind == "rl"}
-    return _layout(words, rl, values)
+    return _layout(words, rl, values, collected.number_of_cases(development))
 
 
 def _group(method: Method) -> str:
     """What the method samples of a case."""
     if method.tree:
-        return f"a tree of at most {method.tree.budget} consultations"
+        return f"a tree of up to {method.tree.budget} consultations"
     return f"G_T = {method.terminal_group}"
 
 
@@ -62,24 +65,30 @@ def through(collected: Collected, method: str, metric: str, update: int, run: st
 
 def paper() -> Table:
     """The published table."""
-    values = published().tables[NAME]
+    values, settings = published().tables[NAME], published().tables["training"]
     words = Words(
         NAME,
         "Diagnostic accuracy and training cost on MedQA in the paper.",
-        "PCQC run A with G_T = 4 and one GRPO checkpoint with G_T = 32; device-hours of eight "
-        "H800 GPUs.",
+        f"PCQC run A with G_T = {settings['terminal_group']['pcqc']} and one GRPO checkpoint with "
+        f"G_T = {settings['terminal_group']['grpo']}; device-hours of {settings['devices']} H800 "
+        "GPUs.",
     )
-    return _layout(words, {m: published().methods[m] for m in values}, values)
+    place = Place.paper(values)
+    return _layout(words, place.methods, values, place.cases[published().development])
 
 
-def _layout(words: Words, titles: Mapping[str, str], values: Mapping[str, Mapping]) -> Table:
+def _layout(
+    words: Words, titles: Mapping[str, str], values: Mapping[str, Mapping], cases: int
+) -> Table:
     hours = max(row["device_hours"] for row in values.values())
     digits = {"accuracy": 2, "device_hours": 2 if hours >= 10 else 4, "trajectories": 0, "turns": 3}
     rows = []
     for method, title in titles.items():
         cells = [MISSING] * len(digits)
         if method in values:
-            cells = [Number(values[method][key], digits=places) for key, places in digits.items()]
+            estimates = {key: Estimate(values[method][key], None, 1) for key in digits}
+            sizes = {"accuracy": cases}
+            cells = [number(estimates[key], digits[key], sizes.get(key)) for key in digits]
         rows.append(Row(method, (title, *cells), rule=method == "pcqc", strong=method == "pcqc"))
     for column, choose in zip(range(1, 5), (max, min, min, min), strict=True):
         rows = mark_best(rows, column, choose)

@@ -64,10 +64,10 @@ def _measures(collected: Collected, found: Continued) -> dict[str, tuple[str, Ce
     rows["correlated"] = ("States in that correlation", (Number(states, digits=0), MISSING))
     if collected.study.clinic:
         by_chance = mean_over_states(100 * chance(collected, found))
-        label = "Best first question, of all that could be asked (%)"
+        label = "Best first questions among all that could be asked (%)"
         rows["best_chance"] = (label, (_mean(by_chance)[0], MISSING))
         for rule, hits in picks(collected, found).items():
-            label = f"Best first question, {RULES[rule][0].lower()}{RULES[rule][1:]} (%)"
+            label = f"{RULES[rule]}: picks a best first question (%)"
             rows[f"best_{rule}"] = (label, _mean(mean_over_states(100 * hits)))
     return rows
 

@@ -1,6 +1,7 @@
 """A simulated study on disk, shared by the tests of the analysis."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures" / "analysis"))
 
 import simulated
 
-from analysis.collected import load
+from analysis.collected import Collected, load
+from analysis.published import published
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +27,27 @@ def collected(study_folder, monkeypatch):
     """The simulated study as the analysis reads it, from its folder."""
     monkeypatch.chdir(study_folder)
     return load(simulated.load_study("clinic"))
+
+
+class Renamed(Collected):
+    """Collected runs whose dialogues are found under the benchmark's own name."""
+
+    def dialogues(self, method, run, benchmark):
+        own = dict(
+            zip(published().benchmarks, simulated.load_study("clinic").benchmarks, strict=True)
+        )
+        return super().dialogues(method, run, own[benchmark])
+
+
+@pytest.fixture
+def comparable(collected):
+    """The same runs under the paper's benchmark names, as those of a study on real cases."""
+    names = dict(zip(collected.benchmarks, published().benchmarks, strict=True))
+    study = replace(
+        collected.study,
+        synthetic=False,
+        clinic=None,
+        benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
+    )
+    frame = collected.predictions.replace({"benchmark": names})
+    return Renamed(study, collected.folder, frame, collected.updates, collected.records)

@@ -42,7 +42,7 @@ def test_every_table_with_arithmetic_is_covered():
         (("main_accuracy", "grpo", "average"), 0.02),
         (("main_accuracy", "atpo", "medqa", 1), 0.3),
         (("main_accuracy", "shared_sft", "icraft_md", 0), 0.02),
-        (("inquiry_turns", "pcqc", "medicalexam", 0), 0.001),
+        (("inquiry_turns", "pcqc", "medical_exam", 0), 0.001),
         (("question_supervision", "accuracy", "executed_local", "average", 0), 0.02),
         (("same_state_q1", "turns", "same_state_q1", "mean"), 0.002),
         (("generation_length", "reduction", "medqa"), 0.2),

@@ -12,11 +12,8 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from analysis import cli, figures, report
-from analysis.collected import Collected
 from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
 from analysis.figures.style import house_style
-from analysis.published import published
-from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 
@@ -44,7 +41,7 @@ def test_published_figure_3_shows_the_published_means():
 def test_curves_show_every_rl_method_and_the_instrument_every_method(collected):
     with house_style():
         labels = {line.get_label() for line in learning_curves.draw(collected).axes[0].lines}
-        legend = equal_turns.draw(collected).axes[0].get_legend()
+        (legend,) = equal_turns.draw(collected).legends
     titles = {collected.title(method) for method in collected.methods()}
     assert titles <= labels
     assert titles <= {text.get_text() for text in legend.get_texts()}
@@ -106,31 +103,13 @@ def test_report_says_what_a_reader_needs(collected):
     assert "Consultations to read" in text
 
 
-def test_report_of_a_comparable_study_gives_differences(collected):
-    """The same runs under the paper's benchmark names: no notice, no Bayes, differences."""
-    names = dict(zip(collected.benchmarks, published().benchmarks, strict=True))
-    study = replace(
-        collected.study,
-        synthetic=False,
-        clinic=None,
-        benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
-    )
-    frame = collected.predictions.replace({"benchmark": names})
-    real = Renamed(study, collected.folder, frame, collected.updates, collected.records)
-    text = report.build(real)
+def test_report_of_a_comparable_study_gives_differences(comparable):
+    text = report.build(comparable)
     assert "This clinic is synthetic" not in text
     assert "Bayes" not in text
     assert text.count("Published and ours") >= 10
     published_mean = re.search(r"<td class='text short'>PCQC</td>.*?62\.54", text)
     assert published_mean
-
-
-class Renamed(Collected):
-    """Collected runs whose dialogues are found under the benchmark's own name."""
-
-    def dialogues(self, method, run, benchmark):
-        old = dict(zip(published().benchmarks, load_study("clinic").benchmarks, strict=True))
-        return super().dialogues(method, run, old[benchmark])
 
 
 def test_report_shows_the_same_three_cases_under_every_method(collected):

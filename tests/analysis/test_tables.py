@@ -13,8 +13,10 @@ import simulated
 from analysis import collected as reader
 from analysis import tables
 from analysis.companion import companion, differences
+from analysis.published import published
 from analysis.render import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
+from pcqc.config import load_study
 from pcqc.errors import UserError
 
 NAMES = list(tables.TABLES)
@@ -204,16 +206,79 @@ def test_differences_carry_both_sides_uncertainty():
 
     (row,) = differences(table(60.0, 0.3), table(62.54, 0.4)).rows
     assert row.cells[4].text() == "−2.54"
-    assert row.cells[5].value == pytest.approx(1.96 * 0.5)
+    assert row.cells[5].value == pytest.approx(1.96 * 0.5, abs=1e-4)
     (row,) = differences(table(60.0, None), table(62.54, 0.4)).rows
     assert row.cells[5] == "—"
 
 
-def test_comparable_study_gets_differences(collected):
-    real = replace(collected.study, synthetic=False)
+@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
+def test_comparable_study_gets_differences(comparable, name):
+    module = tables.TABLES.module(name)
+    (found,) = companion(module.build(comparable), module.paper(), comparable.study)
+    assert found.rows
+    for row in found.rows:
+        published, ours, difference, half = row.cells[2:]
+        if isinstance(difference, Number):
+            assert difference.value == pytest.approx(ours.value - published.value)
+        else:
+            assert difference in ("same", "differs", "—")
+        if isinstance(half, Number):
+            assert half.value >= 1.95 * max(ours.se, published.se)
+
+
+def test_differences_of_a_paired_row_carry_both_intervals(comparable):
+    module = tables.TABLES.module("paired")
+    ours, paper = module.build(comparable), module.paper()
+    rows = {row.key: row for row in differences(ours, paper).rows}
+    found = rows["medqa:pcqc-atpo:gain"]
+    assert found.cells[0] == "Clinic-Dev: PCQC − ATPO"
+    assert found.cells[2].value == 4.50
+    low, high = (cell(t, "medqa:pcqc-atpo", "interval") for t in (ours, paper))
+    widths = [(r.high - r.low) / 2 for r in (low, high)]
+    assert found.cells[5].value == pytest.approx(np.hypot(*widths))
+    assert rows["medqa:pcqc-atpo:p"].cells[4] == "—"
+
+
+def test_texts_of_a_comparable_study_are_same_or_differ(comparable):
     module = tables.TABLES.module("configuration")
-    (found,) = companion(module.build(collected), module.paper(), real)
-    assert {row.key: row.cells[4] for row in found.rows}["max_turns:setting"] == "differs"
+    rows = {r.key: r.cells[4] for r in differences(module.build(comparable), module.paper()).rows}
+    assert rows["max_turns:setting"] == "differs"
+    assert rows["pcqc_terminal_group:setting"] == "same"
+
+
+def test_cases_of_another_kind_are_not_compared(collected):
+    """Real or not: a study without a benchmark of the paper gets the two tables."""
+    own = replace(collected.study, synthetic=False)
+    module = tables.TABLES.module("main_accuracy")
+    ours, paper = companion(module.build(collected), module.paper(), own)
+    assert ours.title.startswith("This study.")
+    assert paper.title.startswith("Published.")
+
+
+def test_the_papers_study_names_benchmarks_as_the_paper_is_read():
+    ours, paper = load_study("paper").benchmarks, published().benchmarks
+    assert {n: (b.title, b.cases, b.role) for n, b in ours.items()} == {
+        n: (b.title, b.cases, b.role) for n, b in paper.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["paper", "real-smoke"])
+def test_configuration_names_pretrained_models(collected, name):
+    study = load_study(name)
+    table = build("configuration", replace(collected, study=study))
+    settings = {row.key: row.cells[1] for row in table.rows}
+    assert "world" not in settings
+    if name == "paper":
+        published_setting = {
+            r.key: r.cells[1] for r in tables.TABLES.module("configuration").paper().rows
+        }
+        assert settings["actor"] == published_setting["actor"] == "Qwen3-8B"
+        assert settings["scorer"] == published_setting["scorer"]
+        assert settings["patient"] == "Frozen Qwen3-8B; SFT, 1 epoch"
+        assert settings["atpo_tree"].endswith("up to 128 consultations a case")
+    else:
+        assert settings["actor"] == "SmolLM2-135M-Instruct.Q4_1"
+        assert settings["scorer"] == f"Frozen {settings['actor']}"
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
