@@ -163,6 +163,7 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
             generation_config="vllm",
             worker_extension_cls="pcqc.engines.vllm_worker.WeightReceiver",
             disable_log_stats=True,
+            use_tqdm_on_load=False,
         )
     except (ValueError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[-1]
