@@ -125,18 +125,3 @@ def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:
     writer.writerow(tuple(Exclusion.__dataclass_fields__))
     writer.writerows(astuple(exclusion) for exclusion in exclusions)
     write_atomic(path, text.getvalue())
-
-
-def with_facts(cases: Iterable[Case]) -> tuple[list[Case], list[Exclusion]]:
-    """Cases on which a consultation can be held, and an exclusion for each of the others.
-
-    Without facts the patient answers nothing, and no question could earn any credit.
-    """
-    kept, left_out = [], []
-    for case in cases:
-        if case.facts and case.initial.strip():
-            kept.append(case)
-        else:
-            file, row = str(case.origin.get("file", "")), int(case.origin.get("row", 0))
-            left_out.append(Exclusion(file, row, case.case_id, NOTHING_TO_ASK))
-    return kept, left_out

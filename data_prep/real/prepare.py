@@ -67,7 +67,7 @@ def prepare(study: Study) -> None:
 def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
     selection = _Selection()
     for case in cases:
-        reason = NOTHING_TO_ASK if not (case.facts and case.initial.strip()) else None
+        reason = None if case.consultable else NOTHING_TO_ASK
         tokens = 0 if reason else len(chat.open(case.public))
         if tokens > limit:
             reason = f"its prompt of {tokens} tokens exceeds protocol.prompt_tokens = {limit}"

@@ -59,6 +59,11 @@ class Case:
     def public(self) -> PublicCase:
         return PublicCase(self.case_id, self.initial, self.question, dict(self.options))
 
+    @property
+    def consultable(self) -> bool:
+        """Whether a consultation can be held: there is something to begin with and to answer."""
+        return _unready(self) is None
+
 
 def _problem(case: Case) -> str | None:
     """What is wrong with the case, in a few words, or None."""

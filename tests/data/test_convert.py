@@ -6,7 +6,7 @@ import json
 import pytest
 
 from data_prep.real.atpo_sft import source_texts
-from data_prep.real.convert import NOTHING_TO_ASK, convert_file, with_facts
+from data_prep.real.convert import convert_file
 from data_prep.real.parts import NO_FACTS, NUMBERED_IN_PART, SPACES, SYNONYM, TWINS, strip_numbering
 from data_prep.real.rows import BadRow
 from data_prep.real.user_message import LONGEST_OPTIONS, read_opening, read_options
@@ -77,11 +77,7 @@ def test_mediq(fixtures, tmp_path):
     assert conversion.notes == {NO_FACTS: ["mediq-1"]}
     with pytest.raises(UserError, match="line 2: there are no facts"):
         read_cases(to)
-    kept, left_out = with_facts(conversion.records)
-    assert kept == [baker]
-    assert [(e.file, e.row, e.case_id, e.reason) for e in left_out] == [
-        ("mediq.jsonl", 2, "mediq-1", NOTHING_TO_ASK)
-    ]
+    assert [case.consultable for case in conversion.records] == [True, False]
 
 
 def test_an_answer_that_names_two_options_is_excluded_with_the_reason(fixtures, tmp_path):

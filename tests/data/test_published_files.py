@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from data_prep.real.convert import convert_file, with_facts
+from data_prep.real.convert import convert_file
 from data_prep.real.parts import NO_FACTS, SPACES, SYNONYM
 from data_prep.real.sources import load_sources
 from pcqc.files import sha256_file
@@ -15,7 +15,7 @@ from pcqc.protocol import actor_prompt
 
 FILES = {
     "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),
-    "medicalexam": ("atpo/aie_test_dataset.jsonl", 150),
+    "medical_exam": ("atpo/aie_test_dataset.jsonl", 150),
     "icraft_md": ("mediq/all_craft_md.jsonl", 139),
     "mediq_dev": ("mediq/medqa_dev_convo.jsonl", 1272),
 }
@@ -102,18 +102,15 @@ def test_the_excluded_icraft_md_case_is_named(published, tmp_path):
     }
 
 
-def test_development_cases_without_facts_are_converted_and_left_out_of_training(
-    published, tmp_path
-):
+def test_development_cases_without_facts_are_converted_and_named(published, tmp_path):
     conversion = convert_file(published(FILES["mediq_dev"][0]), tmp_path / "c.jsonl")
     without = [f"mediq_dev-{number}" for number in (224, 298, 779)]
     assert conversion.notes[NO_FACTS] == without
-    kept, left_out = with_facts(conversion.records)
-    assert len(kept) == 1269
-    assert [exclusion.case_id for exclusion in left_out] == without
+    unready = [case.case_id for case in conversion.records if not case.consultable]
+    assert unready == without
 
 
 def test_medicalexam_has_four_to_eight_options(published, tmp_path):
-    cases = convert_file(published(FILES["medicalexam"][0]), tmp_path / "c.jsonl").records
+    cases = convert_file(published(FILES["medical_exam"][0]), tmp_path / "c.jsonl").records
     counts = Counter(len(case.options) for case in cases)
     assert counts == {4: 64, 5: 79, 6: 3, 7: 3, 8: 1}
