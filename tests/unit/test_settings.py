@@ -196,13 +196,18 @@ def test_unknown_names_come_with_the_nearest(load):
 
 def test_methods_are_those_of_the_paper(load):
     methods = load(removed("methods")).methods
-    assert list(methods)[:3] == ["shared_sft", "grpo", "pcqc"]
+    assert list(methods)[:4] == ["shared_sft", "grpo", "atpo", "pcqc"]
+    tree = methods["atpo"].tree
+    assert (tree.budget, tree.candidates, tree.threshold) == (128, 4, 1.2)
+    assert (tree.critic_learning_rate, tree.critic_updates) == (1e-5, 4)
+    assert (methods["atpo"].kl_coefficient, tree.clip_high) == (0.01, 0.28)
+    assert (tree.reward_correct, tree.reward_wrong, tree.reward_none) == (3.0, 0.0, -1.0)
     assert methods["grpo"].terminal_group == 32
     pcqc = methods["pcqc"]
     assert (pcqc.terminal_group, pcqc.question_group, pcqc.beta) == (4, 4, 1.0)
     assert methods["terminal_only"].beta == 0
     assert methods["same_state_q1"].supervise == methods["executed_local"].supervise == "executed"
-    assert {m.kl_coefficient for m in methods.values()} == {0.001}
+    assert {m.kl_coefficient for m in methods.values() if not m.tree} == {0.001}
 
 
 @pytest.mark.parametrize(
@@ -239,3 +244,15 @@ def test_the_environment_names_the_tracking_store(load, monkeypatch):
     assert tracking_uri(load()) == "sqlite:///results/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
     assert tracking_uri(load()) == "http://127.0.0.1:5000"
+
+
+def test_an_entry_may_be_like_another_but_for_what_it_names(load):
+    study = load(setting("methods.atpo", {"updates": 7, "tree": {"budget": 9}}))
+    whole, part = study.methods["atpo"], study.methods["atpo_u1"]
+    assert (whole.tree.budget, whole.tree.candidates) == (9, 4)
+    assert (part.updates, part.runs, part.role) == (7, ("A",), "ablation")
+    assert part.tree == dataclasses.replace(whole.tree, variance_weight=0.0)
+    with pytest.raises(UserError, match="must name a method like no other"):
+        load(setting("methods.atpo_u1", {"like": "atpo_u2"}))
+    with pytest.raises(UserError, match="a tree search has no question group"):
+        load(setting("methods.atpo", {"question_group": 4}))
