@@ -103,7 +103,7 @@ def parse_action(response: str, labels: Sequence[str]) -> Action:
         final answer, else an action of kind `none`.
     """
     text = visible(response)
-    stated = [part.strip() for part in text.split(ANSWER_MARKER)[1:]]
+    stated = [part.split(QUESTION_MARKER)[0].strip() for part in text.split(ANSWER_MARKER)[1:]]
     for answer in stated:
         if (label := _label(answer, labels)) is not None:
             return Action("final", label)
@@ -116,9 +116,20 @@ def parse_action(response: str, labels: Sequence[str]) -> Action:
     return Action("none")
 
 
+# A label, with what may stand before it; then a mark that closes it, a dash, or the line's end.
+_STATED = re.compile(
+    r"""[\s\[({*"'“‘`]* ([A-Za-z0-9]+) (?: [\])}*"'”’`.,:;] | \s+[-–—] | [^\S\n]*(?:\n|$) )""",
+    re.VERBOSE,
+)
+
+
 def _label(answer: str, labels: Sequence[str]) -> str | None:
-    """The label that an answer names: alone, in brackets, or before its option's text."""
-    match = re.match(r"[\[\(\*\s]*([A-Za-z0-9]+)(?=$|[\s\]\)\*.,:;])", answer)
+    """The label that an answer names: alone, quoted, in brackets, or set off from other words.
+
+    The paper's form is the label alone (Appendix B.2). Where words follow without a mark between
+    them, as in `A cold is likely`, the letter may be one of them, so that no label is read.
+    """
+    match = _STATED.match(answer)
     return match.group(1) if match and match.group(1) in labels else None
 
 

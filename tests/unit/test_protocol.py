@@ -27,6 +27,13 @@ EXCHANGES = (Exchange("Any cough?", "No cough."), Exchange("Any rash?", "Has ras
         ("**Final Answer:** B", "B"),
         ("Final Answer:\nD\n", "D"),
         ("Final Answer: A: flu", "A"),
+        ("Final Answer: A - flu", "A"),
+        ("Final Answer: 'B'", "B"),
+        ('Final Answer: "B".', "B"),
+        ("Final Answer: `B`", "B"),
+        ("Final Answer: {B}", "B"),
+        ("Final Answer: B \nIt fits.", "B"),
+        ("Final Answer: B Question: Any cough?", "B"),
         ("Question: Any cough? Final Answer: B", "B"),
         ("Final Answer: B\nQuestion: Any cough?", "B"),
         ("Final Answer: Z. Final Answer: A", "A"),
@@ -57,7 +64,14 @@ def test_a_question_without_a_valid_answer_is_a_question(response, question):
 
 @pytest.mark.parametrize(
     "response",
-    ["Final Answer: E", "Final Answer: Bronchitis", "Final Answer: b", "Final Answer:"],
+    [
+        "Final Answer: E",
+        "Final Answer: Bronchitis",
+        "Final Answer: b",
+        "Final Answer:",
+        "Final Answer: A cold is likely.",
+        "Final Answer: B flu",
+    ],
 )
 def test_an_answer_outside_the_labels_is_invalid(response):
     action = parse_action(response, LABELS)
