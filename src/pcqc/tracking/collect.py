@@ -63,7 +63,11 @@ def collect(study: Study) -> Path:
     with answering(study, REMEDY):
         shutil.rmtree(new, ignore_errors=True)
         store = open_store(study)
-        methods = [name for name, method in study.methods.items() if method.runs]
+        methods = [
+            name
+            for name, method in study.methods.items()
+            if method.runs and method.role != "ablation"
+        ]
         runs = [entry for method in methods for entry in _runs(store, study, method, new)]
         _write_predictions(new, study, runs)
         _write_updates(new, runs)
