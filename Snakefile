@@ -19,6 +19,7 @@ include: "workflow/rules/report.smk"
 # made from it is there, so that after a failed job the results of old settings would stay.
 SHARED = [
     *rules.data.output,
+    *PROVENANCE,
     *rules.base.output,
     *rules.sft.output,
     *rules.track_prepare.output,

@@ -2,6 +2,8 @@
 
 RAW = STUDY.raw_files
 CONVERTED = [PATHS.converted(name) for name in RAW]
+TAUGHT = [PATHS.converted(name) for name in RAW if name not in STUDY.benchmarks]
+EVALUATED = [PATHS.converted(name) for name in RAW if name in STUDY.benchmarks]
 if missing := sorted(str(raw.path) for raw in RAW.values() if not raw.path.is_file()):
     sys.exit(
         f"pcqc: error: {', '.join(missing)}: missing; download with `pcqc data fetch`, or name the "
@@ -30,6 +32,10 @@ if STUDY.synthetic:
 
 else:
 
+    def form(name):
+        """The option that names a raw file's format, where the study gives it."""
+        return f"--format {name}" if name else ""
+
     rule convert:
         input:
             lambda wildcards: RAW[wildcards.dataset].path,
@@ -40,16 +46,34 @@ else:
         log:
             LOGS / "convert-{dataset}.log",
         params:
-            format=lambda wildcards: (
-                f"--format {RAW[wildcards.dataset].format}"
-                if RAW[wildcards.dataset].format
-                else ""
-            ),
+            format=lambda wildcards: form(RAW[wildcards.dataset].format),
             source=source("data_prep.real.convert"),
         message:
             "Convert {input}"
         shell:
             pcqc("data convert {input:q} --to {output[0]:q} {params.format}")
+
+    # What training and evaluation share is counted and listed to be read; no case is dropped for it.
+    rule overlap:
+        input:
+            training=TAUGHT,
+            evaluation=EVALUATED,
+        output:
+            PATHS.overlap / "counts.csv",
+            PATHS.overlap / "pairs.csv",
+            PATHS.overlap / "inputs.json",
+        log:
+            LOGS / "overlap.log",
+        params:
+            folder=PATHS.overlap,
+            source=source("data_prep.real.audit"),
+        message:
+            "Audit the overlap of training and evaluation"
+        shell:
+            pcqc(
+                "data overlap --training {input.training:q} --evaluation {input.evaluation:q} "
+                "--to {params.folder:q}"
+            )
 
     rule data:
         input:
@@ -71,3 +95,10 @@ else:
             "Cases and SFT conversations"
         shell:
             pcqc(f"prepare {STUDY_ARGUMENT}")
+
+
+# What the report says of a real study's cases: data cards and the audit.
+if STUDY.synthetic:
+    PROVENANCE = []
+else:
+    PROVENANCE = [*(path.with_suffix(".card.json") for path in CONVERTED), *rules.overlap.output]

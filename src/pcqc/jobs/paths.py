@@ -36,6 +36,11 @@ class Paths:
         """Cases (or SFT rows) of a published file, all that could be converted."""
         return self.data / "converted" / f"{name}.jsonl"
 
+    @property
+    def overlap(self) -> Path:
+        """Folder of the audit of what training and evaluation share."""
+        return self.data / "overlap"
+
     def cases(self, benchmark: str) -> Path:
         return self.data / f"{benchmark}.jsonl"
 
