@@ -1,4 +1,4 @@
-"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report` and `paper`."""
+"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report`, `paper`, `docs`."""
 
 import argparse
 import json
@@ -29,6 +29,7 @@ def register(subparsers) -> None:
     for name, what, run in (
         ("report", "write the report of a study, one HTML file", run_report),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
+        ("docs", "copy a study's tables into the pages that quote them", run_docs),
     ):
         parser = subparsers.add_parser(name, help=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
@@ -90,6 +91,18 @@ def run_paper(arguments: argparse.Namespace) -> None:
     if not paper.latex():
         print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
     _announce(written)
+
+
+def run_docs(arguments: argparse.Namespace) -> None:
+    """Copy tables of a study into README and docs, and say which numbers there have no source."""
+    from analysis import prose
+    from pcqc.config import load_study
+    from pcqc.errors import UserError
+
+    for page in prose.copy_tables(load_study(arguments.study)):
+        print(f"{page}: tables copied")
+    if found := prose.problems():
+        raise UserError(f"{found[0]} ({len(found)} such numbers or tables in all)")
 
 
 def _load(name: str):
