@@ -29,7 +29,7 @@ _HEAD = r"""\documentclass[10pt]{article}
 \renewcommand{\topfraction}{0.95}
 \renewcommand{\textfraction}{0.03}
 \renewcommand{\floatpagefraction}{0.7}
-\makeatletter\setlength{\@fptop}{0pt}\makeatother
+\makeatletter\setlength{\@fptop}{0pt}\setlength{\@fpsep}{24pt}\makeatother
 """
 _SYNTHETIC = (
     "This clinic is synthetic. Its diseases, findings and patients are made by a program, and its "

@@ -62,20 +62,21 @@ def _question_credit(ax: Axes, collected: Collected) -> None:
     box(ax, 1.1, low, 1.15, tall, f"Actor\n$\\pi_\\theta$\n{_seen('actor', collected)}", ACTOR)
     box(ax, 3.15, low, 1.2, tall, f"Patient\n(frozen)\n{_seen('patient', collected)}", PATIENT)
     scorer = f"Scorer $s_\\phi$\n(frozen)\n{_seen('scorer', collected)},\n$a_i$"
-    box(ax, 4.75, low, 1.2, tall, scorer, SCORER)
+    box(ax, 4.65, low, 1.12, tall, scorer, SCORER)
     middle = low + tall / 2
     arrow(ax, (0.85, middle), (1.1, middle))
     for k in range(count):
         y = low + tall * (count - k - 0.5) / count
         arrow(ax, (2.25, y), (3.15, y), dashed=k > 0)
         write(ax, 2.7, y + 0.08, f"$q_{k + 1}$" + ("  executed" if k == 0 else ""), fontsize=7)
-        arrow(ax, (4.35, y), (4.75, y), dashed=k > 0)
-        write(ax, 4.55, y + 0.08, f"$a_{k + 1}$", fontsize=7)
-        arrow(ax, (5.95, y), (6.3, y), dashed=k > 0)
-        write(ax, 6.1, y + 0.08, f"$u_{k + 1}$", fontsize=7)
-    text = "compare\nwithin\nstate\n\n$A_i^Q$ =\n$\\dfrac{u_i-\\bar u}{\\sigma_Q}$"
-    box(ax, 6.3, low, 0.62, tall, text, CREDIT)
-    write(ax, 5.35, low - 0.12, "$y^*$ picks the correct option's probability", fontsize=7)
+        arrow(ax, (4.35, y), (4.65, y), dashed=k > 0)
+        write(ax, 4.49, y + 0.08, f"$a_{k + 1}$", fontsize=7)
+        arrow(ax, (5.77, y), (6.07, y), dashed=k > 0)
+        write(ax, 5.91, y + 0.08, f"$u_{k + 1}$", fontsize=7)
+    box(ax, 6.07, low, 0.85, tall, "", CREDIT)
+    write(ax, 6.5, middle + 0.27, "compare\nwithin state")
+    write(ax, 6.5, middle - 0.2, "$A_i^Q=\\dfrac{u_i-\\bar u}{\\sigma_Q}$")
+    write(ax, 5.21, low - 0.12, "$y^*$ picks the correct option's probability", fontsize=7)
 
 
 def _terminal(ax: Axes, collected: Collected) -> None:

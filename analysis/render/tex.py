@@ -16,6 +16,7 @@ _SPECIAL = {
 }  # fmt: skip
 
 _LONG = 32  # characters
+_MANY = 8  # columns
 
 
 def escape(text: str) -> str:
@@ -44,7 +45,7 @@ def _environment(table: Table) -> str:
         rf"\label{{tab:{table.name}}}",
         r"\vspace{4pt}",
         r"\small",
-        r"\setlength{\tabcolsep}{5pt}",
+        rf"\setlength{{\tabcolsep}}{{{3 if len(table.columns) > _MANY else 5}pt}}",
         # A table wider than the line shrinks to it; others keep their size.
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
