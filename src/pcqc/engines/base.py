@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
@@ -48,10 +48,30 @@ class Completion:
     stopped: bool
 
 
-class Engine(Protocol):
-    """Generates and scores token ids."""
+@dataclass(frozen=True)
+class Failure:
+    """In place of a result: a request to a server that came to nothing, after all attempts.
 
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+    Attributes:
+        kind: no answer in time; no connection; a status that may pass (5xx, too many requests); a
+            request that the server refuses (4xx) and was not repeated; an answer that makes no
+            sense.
+        message: what was seen.
+    """
+
+    kind: Literal["timeout", "connection", "status", "refused", "malformed"]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class Engine(Protocol):
+    """Generates and scores token ids. Only one that is reached over a network has failures."""
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> list[list[Completion | Failure]]:
         """One list of completions per request, one completion per stream of it, in order.
 
         What is drawn depends on weights, prompt and stream alone; not on the other requests.
@@ -59,7 +79,7 @@ class Engine(Protocol):
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
-    ) -> list[list[float]]:
+    ) -> list[list[float] | Failure]:
         """log P(token | prompt) for each token of `choices`, in one forward pass per prompt."""
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -73,3 +93,8 @@ class Engine(Protocol):
 
     def wake(self) -> None:
         """Take the memory back; an engine that is awake stays so."""
+
+
+def vllm_seed(stream: int) -> int:
+    """The seed that vLLM is given for a stream: 63 bits, what its interfaces can carry."""
+    return stream >> 1

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.engines.base import Completion, Request, Sampling, vllm_seed
 from pcqc.errors import UserError
 
 # Set by launchers of several processes; a vLLM that sees them takes itself for a part.
@@ -230,7 +230,7 @@ def _sampling_params(sampling: Sampling, stream: int):
         max_tokens=sampling.max_tokens,
         stop_token_ids=[sampling.stop],
         ignore_eos=True,  # that of the model's settings; the caller's stop token is above
-        seed=stream >> 1,  # 63 bits: what vLLM's messages can carry
+        seed=vllm_seed(stream),
         logprobs=0,  # of the sampled token alone, under the whole vocabulary at temperature 1
         detokenize=False,
     )

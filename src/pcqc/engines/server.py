@@ -1,0 +1,166 @@
+"""A frozen role behind an OpenAI-compatible server, such as `vllm serve` starts.
+
+Prompts go there as token ids, and token ids come back, which is vLLM's extension of that interface;
+so are log-probabilities of named tokens. The seeds are those of the vLLM engine, and so are the
+samples of the same model.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+import urllib3
+
+from pcqc.config import Server
+from pcqc.engines.base import Completion, Failure, Request, Sampling, vllm_seed
+from pcqc.errors import UserError
+
+BUSY = (408, 425, 429)  # besides 5xx: the same request may succeed later
+SETUP = (401, 403, 404, 405)  # no request can succeed
+
+
+class ServerEngine:
+    """Generates and scores at a URL; every request may fail on its own.
+
+    Args:
+        server: where, and how patiently.
+
+    Attributes:
+        counts: attempts beyond the first as `retries`, and failures by kind, since the start.
+
+    Raises:
+        UserError: the server does not answer, or serves no model.
+    """
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.counts: Counter[str] = Counter()
+        self._pool = urllib3.connection_from_url(
+            server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
+        )
+        (models,) = self._all([("GET", "/v1/models", None, lambda reply: reply["data"])])
+        if isinstance(models, Failure) or not models:
+            raise UserError(f"{server.url}: no model is served there ({models})")
+        self.model = models[0]["id"]
+
+    def generate(
+        self, requests: Sequence[Request], sampling: Sampling
+    ) -> list[list[Completion | Failure]]:
+        """See `Engine.generate`."""
+        common = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "stop_token_ids": [sampling.stop],
+            "ignore_eos": True,
+            "logprobs": 0,
+        }
+        bodies = [
+            {"prompt": list(r.prompt), "seed": vllm_seed(stream), **common}
+            for r in requests
+            for stream in r.streams
+        ]
+        results = iter(self._complete(bodies, lambda reply: _completion(reply, sampling.stop)))
+        return [[next(results) for _ in r.streams] for r in requests]
+
+    def next_logprobs(
+        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
+    ) -> list[list[float] | Failure]:
+        """See `Engine.next_logprobs`."""
+        common = {"temperature": 0, "max_tokens": 1, "logprobs": 1}
+        bodies = [
+            {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
+            for prompt, ids in zip(prompts, choices, strict=True)
+        ]
+        rows = self._complete(bodies, lambda reply: reply["choices"][0]["logprobs"]["top_logprobs"])
+        return [
+            row if isinstance(row, Failure) else [row[0][f"token_id:{token}"] for token in ids]
+            for row, ids in zip(rows, choices, strict=True)
+        ]
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `Engine.load_weights`: never, since a served role is frozen."""
+        raise NotImplementedError("a served role is frozen")
+
+    def reset_cache(self) -> None:
+        """See `Engine.reset_cache`: the server's weights do not change, its cache may stay."""
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`: the memory is the server's."""
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+
+    def _complete(self, bodies: list[dict], read: Callable[[Any], Any]) -> list:
+        common = {
+            "model": self.model,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+        }
+        return self._all([("POST", "/v1/completions", {**body, **common}, read) for body in bodies])
+
+    def _all(self, requests: list[tuple]) -> list:
+        """What is read from each reply, or its failure; side by side, in order.
+
+        Raises:
+            UserError: none was answered, and none for a fault of its own.
+        """
+        if not requests:
+            return []
+        with ThreadPoolExecutor(min(len(requests), self.server.concurrent)) as threads:
+            outcomes = list(threads.map(lambda request: self._patiently(*request), requests))
+        results = [result for result, _ in outcomes]
+        failures = [result for result in results if isinstance(result, Failure)]
+        self.counts["retries"] += sum(attempts - 1 for _, attempts in outcomes)
+        self.counts.update(failure.kind for failure in failures)
+        if len(failures) == len(results) and not any(f.kind == "refused" for f in failures):
+            raise UserError(
+                f"{self.server.url}: {len(failures)} of {len(results)} requests failed after "
+                f"{self.server.attempts} attempts each ({failures[-1]}); see to the server and "
+                "run again"
+            )
+        return results
+
+    def _patiently(self, *request) -> tuple[Any, int]:
+        """What is read from the reply, or the last attempt's failure; and the attempts made."""
+        for attempt in range(1, self.server.attempts + 1):
+            result = self._once(*request)
+            if not isinstance(result, Failure) or result.kind == "refused":
+                break
+            if attempt < self.server.attempts:
+                time.sleep(self.server.backoff_seconds * 2 ** (attempt - 1))
+        return result, attempt
+
+    def _once(self, method: str, path: str, body: dict | None, read: Callable[[Any], Any]):
+        try:
+            reply = self._pool.request(method, path, json=body, retries=False)
+        except urllib3.exceptions.TimeoutError:
+            return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
+        except urllib3.exceptions.HTTPError as problem:
+            return Failure("connection", str(problem))
+        if reply.status in SETUP:
+            raise UserError(f"{self.server.url}{path}: status {reply.status}: {_start(reply)}")
+        if reply.status != 200:
+            busy = reply.status >= 500 or reply.status in BUSY
+            return Failure("status" if busy else "refused", f"{reply.status}: {_start(reply)}")
+        try:
+            return read(reply.json())
+        except (ValueError, KeyError, IndexError, TypeError):
+            return Failure("malformed", _start(reply))
+
+
+def _start(reply) -> str:
+    """The beginning of a reply, on one line."""
+    return " ".join(reply.data[:200].decode(errors="replace").split())
+
+
+def _completion(reply: dict, stop: int) -> Completion:
+    choice = reply["choices"][0]
+    tokens = [int(token) for token in choice["token_ids"]]
+    logprobs = [float(value) for value in choice["logprobs"]["token_logprobs"]]
+    if not 0 < len(tokens) == len(logprobs):
+        raise ValueError("a completion needs tokens, and as many log-probabilities")
+    return Completion(tokens, logprobs, tokens[-1] == stop)
