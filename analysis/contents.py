@@ -88,6 +88,8 @@ PARTS = (
         "What was run, and who was told what.",
         "configuration",
         "information_access",
+        "data_cards",
+        "overlap",
     ),
 )
 

@@ -30,6 +30,8 @@ TABLES = Registry(
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "configuration": Entry(paper=True),
         "information_access": Entry(paper=True),
+        "data_cards": Entry(setting="data"),
+        "overlap": Entry(setting="data"),
     },
 )
 

@@ -1,0 +1,92 @@
+"""The published sets that a study's cases come from, beside the paper's counts (Appendix A.1)."""
+
+from typing import Any
+
+from analysis.collected import Collected
+from analysis.published import published
+from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
+from pcqc.files import read_json
+
+NAME = "data_cards"
+COLUMNS = (
+    Column("set", "Set", numeric=False),
+    Column("paper", "In the paper", "Cases"),
+    Column("converted", "Converted", "Cases"),
+    Column("excluded", "Excluded", "Cases"),
+    Column("used", "Used", "Cases"),
+    Column("options", "Options", numeric=False),
+    Column("answers", "Answers A/B/…", numeric=False),
+    Column("facts", "Facts per case", numeric=False),
+    Column("initial", "Words at first", numeric=False),
+)
+SHOWN_DIGITS = 12  # of a digest
+SHOWN_EXCLUSIONS = 3  # of a set; the others stand in its exclusions.csv
+
+
+def build(collected: Collected) -> Table:
+    """One row per published file of the study, in its order."""
+    study, data = collected.study, collected.folder / "data"
+    cards = {n: read_json(data / "converted" / f"{n}.card.json") for n in study.raw_files}
+    used = read_json(data / "manifest.json")["files"]
+    titles = {name: _title(collected, name, card) for name, card in cards.items()}
+    rows = []
+    for name, card in cards.items():
+        rows.append(Row(name, (titles[name], *_counts(name, card, used), *_contents(card))))
+    digests = [f"{titles[n]} {c['raw']['sha256'][:SHOWN_DIGITS]}" for n, c in cards.items()]
+    excluded = [
+        f"Excluded: {titles[name]}, line {row['row']} ({row['case_id']}): {row['reason']}."
+        for name, card in cards.items()
+        for row in card["exclusions"][:SHOWN_EXCLUSIONS]
+    ]
+    caption = (
+        "Converted: cases of the published file. Used: cases that the study reads; what it leaves "
+        "out of the converted ones stands in data/exclusions.csv or was not drawn. Facts and words "
+        "of the initial information: median (smallest to largest)."
+    )
+    notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
+    return Table(NAME, "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
+
+
+def _title(collected: Collected, name: str, card: dict[str, Any]) -> str:
+    if name in collected.benchmarks:
+        return collected.benchmarks[name].title
+    return f"{'SFT' if name == 'sft' else 'Training'} ({card['source']})"
+
+
+def _counts(name: str, card: dict[str, Any], used: dict[str, Any]) -> list[Cell]:
+    """Cases (turns of SFT rows) in the paper, converted, excluded and used."""
+    counts = [
+        _paper_count(name, card["source"]),
+        card.get("cases", card.get("turns")),
+        len(card["exclusions"]),
+        used.get(f"{name}.jsonl", {}).get("rows"),
+    ]
+    return [MISSING if count is None else Number(count, digits=0) for count in counts]
+
+
+def _paper_count(name: str, source: str) -> int | None:
+    """What the paper counts of a benchmark, or of the training data that it uses itself."""
+    paper = published()
+    if name in paper.benchmarks:
+        return paper.benchmarks[name].cases
+    training = paper.tables["training"]
+    own = {"atpo_rl": training["rl_cases"]["total"], "atpo_sft": training["sft_conversations"]}
+    return own.get(source)
+
+
+def _contents(card: dict[str, Any]) -> list[Cell]:
+    """Options, answers, facts and words of cases; SFT rows have none of their own."""
+    if "cases" not in card:
+        return [MISSING] * 4
+    options = [int(count) for count in card["options"]]
+    span = sorted({min(options), max(options)})
+    return [
+        "–".join(map(str, span)),
+        "/".join(f"{count:,}" for count in card["answers"].values()),
+        _spread(card["facts"]),
+        _spread(card["words"]["initial"]),
+    ]
+
+
+def _spread(spread: dict[str, float]) -> str:
+    return f"{spread['median']:g} ({spread['min']}–{spread['max']})"

@@ -1,0 +1,67 @@
+"""Evaluation cases that overlap with training data, as the audit counted them (Appendix A.1)."""
+
+import csv
+
+from analysis.collected import Collected
+from analysis.published import published
+from analysis.table import Column, Number, Row, Table
+from pcqc.errors import UserError
+from pcqc.files import read_json
+
+NAME = "overlap"
+LABELS = {"evaluation": "Evaluation", "training": "Training"}
+TRAINING = {"train": "training cases", "sft": "SFT conversations"}
+COUNTS = {
+    "evaluation_cases": ("Evaluation", "Compared"),
+    "training_prompts": ("Training", "Compared"),
+    "full_prompt": ("Full prompt", "Exact matches"),
+    "case_and_problem": ("Case and problem", "Exact matches"),
+    "char_5gram": ("Char. 5-grams", "Near-duplicates"),
+    "word_1_2gram": ("Words 1–2", "Near-duplicates"),
+    "near_duplicates": ("Either", "Near-duplicates"),
+}
+
+
+def build(collected: Collected) -> Table:
+    """One row per evaluation and training set; counts are of evaluation cases."""
+    folder = collected.folder / "data" / "overlap"
+    thresholds = read_json(folder / "inputs.json")["thresholds"]
+    try:
+        with open(folder / "counts.csv", newline="", encoding="utf-8") as file:
+            counted = list(csv.DictReader(file))
+    except OSError as error:
+        raise UserError(
+            f"{folder / 'counts.csv'}: {error.strerror}; run `pcqc data overlap`"
+        ) from None
+    columns = [Column(key, title, numeric=False) for key, title in LABELS.items()]
+    columns += [Column(key, title, group) for key, (title, group) in COUNTS.items()]
+    rows = [
+        _row(collected, count, count["training"] == counted[0]["training"]) for count in counted
+    ]
+    caption = (
+        "Evaluation cases whose first prompt is, once normalised, that of a training case, or near "
+        "to one: cosine of counts of character 5-grams of at least "
+        f"{thresholds['char_5gram']:.2f}, or of words and pairs of words of at least "
+        f"{thresholds['word_1_2gram']:.2f}. Every pair stands in data/overlap/pairs.csv. {_paper()}"
+    )
+    title = "Overlap between training and evaluation."
+    return Table(NAME, title, caption, tuple(columns), tuple(rows))
+
+
+def _row(collected: Collected, count: dict[str, str], rule: bool) -> Row:
+    name, training = count["evaluation"], count["training"]
+    title = collected.benchmarks[name].title if name in collected.benchmarks else name
+    numbers = [Number(int(count[key]), digits=0) for key in COUNTS]
+    return Row(f"{name}:{training}", (title, TRAINING.get(training, training), *numbers), rule)
+
+
+def _paper() -> str:
+    """What the paper reports of its own training data, which need not be this study's."""
+    counts = published().tables["overlap"]
+    atpo, icraft = counts["atpo_sets"], counts["icraft_md"]
+    return (
+        "The paper, for its own training data and the three ATPO sets, finds "
+        f"{atpo['full_prompt']} full prompts, {atpo['medqa_case_and_problem']} MedQA matches of "
+        f"case and problem and near-duplicates of {atpo['near_duplicates']} evaluation cases; for "
+        f"iCRAFT-MD {icraft['full_prompt']} and {icraft['near_duplicates']}."
+    )
