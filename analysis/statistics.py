@@ -245,6 +245,9 @@ def read_outcomes(path: Path) -> pd.Series:
             raise UserError(f"{path}: no column '{column}'; a prediction file needs it")
     if frame.empty:
         raise UserError(f"{path}: holds no predictions; remake the file")
+    ids, kinds = frame["case_id"], pd.api.types
+    if ids.isna().any() or not (kinds.is_string_dtype(ids) or kinds.is_integer_dtype(ids)):
+        raise UserError(f"{path}: 'case_id' must name a case in every row; remake the file")
     if not frame["correct"].isin([0, 1]).all():
         raise UserError(f"{path}: 'correct' must be true or false in every row; remake the file")
     outcomes = frame.set_index("case_id")["correct"].astype(bool).sort_index()

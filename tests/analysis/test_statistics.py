@@ -127,6 +127,11 @@ def test_compare_matches_cases_by_id(tmp_path):
         (["x", "y", "w"], [True] * 3, "the cases differ: 1 only in"),
         (["x", "y", "y"], [True] * 3, "case 'y' stands more than once"),
         (["x", "y", "z"], [0.5] * 3, "'correct' must be true or false"),
+        (["x", "y", "z"], [None, True, True], "'correct' must be true or false"),
+        ([None, "y", "z"], [True] * 3, "'case_id' must name a case"),
+        ([["x"], ["y"], ["z"]], [True] * 3, "'case_id' must name a case"),
+        ([1, 2, 3], [True] * 3, "the cases differ: 3 only in"),
+        ([], [], "holds no predictions"),
     ],
 )
 def test_compare_refuses_files_that_cannot_be_paired(tmp_path, ids, correct, message):
@@ -137,10 +142,22 @@ def test_compare_refuses_files_that_cannot_be_paired(tmp_path, ids, correct, mes
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("column", ["case_id", "correct"])
+def test_compare_names_a_missing_column(tmp_path, column):
+    a = write(tmp_path, "a.parquet", ["x"], [True])
+    pd.read_parquet(a).drop(columns=column).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(UserError, match=rf"b\.parquet: no column '{column}'"):
+        statistics.compare(a, tmp_path / "b.parquet")
+
+
 def test_compare_names_a_broken_or_missing_file(tmp_path):
     a = write(tmp_path, "a.parquet", ["x", "y"], [True, True])
     (tmp_path / "cut.parquet").write_bytes(a.read_bytes()[:40])
     with pytest.raises(UserError, match=r"cut\.parquet: not readable as Parquet"):
         statistics.compare(a, tmp_path / "cut.parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(UserError, match=r"folder\.parquet: ") as raised:
+        statistics.compare(a, tmp_path / "folder.parquet")
+    assert "\n" not in str(raised.value)
     with pytest.raises(UserError, match=r"none\.parquet: no such file"):
         statistics.compare(a, tmp_path / "none.parquet")
