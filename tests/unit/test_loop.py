@@ -10,7 +10,7 @@ from pcqc.methods.assemble import UpdateBatch
 from pcqc.methods.draw import DrawnGroups
 from pcqc.methods.sequences import KL, TERMINAL, Term, TrainingSequence
 from pcqc.training.learners import GroupLearner
-from pcqc.training.policy import TorchPolicy
+from pcqc.training.policy import Policy
 from pcqc.training.rl import Loop, cases_of_update, run_loop
 
 SETTINGS = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=2, save_every=2)
@@ -40,7 +40,7 @@ def draw(update, cases, phases) -> DrawnGroups:
 
 def run(state, kill_at=None, seed=0):
     """Run a fresh loop; (policy, totals or None, what happened)."""
-    policy = TorchPolicy(tiny_model(seed), tiny_model(1), SETTINGS)
+    policy = Policy(tiny_model(seed), tiny_model(1), SETTINGS)
     happened = []
 
     def on_update(update, drawn, report, totals, seconds):

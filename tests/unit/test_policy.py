@@ -14,7 +14,7 @@ from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
 from pcqc.training.batching import micro_batches, pad, token_logprobs
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
-from pcqc.training.policy import TorchPolicy, token_counts
+from pcqc.training.policy import Policy, token_counts
 from pcqc.training.state import load_state, save_state
 
 RL = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=1, max_gradient_norm=1e9)
@@ -48,9 +48,11 @@ def gradients(model) -> torch.Tensor:
 def updated(seqs, coefficients=COEFFICIENTS, **changes):
     """(report, gradient) of one update of a fresh model whose reference is another model."""
     model, reference = tiny_model(0), tiny_model(1)
-    policy = TorchPolicy(model, reference, dataclasses.replace(RL, **changes))
+    policy = Policy(model, reference, dataclasses.replace(RL, **changes))
+    used = []
+    policy.backend.optimizer.register_step_pre_hook(lambda *_: used.append(gradients(model)))
     report = policy.update(seqs, coefficients)
-    return report, gradients(model)
+    return report, used[0]
 
 
 def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:
@@ -129,7 +131,7 @@ def test_components_add_up_with_their_coefficients():
 
 
 def test_without_a_weight_on_kl_no_reference_is_needed():
-    policy = TorchPolicy(tiny_model(0), None, RL)
+    policy = Policy(tiny_model(0), None, RL)
     report = policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
     assert report.losses[KL] == 0
     assert math.isfinite(report.statistics["gradient_norm"])
@@ -144,7 +146,7 @@ def test_an_update_without_question_tokens_has_no_question_loss():
 
 
 def updated_nothing() -> dict:
-    policy = TorchPolicy(tiny_model(0), None, RL)
+    policy = Policy(tiny_model(0), None, RL)
     before = copy.deepcopy(policy.model.state_dict())
     losses = policy.update([], COEFFICIENTS).losses
     after = policy.model.state_dict()
@@ -176,7 +178,7 @@ def test_the_gradient_is_clipped_to_its_norm():
 def test_a_loss_that_is_not_finite_changes_nothing():
     seqs = sequences()
     seqs[0].terms[TERMINAL].advantages[:] = np.inf
-    policy = TorchPolicy(tiny_model(0), tiny_model(1), RL)
+    policy = Policy(tiny_model(0), tiny_model(1), RL)
     before = copy.deepcopy(policy.model.state_dict())
     with pytest.raises(UserError, match="not finite"):
         policy.update(seqs, COEFFICIENTS)
@@ -186,7 +188,7 @@ def test_a_loss_that_is_not_finite_changes_nothing():
 def test_a_step_raises_the_probability_of_what_was_credited():
     seqs = sequences(count=1)
     seqs[0].terms[TERMINAL].advantages[:] = 1.0
-    policy = TorchPolicy(tiny_model(0), None, dataclasses.replace(RL, learning_rate=1e-3))
+    policy = Policy(tiny_model(0), None, dataclasses.replace(RL, learning_rate=1e-3))
     selected = [seqs[0].terms[TERMINAL].weights > 0]
     padded = pad(seqs, selected, "cpu")
     before = token_logprobs(policy.model, padded).sum()
@@ -255,7 +257,7 @@ def test_padding_changes_no_probability():
 
 def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
     def policy(seed):
-        return TorchPolicy(tiny_model(seed), tiny_model(1), RL)
+        return Policy(tiny_model(seed), tiny_model(1), RL)
 
     straight = policy(0)
     for step in range(5):
@@ -274,7 +276,7 @@ def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
 
 
 def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
-    policy = TorchPolicy(tiny_model(0), None, RL)
+    policy = Policy(tiny_model(0), None, RL)
     policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
     assert load_state(tmp_path, {"actor": policy.state}) is None
     for step in (1, 2):

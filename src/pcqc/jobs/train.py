@@ -21,7 +21,7 @@ from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source
 from pcqc.tracking.record import RunRecord
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
-from pcqc.training.policy import TorchPolicy
+from pcqc.training.policy import Policy
 from pcqc.training.rl import Loop, run_loop
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
@@ -48,7 +48,7 @@ class Run:
         weights = role_weights(study, "actor")
         self.model = weights.load()
         reference = weights.load() if method.kl_coefficient else None
-        policy = TorchPolicy(self.model, reference, study.rl)
+        policy = Policy(self.model, reference, study.rl)
         self.setting = make_setting(study, weights, self.model)
         self.sync = make_sync(study, self.setting, self.model, self.development)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
@@ -80,7 +80,7 @@ class Run:
             record.close()
         self._write_manifest(dataclasses.asdict(totals))
 
-    def _tree_learner(self, policy: TorchPolicy) -> TreeLearner:
+    def _tree_learner(self, policy: Policy) -> TreeLearner:
         """The actor's policy beside a critic, which starts from Shared SFT too."""
         body = role_weights(self.study, "actor").load().model
         critic = Critic(body, self.setting.chat.ending, self.method.tree, self.study.rl)

@@ -71,6 +71,19 @@ def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) 
     return Padded(*tensors)
 
 
+@dataclass(frozen=True)
+class Marked:
+    """Tokens of which some are selected.
+
+    Attributes:
+        tokens: ids.
+        selected: bool [tokens].
+    """
+
+    tokens: list[int]
+    selected: np.ndarray
+
+
 def token_logprobs(model, padded: Padded) -> torch.Tensor:
     """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
 
@@ -78,8 +91,23 @@ def token_logprobs(model, padded: Padded) -> torch.Tensor:
     memory.
     """
     hidden = model.model(
-        input_ids=padded.ids, attention_mask=padded.mask, position_ids=padded.positions
+        input_ids=padded.ids,
+        attention_mask=padded.mask,
+        position_ids=padded.positions,
+        use_cache=False,
     ).last_hidden_state
     logits = model.lm_head(hidden[padded.rows, padded.parents]).float()
     targets = padded.ids[padded.rows, padded.columns]
     return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+class TokenModel(torch.nn.Module):
+    """A causal language model seen from the learner: a micro-batch in, log-probabilities out."""
+
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, padded: Padded) -> torch.Tensor:
+        """See `token_logprobs`."""
+        return token_logprobs(self.model, padded)

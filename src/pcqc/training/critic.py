@@ -1,7 +1,6 @@
 """ATPO's critic: a model of its own with a value head, read where a state's prompt ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -9,8 +8,8 @@ import torch
 from pcqc.config import Rl, TreeSearch
 from pcqc.errors import UserError
 from pcqc.methods.tree_batch import ValueSequence
-from pcqc.training.batching import Padded, micro_batches
-from pcqc.training.state import ModelState
+from pcqc.training.backend import MakeBackend, TorchBackend, share
+from pcqc.training.batching import Marked, Padded
 from pcqc.training.trees import grow_trees, pad_trees
 
 
@@ -36,14 +35,6 @@ class ValueModel(torch.nn.Module):
         return self.head(hidden[padded.rows, padded.columns])[:, 0].float()
 
 
-@dataclass(frozen=True)
-class _State:
-    """Token ids of a state whose last tokens are to be valued."""
-
-    tokens: list[int]
-    selected: np.ndarray
-
-
 class Critic:
     """V_psi with AdamW at a rate of its own (Appendix A.2).
 
@@ -53,16 +44,22 @@ class Critic:
             outputs at them.
         tree: learning rate and clipping.
         rl: weight decay, gradient clipping, micro-batch size.
+        backend: (module, learning rate, settings) -> what takes the optimiser steps.
     """
 
-    def __init__(self, body: torch.nn.Module, ending: int, tree: TreeSearch, rl: Rl):
+    def __init__(
+        self,
+        body: torch.nn.Module,
+        ending: int,
+        tree: TreeSearch,
+        rl: Rl,
+        backend: MakeBackend = TorchBackend,
+    ):
         self.model = ValueModel(body)
         self.ending, self.tree, self.rl = ending, tree, rl
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=tree.critic_learning_rate, weight_decay=rl.weight_decay
-        )
-        self.device = next(body.parameters()).device
-        self.state = ModelState(self.model, self.optimizer)
+        self.backend = backend(self.model, tree.critic_learning_rate, rl)
+        self.device = self.backend.device
+        self.state = self.backend.state
 
     @torch.no_grad()
     def values(self, states: Sequence[Sequence[int]]) -> list[np.ndarray]:
@@ -70,51 +67,52 @@ class Critic:
 
         What states of one call share is computed once, as far as a micro-batch holds it.
         """
-        unique = {tuple(state): np.empty(0) for state in states}
-        items = [_State(list(s), np.arange(len(s)) >= len(s) - self.ending) for s in unique]
+        unique = dict.fromkeys(tuple(state) for state in states)
+        items = [Marked(list(s), np.arange(len(s)) >= len(s) - self.ending) for s in unique]
+        found: dict[tuple[int, ...], np.ndarray] = {}
         for members, padded in self._micro_batches(items):
-            outputs = self.model(padded).double().cpu().numpy().reshape(-1, self.ending)
-            for member, row in zip(members, outputs, strict=True):
-                unique[tuple(member.tokens)] = row
+            outputs = self.backend.forward(padded).double().cpu().numpy()
+            rows = outputs.reshape(-1, self.ending)
+            found |= {tuple(m.tokens): row for m, row in zip(members, rows, strict=True)}
+        for part in self.backend.processes.gather(found):
+            unique |= part
         return [unique[tuple(state)] for state in states]
 
     def update(self, sequences: Sequence[ValueSequence]) -> dict[str, float]:
         """Take one optimiser step towards the targets; the figures of it.
 
-        The loss is the mean over all tokens that have a target, so that it does not depend on how
-        the sequences are split into micro-batches.
+        The loss is the mean over all tokens that have a target, so that it depends neither on how
+        the sequences are split into micro-batches nor on how they are dealt out to processes.
 
         Raises:
             UserError: the gradient is not finite; nothing has been changed.
         """
         count = float(sum(s.selected.sum() for s in sequences))
         total = 0.0
-        self.optimizer.zero_grad(set_to_none=True)
         for members, padded in self._micro_batches(sequences):
             targets, old = (
-                torch.from_numpy(np.concatenate(parts)).float().to(self.device)
+                torch.from_numpy(np.concatenate([np.empty(0), *parts])).float().to(self.device)
                 for parts in (
                     [m.targets[m.selected] for m in members],
                     [m.old_values[m.selected] for m in members],
                 )
             )
-            loss = value_loss(self.model(padded), old, targets, self.tree.critic_clip).sum() / count
-            loss.backward()
+            values = self.backend.forward(padded)
+            loss = value_loss(values, old, targets, self.tree.critic_clip).sum() / count
+            self.backend.backward(loss)
             total += float(loss.detach())
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.rl.max_gradient_norm)
-        )
+        norm = self.backend.step()
         if not np.isfinite(norm):
             raise UserError(
                 "the critic's gradient is not finite; lower tree.critic_learning_rate and resume"
             )
-        self.optimizer.step()
+        total = sum(self.backend.processes.gather(total))
         return {"critic/loss": total, "critic/gradient_norm": norm}
 
     def _micro_batches(self, items):
         """Members of each micro-batch in the order of their selected tokens, and the batch."""
         budget = self.rl.tokens_per_micro_batch
-        for trees in micro_batches(grow_trees(items, budget), budget):
+        for trees in share(grow_trees(items, budget), budget, self.backend.processes):
             members = [member for tree in trees for member in tree.members]
             yield members, pad_trees(trees, [m.selected for m in members], self.device)
 

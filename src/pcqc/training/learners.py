@@ -12,7 +12,7 @@ from pcqc.methods.draw import Drawn, DrawnGroups, DrawnTrees
 from pcqc.seeds import generator
 from pcqc.training.critic import Critic
 from pcqc.training.objective import Clip
-from pcqc.training.policy import TorchPolicy, UpdateReport
+from pcqc.training.policy import Policy, UpdateReport
 from pcqc.training.state import Part
 
 
@@ -32,7 +32,7 @@ class GroupLearner:
     """GRPO and PCQC: one PPO epoch, one optimiser step (Appendix A.2)."""
 
     method: Method
-    policy: TorchPolicy
+    policy: Policy
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -56,7 +56,7 @@ class TreeLearner:
     """
 
     method: Method
-    policy: TorchPolicy
+    policy: Policy
     critic: Critic
     seed: int
 
@@ -90,7 +90,9 @@ class TreeLearner:
         step = update - tree.critic_updates
         rising = np.ceil(tree.actor_warmup * self.method.updates)
         own = tree.actor_learning_rate or self.policy.settings.learning_rate
-        return float(np.clip(step / max(rising, 1), 0, 1)) * own / self.policy.settings.learning_rate
+        return (
+            float(np.clip(step / max(rising, 1), 0, 1)) * own / self.policy.settings.learning_rate
+        )
 
     def _mini_batches(self, update: int, count: int) -> list[np.ndarray]:
         """Trajectories of each step, in a random order, no two steps of very different size."""

@@ -1,7 +1,8 @@
 """The learner: optimiser steps from weighted token sequences, blind to where they came from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -9,10 +10,20 @@ import torch
 from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
-from pcqc.training.batching import micro_batches, token_logprobs
+from pcqc.training.backend import MakeBackend, TorchBackend, share
+from pcqc.training.batching import TokenModel
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
-from pcqc.training.state import ModelState
 from pcqc.training.trees import TokenTree, grow_trees, pad_trees
+
+
+class HasSelected(Protocol):
+    """Token ids of which some are selected."""
+
+    tokens: list[int]
+
+    @property
+    def selected(self) -> np.ndarray:
+        """bool [tokens]."""
 
 
 @dataclass
@@ -28,39 +39,49 @@ class UpdateReport:
     statistics: dict[str, float]
 
 
-class TorchPolicy:
-    """A causal language model with AdamW at a constant learning rate (Appendix A.2).
+class Policy:
+    """A causal language model in training at a constant learning rate (Appendix A.2).
 
     Args:
         model: the actor, trained in place.
         reference: the frozen reference policy, None where the KL penalty has no weight.
         settings: learning rate, weight decay, clipping, micro-batch size.
+        backend: (module, learning rate, settings) -> what takes the optimiser steps.
     """
 
-    def __init__(self, model, reference, settings: Rl):
+    def __init__(self, model, reference, settings: Rl, backend: MakeBackend = TorchBackend):
         self.model = model
-        self.reference = reference
         self.settings = settings
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-        )
-        self.device = next(model.parameters()).device
-        self.state = ModelState(model, self.optimizer)
+        self.backend = backend(TokenModel(model), settings.learning_rate, settings)
+        self.reference = self.backend.frozen(TokenModel(reference)) if reference else None
+        self.device = self.backend.device
+        self.state = self.backend.state
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Names, as the model itself has them, and whole tensors; see `Backend.weights`."""
+        return ((name.removeprefix("model."), t) for name, t in self.backend.weights())
 
     @torch.no_grad()
+    def logprobs(self, sequences: Sequence[HasSelected]) -> list[np.ndarray]:
+        """log pi_theta of the selected tokens of each sequence, float64 [selected]."""
+        numbers = {id(sequence): number for number, sequence in enumerate(sequences)}
+        found: dict[int, np.ndarray] = {}
+        for trees in self._micro_batches(sequences):
+            batch, selected = _members(trees)
+            logprobs = self.backend.forward(pad_trees(trees, selected, self.device))
+            ends = np.cumsum([s.sum() for s in selected], dtype=int)
+            parts = np.split(logprobs.double().cpu().numpy(), ends)
+            found |= {numbers[id(s)]: part for s, part in zip(batch, parts, strict=False)}
+        everything = {
+            k: v for part in self.backend.processes.gather(found) for k, v in part.items()
+        }
+        return [everything[number] for number in range(len(sequences))]
+
     def keep_logprobs(self, sequences: Sequence[TrainingSequence]) -> None:
         """Note log pi_old of the selected tokens in each sequence, before several steps."""
-        budget = self.settings.tokens_per_micro_batch
-        for trees in micro_batches(grow_trees(sequences, budget), budget):
-            batch = [sequence for tree in trees for sequence in tree.members]
-            selected = [sequence.selected for sequence in batch]
-            logprobs = token_logprobs(self.model, pad_trees(trees, selected, self.device))
-            parts = np.split(
-                logprobs.double().cpu().numpy(), np.cumsum([s.sum() for s in selected])
-            )
-            for sequence, chosen, part in zip(batch, selected, parts, strict=False):
-                sequence.old_logprobs = np.full(len(sequence.tokens), np.nan)
-                sequence.old_logprobs[chosen] = part
+        for sequence, logprobs in zip(sequences, self.logprobs(sequences), strict=True):
+            sequence.old_logprobs = np.full(len(sequence.tokens), np.nan)
+            sequence.old_logprobs[sequence.selected] = logprobs
 
     def update(
         self,
@@ -73,71 +94,72 @@ class TorchPolicy:
         """Take one optimiser step on the weighted sum of the components.
 
         Each component is divided by its own total weight over the whole step, so that the gradient
-        does not depend on how the sequences are split into micro-batches.
+        depends neither on how the sequences are split into micro-batches nor on how they are dealt
+        out to processes.
 
         Args:
-            sequences: with their terms.
+            sequences: with their terms; the same in every process.
             coefficients: component name -> weight; a component of weight 0 is not computed.
             clip: of the ratio; that of the settings where not given.
             rate: factor of the learning rate.
 
         Raises:
-            UserError: the loss is not finite; nothing has been changed.
+            UserError: the gradient is not finite, in any process; nothing has been changed.
         """
         clip = clip or Clip(self.settings.clip, self.settings.clip)
         counts = token_counts(sequences)
         totals = dict.fromkeys(counts, 0.0)
         statistics: dict[str, float] = {}
-        self.optimizer.zero_grad(set_to_none=True)
-        budget = self.settings.tokens_per_micro_batch
-        for trees in micro_batches(grow_trees(sequences, budget), budget):
-            self._accumulate(trees, counts, coefficients, clip, totals, statistics)
-        norm = float(
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.max_gradient_norm)
-        )
+        norm = 0.0
+        if sequences:
+            for trees in self._micro_batches(sequences):
+                self._accumulate(trees, counts, coefficients, clip, totals, statistics)
+            norm = self.backend.step(rate)
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * self.settings.learning_rate
-        self.optimizer.step()
-        return UpdateReport(totals, _summary(statistics, norm))
+        parts = self.backend.processes.gather((totals, statistics))
+        totals = {name: sum(part[name] for part, _ in parts) for name in totals}
+        return UpdateReport(totals, _summary(_together([part for _, part in parts]), norm))
+
+    def _micro_batches(self, sequences: Sequence[HasSelected]) -> list[list[TokenTree]]:
+        budget = self.settings.tokens_per_micro_batch
+        return share(grow_trees(sequences, budget), budget, self.backend.processes)
 
     def _accumulate(
         self, trees: list[TokenTree], counts, coefficients, clip: Clip, totals, statistics
     ) -> None:
         """Add one micro-batch's gradient, losses and statistics."""
-        batch = [sequence for tree in trees for sequence in tree.members]
-        selected = [sequence.selected for sequence in batch]
+        batch, selected = _members(trees)
         padded = pad_trees(trees, selected, self.device)
-        logprobs = token_logprobs(self.model, padded)
+        logprobs = self.backend.forward(padded)
+        with torch.no_grad():
+            # Even where no token here has the term: parts of its weights may be asked for by all.
+            compared = counts.get(KL) and coefficients[KL]
+            reference = self.reference(padded) if compared else None
         old = self._old_logprobs(batch, selected, logprobs)
         weight, advantage = self._flatten(batch, selected)
-        loss = logprobs.new_zeros(())
+        loss = 0 * logprobs.sum()
         for name, count in counts.items():
             if name not in weight or not coefficients[name]:
                 continue
             if name == KL:
-                with torch.no_grad():
-                    reference = token_logprobs(self.reference, padded)
                 per_token = kl_estimate(logprobs, reference)
             else:
                 per_token = clipped_policy_loss(logprobs, old, advantage[name], clip)
             component = (per_token * weight[name]).sum() / count
             totals[name] += float(component.detach())
             loss = loss + coefficients[name] * component
-        if loss.requires_grad:
-            loss.backward()
-        engine = np.concatenate(
-            [s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)]
-        )
-        _add_statistics(statistics, logprobs.detach(), old, engine, clip)
+        self.backend.backward(loss)
+        engine = _joined([s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)])
+        new = _statistics(logprobs.detach(), old, engine, clip)
+        statistics |= _together([statistics, new])
 
     def _old_logprobs(self, batch, selected, logprobs: torch.Tensor) -> torch.Tensor:
         """log pi_old of the selected tokens: as it was kept, else that of this first step."""
-        if batch[0].old_logprobs is None:
+        if not batch or batch[0].old_logprobs is None:
             return logprobs.detach()
         kept = [s.old_logprobs[c] for s, c in zip(batch, selected, strict=True)]
-        return torch.from_numpy(np.concatenate(kept)).to(logprobs)
+        return torch.from_numpy(_joined(kept)).to(logprobs)
 
     def _flatten(self, batch, selected) -> tuple[dict, dict]:
         """Per component the weights and advantages of the selected tokens, one after another."""
@@ -163,15 +185,34 @@ def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
     return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _add_statistics(statistics, logprobs, old, engine: np.ndarray, clip: Clip) -> None:
+def _members(trees: Sequence[TokenTree]) -> tuple[list, list[np.ndarray]]:
+    """The sequences of a micro-batch, and which tokens of each are selected."""
+    batch = [sequence for tree in trees for sequence in tree.members]
+    return batch, [sequence.selected for sequence in batch]
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Parts one after another; none make an empty array."""
+    return np.concatenate([np.empty(0), *parts])
+
+
+def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, float]:
+    """Sums over the tokens of a micro-batch, and the largest gap."""
     # The engine sampled with the old policy.
     gap = np.abs(old.double().cpu().numpy() - engine)
-    new = ratio_statistics(logprobs, old, clip)
-    new |= {"gap/mean": float(gap.sum()), "tokens/trained": float(len(gap))}
-    for name, value in new.items():
-        statistics[name] = statistics.get(name, 0.0) + value
-    largest = float(gap.max()) if len(gap) else 0.0
-    statistics["gap/max"] = max(statistics.get("gap/max", 0.0), largest)
+    return {
+        **ratio_statistics(logprobs, old, clip),
+        "gap/mean": float(gap.sum()),
+        "gap/max": float(gap.max(initial=0)),
+        "tokens/trained": float(len(gap)),
+    }
+
+
+def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """One row of several: sums, but the largest gap of all."""
+    rows = [row for row in rows if row]
+    names = rows[0] if rows else ()
+    return {n: (max if n == "gap/max" else sum)(row[n] for row in rows) for n in names}
 
 
 def _summary(statistics: dict[str, float], norm: float) -> dict[str, float]:

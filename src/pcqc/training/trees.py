@@ -81,7 +81,7 @@ def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device
     """Trees side by side.
 
     Args:
-        trees: to be laid out.
+        trees: to be laid out; one without members has nothing scored.
         selected: per member of each tree in turn, bool [its tokens]: tokens to be scored. A node is
             scored once for every member that selects it.
     """
@@ -90,7 +90,7 @@ def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device
     positions = np.zeros_like(ids)
     # A token of padding sees itself, since a row of nothing has no softmax.
     mask = np.repeat(np.eye(width, dtype=bool)[None], len(trees), axis=0)
-    places, wanted = [], iter(selected)
+    places, wanted = [np.empty((3, 0), np.int64)], iter(selected)
     for row, tree in enumerate(trees):
         ids[row, : len(tree.tokens)] = tree.tokens
         positions[row, : len(tree.tokens)] = tree.positions

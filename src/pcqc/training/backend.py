@@ -1,0 +1,129 @@
+"""What takes optimiser steps: a module with its AdamW, in one process or in several."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import torch
+
+from pcqc.config import Rl
+from pcqc.processes import Processes
+from pcqc.training.batching import Padded, micro_batches
+from pcqc.training.state import ModelState, Part
+from pcqc.training.trees import TokenTree
+
+
+class Backend(Protocol):
+    """A module in training; every process of `processes` makes the same calls.
+
+    Attributes:
+        device: of the module's inputs.
+        processes: that share the work.
+        state: what a resumed run needs.
+        whole: whether the module's weights are all in this process between steps, so that an engine
+            can use them as they are.
+    """
+
+    device: torch.device
+    processes: Processes
+    state: Part
+    whole: bool
+
+    def forward(self, padded: Padded) -> torch.Tensor:
+        """The module's output on a micro-batch, whose `backward` must follow where it has one."""
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradient of this process's part of the loss; the parts of all are summed."""
+
+    def step(self, rate: float = 1.0) -> float:
+        """Clip the gradient to its norm over all processes and take a step with it.
+
+        Args:
+            rate: factor of the learning rate.
+
+        Returns:
+            The norm before clipping; where it is not finite, no step was taken.
+        """
+
+    def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
+        """Forward of another module, held as this one's weights are held, but never trained."""
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Names and whole tensors of the weights, one after another.
+
+        A tensor is good until the next is asked for: that of a divided weight is then let go.
+        """
+
+
+MakeBackend = Callable[[torch.nn.Module, float, Rl], Backend]
+
+
+class TorchBackend:
+    """A module and its AdamW in this process.
+
+    Args:
+        module: called with a micro-batch; trained in place.
+        learning_rate: constant.
+        settings: weight decay, gradient clipping.
+    """
+
+    whole = True
+    processes = Processes()
+
+    def __init__(self, module: torch.nn.Module, learning_rate: float, settings: Rl):
+        self.module, self.learning_rate, self.settings = module, learning_rate, settings
+        self.optimizer = torch.optim.AdamW(
+            module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
+        )
+        self.device = next(module.parameters()).device
+        self.state = ModelState(module, self.optimizer)
+
+    def forward(self, padded: Padded) -> torch.Tensor:
+        """See `Backend.forward`."""
+        return self.module(padded)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """See `Backend.backward`."""
+        loss.backward()
+
+    def step(self, rate: float = 1.0) -> float:
+        """See `Backend.step`."""
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.module.parameters(), self.settings.max_gradient_norm
+        )
+        if torch.isfinite(norm):
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate * self.learning_rate
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(norm)
+
+    def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
+        """See `Backend.frozen`."""
+        return module
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """See `Backend.weights`."""
+        return self.module.named_parameters()
+
+
+def share(trees: Sequence[TokenTree], budget: int, processes: Processes) -> list[list[TokenTree]]:
+    """This process's micro-batches of an update.
+
+    Trees are dealt out largest first, each to the process with the fewest tokens so far. All
+    processes have the same number of micro-batches, as those that hold a part of the weights must
+    ask for the others' parts together: where one has fewer, trees without members fill up.
+
+    Args:
+        trees: of the whole update, the same in every process.
+        budget: of padded tokens in a micro-batch.
+        processes: that share the work.
+    """
+    parts: list[list[TokenTree]] = [[] for _ in range(processes.count)]
+    tokens = [0] * processes.count
+    for tree in sorted(trees, key=lambda tree: -len(tree.tokens)):
+        least = tokens.index(min(tokens))
+        parts[least].append(tree)
+        tokens[least] += len(tree.tokens)
+    batches = [list(micro_batches(part, budget)) for part in parts]
+    mine, most = batches[processes.rank], max(map(len, batches))
+    return mine + [[TokenTree([0], [0])] for _ in range(most - len(mine))]
