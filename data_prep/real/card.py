@@ -18,7 +18,7 @@ def _cases(cases: Sequence[Case]) -> dict:
         "cases": len(cases),
         "sets": _counts(case.origin.get("set", case.source) for case in cases),
         "options": _counts(len(case.options) for case in cases),
-        "answers": _counts(case.answer for case in cases),
+        "answers": _answers(cases),
         "facts": _spread(len(case.facts) for case in cases),
         "numbered_facts": sum(int(case.origin.get("numbering", 0)) for case in cases),
         "words": {
@@ -40,6 +40,13 @@ def _turns(rows: Sequence[SftRow]) -> dict:
             "response": _spread(_words(row.response) for row in rows),
         },
     }
+
+
+def _answers(cases: Sequence[Case]) -> dict[str, int]:
+    """How often each label is right, of all labels that a case offers."""
+    right = Counter(case.answer for case in cases)
+    labels = sorted({label for case in cases for label in case.options})
+    return {label: right[label] for label in labels}
 
 
 def _counts(values: Iterable) -> dict[str, int]:

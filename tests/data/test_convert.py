@@ -92,7 +92,7 @@ def test_an_answer_that_names_two_options_is_excluded_with_the_reason(fixtures, 
     )
     card = read_json(tmp_path / "icraft.card.json")
     assert card["cases"] == 2
-    assert card["answers"] == {"A": 1, "B": 1}
+    assert card["answers"] == {"A": 1, "B": 1, "C": 0, "D": 0}
     assert card["exclusions"] == [{**row, "row": 2}]
 
 
@@ -116,7 +116,7 @@ def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
     card = read_json(tmp_path / "c.card.json")
     assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
     assert card["options"] == {"2": 1, "4": 2, "5": 1}
-    assert card["answers"] == {"A": 2, "B": 1, "C": 1}
+    assert card["answers"] == {"A": 2, "B": 1, "C": 1, "D": 0, "E": 0}
     assert card["facts"] == {"min": 1, "median": 2.5, "mean": 2.5, "max": 4, "none": 0}
     assert card["numbered_facts"] == 6
     assert card["words"]["initial"] == {"min": 4, "median": 6.0, "mean": 6.25, "max": 9, "none": 0}

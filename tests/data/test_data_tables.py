@@ -53,11 +53,11 @@ def test_data_cards_stand_beside_the_paper_s_counts(collected):
     train, sft, medqa, icraft = map(texts, table.rows)
     assert train == [
         "Training (mediq)",
-        *["—", "2", "0", "1", "4", "1/1", "1 (0–2)", "3.5 (0–7)"],
+        *["—", "2", "0", "1", "4", "0/1/1/0", "1 (0–2)", "3.5 (0–7)"],
     ]
     assert sft[:5] == ["SFT (atpo_sft)", "4,157", "3", "0", "3"]
     assert sft[5:] == ["—"] * 4
-    assert medqa[:7] == ["MedQA", "1,268", "4", "0", "4", "2–5", "2/1/1"]
+    assert medqa[:7] == ["MedQA", "1,268", "4", "0", "4", "2–5", "2/1/1/0/0"]
     assert icraft[:5] == ["iCRAFT-MD", "139", "2", "1", "2"]
     assert "Excluded: iCRAFT-MD, line 2 (icraft_md-1): the answer's text" in table.notes[0]
     assert "SHA-256: Training (mediq) " in table.notes[1]

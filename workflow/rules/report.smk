@@ -4,6 +4,7 @@ COLLECTED = rules.collect.output
 rule tables:
     input:
         COLLECTED,
+        PROVENANCE,
     output:
         TABLES,
     log:
@@ -36,6 +37,7 @@ rule figures:
 rule report:
     input:
         COLLECTED,
+        PROVENANCE,
         TABLES,
         FIGURES,
     output:
