@@ -3,8 +3,10 @@
 Nothing is downloaded but by `download`; no code that comes with weights is ever run.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
+import io
 import shutil
 from pathlib import Path
 
@@ -151,8 +153,10 @@ def _unpack(file: Path):
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     place = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
-    tokenizer = AutoTokenizer.from_pretrained(**place)
-    model = AutoModelForCausalLM.from_pretrained(
-        **place, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
-    )
+    # A progress bar of the library's, which no setting of its own turns off.
+    with contextlib.redirect_stderr(io.StringIO()):
+        tokenizer = AutoTokenizer.from_pretrained(**place)
+        model = AutoModelForCausalLM.from_pretrained(
+            **place, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+        )
     return model, tokenizer

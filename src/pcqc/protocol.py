@@ -223,11 +223,18 @@ class ChatFormat:
     ) -> list[int]:
         """The next dialogue state: the state, the action, and the answer to it.
 
-        With `earlier_thinking` `drop`, the action's thinking is left out. This is the one place
-        where that policy acts.
+        With `earlier_thinking` `drop`, the action's thinking is left out, with the blank lines
+        after it, as Qwen3's template does. This is the one place where that policy acts.
         """
-        kept = action if earlier_thinking == "keep" else action[self.thinking_stop(action) :]
+        kept = action if earlier_thinking == "keep" else action[self._spoken_start(action) :]
         return [*state, *kept, *self.after_action(action, answer)]
+
+    def _spoken_start(self, action: Sequence[int]) -> int:
+        """Index of the first token after the thinking that is more than a line break."""
+        start = self.thinking_stop(action)
+        while 0 < start < len(action) and not self.tokenizer.decode([action[start]]).strip("\n"):
+            start += 1
+        return start
 
     @cached_property
     def end_of_turn(self) -> int:
