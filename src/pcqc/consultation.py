@@ -4,20 +4,23 @@ What the actor sampled is what is trained: a consultation keeps the sampled ids 
 and tokenises them again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pcqc.cases import Case, PublicCase
 from pcqc.config import Protocol
-from pcqc.engines.base import Completion
+from pcqc.engines.base import Completion, Failure
+from pcqc.errors import UserError
 from pcqc.protocol import REMINDER, Action, ChatFormat, Exchange, parse_action
 from pcqc.roles import Actor, Patient
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import stream
 
-Ending = Literal["answer", "invalid_answer", "no_action", "turn_limit", "token_limit"]
+Ending = Literal[
+    "answer", "invalid_answer", "no_action", "turn_limit", "token_limit", "patient_failed"
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Response:
         action: what it says.
         question_start: index of its first question token, None without a `Question:` marker.
         answer: the patient's answer to its question, None where it was not asked.
+        failure: why the patient did not answer, where it is served elsewhere.
     """
 
     completion: Completion
@@ -37,6 +41,7 @@ class Response:
     action: Action
     question_start: int | None
     answer: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -284,8 +289,9 @@ def answer(
     with setting.timed("patient"):
         answers = setting.patient.answer(inquiries)
     answered = [list(group) for group in groups]
-    for (i, k), text in zip(asked, answers, strict=True):
-        answered[i][k] = replace(answered[i][k], answer=text)
+    for (i, k), said in zip(asked, answers, strict=True):
+        kind = "failure" if isinstance(said, Failure) else "answer"
+        answered[i][k] = replace(answered[i][k], **{kind: said})
     return answered
 
 
@@ -301,9 +307,15 @@ def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> 
 
 
 def advance(setting: Setting, dialogue: Dialogue, group: tuple[Response, ...], turn: int) -> None:
-    """Append the turn's responses, of which the first is executed, or end the consultation."""
+    """Append the turn's responses, of which the first is executed, or end the consultation.
+
+    A failure of the patient ends it, also where an unexecuted question met it.
+    """
     consultation, executed = dialogue.consultation, group[0]
     consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, group))
+    if any(response.failure for response in group):
+        consultation.ending = "patient_failed"
+        return
     action = executed.action
     if action.kind == "final":
         consultation.predicted = action.text if action.valid else None
@@ -322,3 +334,18 @@ def advance(setting: Setting, dialogue: Dialogue, group: tuple[Response, ...], t
     used = len(dialogue.state) - len(consultation.prompt)
     if used + setting.actor.sampling.max_tokens > setting.protocol.response_tokens:
         consultation.ending = "token_limit"
+
+
+def require_answers(consultations: Iterable[Consultation]) -> None:
+    """Refuse consultations in which the patient failed: a measurement leaves no case out.
+
+    Raises:
+        UserError: there are any.
+    """
+    every = list(consultations)
+    failures = [r.failure for c in every for t in c.turns for r in t.responses if r.failure]
+    if failures:
+        raise UserError(
+            f"the patient's server failed in {len(failures)} answers of {len(every)} consultations "
+            f"({failures[0]}); see to it and run again"
+        )

@@ -41,10 +41,10 @@ class ServerEngine:
         self._pool = urllib3.connection_from_url(
             server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
         )
-        (models,) = self._all([("GET", "/v1/models", None, lambda reply: reply["data"])])
-        if isinstance(models, Failure) or not models:
-            raise UserError(f"{server.url}: no model is served there ({models})")
-        self.model = models[0]["id"]
+        (model,) = self._all([("GET", "/v1/models", None, _first_model)])
+        if isinstance(model, Failure):
+            raise UserError(f"{server.url}: no model is served there ({model})")
+        self.model = model
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -63,7 +63,7 @@ class ServerEngine:
             for r in requests
             for stream in r.streams
         ]
-        results = iter(self._complete(bodies, lambda reply: _completion(reply, sampling.stop)))
+        results = iter(self._complete(bodies, _completion))
         return [[next(results) for _ in r.streams] for r in requests]
 
     def next_logprobs(
@@ -75,11 +75,7 @@ class ServerEngine:
             {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
             for prompt, ids in zip(prompts, choices, strict=True)
         ]
-        rows = self._complete(bodies, lambda reply: reply["choices"][0]["logprobs"]["top_logprobs"])
-        return [
-            row if isinstance(row, Failure) else [row[0][f"token_id:{token}"] for token in ids]
-            for row, ids in zip(rows, choices, strict=True)
-        ]
+        return self._complete(bodies, _first_logprobs)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `Engine.load_weights`: never, since a served role is frozen."""
@@ -94,7 +90,7 @@ class ServerEngine:
     def wake(self) -> None:
         """See `Engine.wake`."""
 
-    def _complete(self, bodies: list[dict], read: Callable[[Any], Any]) -> list:
+    def _complete(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> list:
         common = {
             "model": self.model,
             "return_token_ids": True,
@@ -134,7 +130,7 @@ class ServerEngine:
                 time.sleep(self.server.backoff_seconds * 2 ** (attempt - 1))
         return result, attempt
 
-    def _once(self, method: str, path: str, body: dict | None, read: Callable[[Any], Any]):
+    def _once(self, method: str, path: str, body: dict | None, read: Callable[[dict, Any], Any]):
         try:
             reply = self._pool.request(method, path, json=body, retries=False)
         except urllib3.exceptions.TimeoutError:
@@ -147,7 +143,7 @@ class ServerEngine:
             busy = reply.status >= 500 or reply.status in BUSY
             return Failure("status" if busy else "refused", f"{reply.status}: {_start(reply)}")
         try:
-            return read(reply.json())
+            return read(reply.json(), body)
         except (ValueError, KeyError, IndexError, TypeError):
             return Failure("malformed", _start(reply))
 
@@ -157,10 +153,19 @@ def _start(reply) -> str:
     return " ".join(reply.data[:200].decode(errors="replace").split())
 
 
-def _completion(reply: dict, stop: int) -> Completion:
+def _first_model(reply: dict, body: None) -> str:
+    return reply["data"][0]["id"]
+
+
+def _completion(reply: dict, body: dict) -> Completion:
     choice = reply["choices"][0]
     tokens = [int(token) for token in choice["token_ids"]]
     logprobs = [float(value) for value in choice["logprobs"]["token_logprobs"]]
     if not 0 < len(tokens) == len(logprobs):
         raise ValueError("a completion needs tokens, and as many log-probabilities")
-    return Completion(tokens, logprobs, tokens[-1] == stop)
+    return Completion(tokens, logprobs, tokens[-1] in body["stop_token_ids"])
+
+
+def _first_logprobs(reply: dict, body: dict) -> list[float]:
+    (values,) = reply["choices"][0]["logprobs"]["top_logprobs"]
+    return [float(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pcqc.cases import Case
-from pcqc.consultation import Consultation, Setting, roll_out
+from pcqc.consultation import Consultation, Setting, require_answers, roll_out
 from pcqc.errors import UserError
 from pcqc.files import write_atomic, write_jsonl
 
@@ -68,11 +68,15 @@ def evaluate(
         seed: of the sampling schedule, shared by all methods and runs.
         benchmark: its name; part of the schedule.
         labels: `method`, `run` and `update`, copied into every prediction.
+
+    Raises:
+        UserError: the patient, served elsewhere, failed.
     """
     predictions, dialogues = [], []
     for start in range(0, len(cases), CASES_AT_ONCE):
         part = cases[start : start + CASES_AT_ONCE]
         rolled = roll_out(setting, part, rollouts=1, seed=seed, stage=f"evaluation/{benchmark}")
+        require_answers(consultation for (consultation,) in rolled)
         for case, (consultation,) in zip(part, rolled, strict=True):
             row = dialogue_row(case, consultation)
             dialogues.append(row)

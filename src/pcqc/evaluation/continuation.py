@@ -9,8 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pcqc.cases import Case
-from pcqc.consultation import Consultation, Opening, Setting, continue_from, roll_out
+from pcqc.consultation import (
+    Consultation,
+    Opening,
+    Setting,
+    continue_from,
+    require_answers,
+    roll_out,
+)
 from pcqc.credit.question import same_state_credit
+from pcqc.errors import UserError
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
 
@@ -63,12 +71,15 @@ def draw_candidates(
     rolled = roll_out(
         setting, cases, rollouts=1, candidates=candidates, seed=seed, stage=STAGE, turns=1
     )
+    require_answers(consultation for (consultation,) in rolled)
     valid = {
         case.case_id: (case, consultation)
         for case, (consultation,) in zip(cases, rolled, strict=True)
         if _all_ask(consultation, candidates)
     }
     groups = score_groups(scorer, list(valid.values()))
+    if len(groups) < len(valid):
+        raise UserError("the scorer's server failed; see to it and run again")
     found = {
         group.case.case_id: [
             Candidate(
@@ -119,6 +130,7 @@ def draw_continuations(
     # Rollouts are numbered through a case, so that no two continuations share a random stream.
     openings = [Opening(case, c.tokens, c.answer, c.number * continuations) for case, c in pairs]
     rolled = continue_from(setting, openings, rollouts=continuations, seed=seed, stage=STAGE)
+    require_answers(consultation for row in rolled for consultation in row)
     for (case, candidate), consultations in zip(pairs, rolled, strict=True):
         for number, consultation in enumerate(consultations):
             yield {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pcqc.cases import Case
-from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.errors import UserError
 from pcqc.files import read_bytes
 from pcqc.protocol import ChatFormat
@@ -94,7 +94,10 @@ class ModelJudge:
             for criterion in CRITERIA
             for prompt in PROMPTS
         ]
-        replies = iter(self.engine.generate(requests, self.sampling))
+        drawn = self.engine.generate(requests, self.sampling)
+        if failures := [one for (one,) in drawn if isinstance(one, Failure)]:
+            raise UserError(f"the judge's server failed {len(failures)} times ({failures[0]})")
+        replies = iter(drawn)
         return [
             Judgement(*(self._agreed(next(replies), next(replies)) for _ in CRITERIA), self.name)
             for _ in items

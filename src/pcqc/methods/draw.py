@@ -9,8 +9,9 @@ from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import Consultation, Setting, roll_out
 from pcqc.credit.tree import RunningVariance, back_up, visits
+from pcqc.errors import UserError
 from pcqc.methods.assemble import UpdateBatch, assemble
-from pcqc.methods.question_groups import QuestionGroup, score_groups
+from pcqc.methods.question_groups import QuestionGroup, score_groups, supervised_states
 from pcqc.methods.tree_batch import Trajectory, trajectories
 from pcqc.methods.tree_search import Search, Values, reward, search
 from pcqc.roles import Scorer
@@ -21,7 +22,7 @@ class Drawn:
     """One update's material, whatever the method.
 
     Attributes:
-        cases: of the update.
+        cases: of the update, less those in which a served patient failed.
         consultations: complete ones of each case.
         rewards: per case, float [its consultations].
         advantages: per case, float [its consultations]: of the whole consultation.
@@ -81,7 +82,7 @@ def draw_groups(
         setting: roles and rules.
         scorer: needed where the method has question credit.
         method: settings.
-        cases: of the update.
+        cases: of the update, less those in which a served patient failed.
         seed: of the run.
         update: number of the update; part of every random stream's name.
     """
@@ -93,11 +94,16 @@ def draw_groups(
         seed=seed,
         stage=f"update/{update}",
     )
+    kept = _answered(consultations)
+    failures = {"failures/patient": len(cases) - len(kept)}
+    cases, consultations = [cases[i] for i in kept], [consultations[i] for i in kept]
     groups: list[QuestionGroup] = []
     if method.question_credit != "none":
         with setting.timed("scorer"):
             firsts = [(case, row[0]) for case, row in zip(cases, consultations, strict=True)]
             groups = score_groups(scorer, firsts)
+            states = sum(len(supervised_states(first)) for _, first in firsts)
+            failures["failures/scorer"] = states - len(groups)
     batch = assemble(method, cases, consultations, groups)
     sampled = sum(
         len(response.completion.tokens)
@@ -110,6 +116,7 @@ def draw_groups(
         **_reward_figures(batch.rewards),
         **_consultation_figures(cases, consultations),
         "tokens/actor_all": sampled,
+        **failures,
         **_group_figures(groups),
     }
     return DrawnGroups(
@@ -140,7 +147,10 @@ def draw_trees(
         statistics: of the variances in the run so far.
     """
     tree = method.tree
-    searches = search(setting, values, tree, cases, statistics, f"{seed}/update/{update}")
+    every = search(setting, values, tree, cases, statistics, f"{seed}/update/{update}")
+    kept = _answered([[c for c, _ in one.trajectories] for one in every])
+    failed = len(cases) - len(kept)
+    cases, searches = [cases[i] for i in kept], [every[i] for i in kept]
     rows = [[consultation for consultation, _ in one.trajectories] for one in searches]
     rewards = [
         np.array([reward(case, consultation, tree) for consultation in row])
@@ -157,9 +167,28 @@ def draw_trees(
         **_reward_figures(rewards),
         **_consultation_figures(cases, rows),
         "tokens/actor_all": sampled,
+        "failures/patient": failed,
         **_tree_figures(searches),
     }
     return DrawnTrees(list(cases), rows, rewards, gains, figures, searches, batch)
+
+
+def _answered(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
+    """Which cases' consultations may be learned from: the patient failed in none of them.
+
+    Groups and trees stay whole: a case is left out with all its consultations.
+
+    Raises:
+        UserError: there is no such case.
+    """
+    kept = [
+        i
+        for i, row in enumerate(consultations)
+        if not any(consultation.ending == "patient_failed" for consultation in row)
+    ]
+    if not kept:
+        raise UserError("the patient's server failed in every case; see to it and run again")
+    return kept
 
 
 def _reward_figures(rewards: Sequence[np.ndarray]) -> dict[str, float]:

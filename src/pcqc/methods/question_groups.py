@@ -9,6 +9,7 @@ from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import Consultation, Turn
 from pcqc.credit.question import diagnostic_gain, executed_local_credit, same_state_credit
+from pcqc.engines.base import Failure
 from pcqc.protocol import Exchange
 from pcqc.roles import Scorer
 
@@ -56,7 +57,10 @@ def supervised_states(consultation: Consultation) -> list[tuple[int, Turn]]:
 def score_groups(
     scorer: Scorer, firsts: Sequence[tuple[Case, Consultation]]
 ) -> list[QuestionGroup]:
-    """Utilities of all candidates of each case's first consultation, in one call of the scorer."""
+    """Utilities of all candidates of each case's first consultation, in one call of the scorer.
+
+    A state on which the scorer failed has no group.
+    """
     states = [(c, n, turn) for c, first in firsts for n, turn in supervised_states(first)]
     evidence = []
     for case, _, turn in states:
@@ -65,9 +69,12 @@ def score_groups(
     probabilities = iter(scorer.probabilities(evidence))
     groups = []
     for case, number, turn in states:
+        read = [next(probabilities) for _ in range(1 + len(turn.responses))]
+        if any(isinstance(one, Failure) for one in read):
+            continue
         answer = case.public.labels.index(case.answer)
-        baseline = float(next(probabilities)[answer])
-        utilities = np.array([next(probabilities)[answer] for _ in turn.responses])
+        baseline, *utilities = (float(one[answer]) for one in read)
+        utilities = np.array(utilities)
         credits = np.zeros(len(utilities))
         groups.append(QuestionGroup(case, number, turn, baseline, utilities, credits))
     return groups

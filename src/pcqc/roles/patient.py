@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.config import Decoding
-from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.protocol import ChatFormat
 
 
@@ -27,11 +27,14 @@ class Patient:
             decoding.temperature, decoding.top_p, decoding.max_tokens, chat.end_of_turn
         )
 
-    def answer(self, inquiries: Sequence[Inquiry]) -> list[str]:
-        """The answer to each inquiry, as text."""
+    def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
+        """The answer to each inquiry, as text; or why there is none, where it is served."""
         requests = [
             Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
             for inquiry in inquiries
         ]
         completions = self.engine.generate(requests, self.sampling)
-        return [self.chat.decode(only.tokens).strip() for (only,) in completions]
+        return [
+            only if isinstance(only, Failure) else self.chat.decode(only.tokens).strip()
+            for (only,) in completions
+        ]

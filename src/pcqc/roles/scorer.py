@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pcqc.cases import PublicCase
-from pcqc.engines.base import Engine
+from pcqc.engines.base import Engine, Failure
 from pcqc.protocol import Exchange, scorer_prompt
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]
@@ -21,22 +21,24 @@ class Scorer:
         self.engine = engine
         self.tokenizer = tokenizer
 
-    def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray]:
+    def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
         Equal evidence is read once. Labels that are single tokens after the prompt are read in one
-        pass; others are summed token by token.
+        pass; others are summed token by token. A scorer that is served elsewhere may fail.
         """
         prompts = [scorer_prompt(case, exchanges) for case, exchanges in evidence]
         labels = [case.labels for case, _ in evidence]
         unique = list(dict.fromkeys(zip(prompts, labels, strict=True)))
         results = dict(zip(unique, self._label_logprobs(unique), strict=True))
-        return [_normalise(np.array(results[key])) for key in zip(prompts, labels, strict=True)]
+        return [_normalise(results[key]) for key in zip(prompts, labels, strict=True)]
 
-    def _label_logprobs(self, items: list[tuple[str, tuple[str, ...]]]) -> list[list[float]]:
+    def _label_logprobs(
+        self, items: list[tuple[str, tuple[str, ...]]]
+    ) -> list[list[float] | Failure]:
         encoded = [self._encode(prompt, labels) for prompt, labels in items]
         single = [i for i, (_, tails) in enumerate(encoded) if all(len(t) == 1 for t in tails)]
-        results: list[list[float] | None] = [None] * len(items)
+        results: list[list[float] | Failure | None] = [None] * len(items)
         scores = self.engine.next_logprobs(
             [encoded[i][0] for i in single], [[t[0] for t in encoded[i][1]] for i in single]
         )
@@ -44,7 +46,7 @@ class Scorer:
             results[i] = row
         for i, (prompt, tails) in enumerate(encoded):
             if results[i] is None:
-                results[i] = [self._tail_logprob(prompt, tail) for tail in tails]
+                results[i] = self._tail_logprobs(prompt, tails)
         return results
 
     def _encode(self, prompt: str, labels: tuple[str, ...]) -> tuple[list[int], list[list[int]]]:
@@ -61,11 +63,18 @@ class Scorer:
             shared += 1
         return whole[0][:shared], [w[shared:] for w in whole]
 
-    def _tail_logprob(self, prompt: list[int], tail: list[int]) -> float:
-        prompts = [prompt + tail[:i] for i in range(len(tail))]
-        return sum(row[0] for row in self.engine.next_logprobs(prompts, [[t] for t in tail]))
+    def _tail_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
+        places = [(prompt + tail[:i], token) for tail in tails for i, token in enumerate(tail)]
+        rows = self.engine.next_logprobs([p for p, _ in places], [[token] for _, token in places])
+        for row in rows:
+            if isinstance(row, Failure):
+                return row
+        values = iter(rows)
+        return [sum(next(values)[0] for _ in tail) for tail in tails]
 
 
-def _normalise(logprobs: np.ndarray) -> np.ndarray:
-    weights = np.exp(logprobs - logprobs.max())
+def _normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:
+    if isinstance(logprobs, Failure):
+        return logprobs
+    weights = np.exp(np.array(logprobs) - max(logprobs))
     return weights / weights.sum()
