@@ -1,0 +1,1 @@
+"""How fast it is, beside what one would use otherwise; `python -m benchmarks` runs everything."""

@@ -1,0 +1,102 @@
+"""What the benchmarks share: calls in turn, medians with their spread, and what was found.
+
+On a busy machine a second means little. What is compared is therefore called in turn, A B A B, and a
+ratio is taken within each round, so that what slows one slows the other.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median and quartiles of repeated measurements."""
+
+    median: float
+    low: float
+    high: float
+    repeats: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        low, median, high = np.percentile(values, (25, 50, 75))
+        return cls(float(median), float(low), float(high), len(values))
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One row of the table: what was measured, and what is asked of it.
+
+    Attributes:
+        what: in words.
+        value: median and quartiles, or a single number.
+        unit: of the value; "times" for a ratio.
+        least: what the value must reach, where something is asked.
+        most: what it must not exceed.
+    """
+
+    what: str
+    value: Spread | float
+    unit: str
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def middle(self) -> float:
+        """The number that is held against the bounds."""
+        return self.value.median if isinstance(self.value, Spread) else self.value
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bounds are kept; None where there are none."""
+        if self.least is None and self.most is None:
+            return None
+        least = -np.inf if self.least is None else self.least
+        most = np.inf if self.most is None else self.most
+        return bool(least <= self.middle <= most)
+
+    def to_dict(self) -> dict:
+        """Plain data, `holds` included."""
+        return {**asdict(self), "holds": self.holds}
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 1
+) -> dict[str, list[float]]:
+    """Seconds of each call in every round; one call of each makes a round.
+
+    Args:
+        calls: by name, called in this order.
+        repeats: rounds that count.
+        warm_up: rounds before them that do not.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(warm_up + repeats):
+        for name, call in calls.items():
+            spent = timed(call)
+            if number >= warm_up:
+                seconds[name].append(spent)
+    return seconds
+
+
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
+    """Spread of the ratio within each round."""
+    return Spread.of([a / b for a, b in zip(numerators, denominators, strict=True)])
+
+
+def report(findings: Sequence[Finding], **details: object) -> int:
+    """Print findings and details as JSON; exit status 1 if a bound is missed."""
+    rows = [finding.to_dict() for finding in findings]
+    print(json.dumps({"findings": rows, **details}, indent=1))
+    return 1 if any(row["holds"] is False for row in rows) else 0
