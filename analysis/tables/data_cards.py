@@ -34,7 +34,7 @@ def build(collected: Collected) -> Table:
         rows.append(Row(name, (titles[name], *_counts(name, card, used), *_contents(card))))
     digests = [f"{titles[n]} {c['raw']['sha256'][:SHOWN_DIGITS]}" for n, c in cards.items()]
     excluded = [
-        f"Excluded: {titles[name]}, line {row['row']} ({row['case_id']}): {row['reason']}."
+        f"Excluded: {titles[name]}, line {row['row']} ({row['case_id']}): {_reason(row)}."
         for name, card in cards.items()
         for row in card["exclusions"][:SHOWN_EXCLUSIONS]
     ]
@@ -45,6 +45,12 @@ def build(collected: Collected) -> Table:
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
     return Table(NAME, "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
+
+
+def _reason(exclusion: dict[str, Any]) -> str:
+    """Reasons quote their rows; what LaTeX may have no letters for is left to the file."""
+    reason = exclusion["reason"]
+    return reason if reason.isascii() else "see the set's exclusions.csv"
 
 
 def _title(collected: Collected, name: str, card: dict[str, Any]) -> str:
