@@ -38,6 +38,8 @@ DEVICES = {
     "A800": Device(80.0, 312e12, 19.5e12),
     "L40S": Device(45.0, 362e12, 91.6e12),
     "RTX-4090": Device(24.0, 165e12, 82.6e12),
+    # A process on a core of a common machine: small models only.
+    "CPU": Device(16.0, 5e10, 5e10),
 }
 
 

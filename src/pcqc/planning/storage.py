@@ -15,9 +15,9 @@ def checkpoints(study: Study, method: Method) -> int:
 def storage(study: Study) -> dict[str, float]:
     """GiB on disk.
 
-    A checkpoint holds the weights. A resumable state also holds what the optimiser needs: fp32
-    weights (where the weights are bf16) and two moments, and names tied weights twice; each run
-    keeps one, and a second while it is replaced. A tree search keeps a critic's state beside it.
+    A checkpoint holds the weights. A resumable state holds fp32 weights and two moments where the
+    learner is placed (DeepSpeed); else weights, tied ones twice, and moments as they are computed
+    with. Each run keeps one, and a second while it is replaced; a tree search also its critic's.
 
     Returns:
         `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
@@ -25,8 +25,8 @@ def storage(study: Study) -> dict[str, float]:
     """
     shape = architecture(study, "actor")[1]
     number = BYTES[study.dtype("actor")]
-    per_parameter = number + (12 if number == 2 else 8)
-    twice = number * shape.embedding * shape.tied
+    per_parameter = 12 if study.placement else 3 * number
+    twice = 0 if study.placement else number * shape.embedding * shape.tied
     methods = list(trained(study).values())
     one = {
         "checkpoint_gib": number * shape.parameters / GIB,
