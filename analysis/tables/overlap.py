@@ -35,8 +35,10 @@ def build(collected: Collected) -> Table:
         ) from None
     columns = [Column(key, title, numeric=False) for key, title in LABELS.items()]
     columns += [Column(key, title, group) for key, (title, group) in COUNTS.items()]
+    several = len({count["training"] for count in counted}) > 1
     rows = [
-        _row(collected, count, count["training"] == counted[0]["training"]) for count in counted
+        _row(collected, count, several and count["training"] == counted[0]["training"])
+        for count in counted
     ]
     caption = (
         "Evaluation cases whose first prompt is, once normalised, that of a training case, or near "

@@ -83,7 +83,8 @@ def _convert(arguments: argparse.Namespace) -> None:
     kept, excluded = len(conversion.records), len(conversion.exclusions)
     print(f"{arguments.to}: {kept} of {kept + excluded} rows kept, {excluded} excluded")
     for exclusion in conversion.exclusions:
-        print(f"  excluded line {exclusion.row} {exclusion.case_id}: {exclusion.reason}")
+        named = f" ({exclusion.case_id})" if exclusion.case_id else ""
+        print(f"  excluded line {exclusion.row}{named}: {exclusion.reason}")
     for note, names in conversion.notes.items():
         print(f"  note: {note} ({len(names)})")
 

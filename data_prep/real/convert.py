@@ -61,8 +61,8 @@ def convert_file(
         leave_out_bad_rows: exclude rows that are not of the format, rather than stop.
 
     Raises:
-        UserError: a bad row, by file and line; a file with no rows to keep; a full disk. Nothing
-            is written then.
+        UserError: a bad row, by file and line, or a file with no rows to keep, and nothing is
+            written; a full disk. The card is written last: where it stands, so does the rest.
     """
     if to.resolve() == raw.resolve():
         raise UserError(f"{to}: the cases would replace the raw file; name another with --to")
@@ -71,11 +71,7 @@ def convert_file(
     conversion = _convert_rows(raw, module, origin, leave_out_bad_rows)
     if not conversion.records:
         raise UserError(f"{raw}: no row could be kept; check the file and --format")
-    sft = isinstance(conversion.records[0], SftRow)
-    if sft:
-        write_jsonl(to, (asdict(record) for record in conversion.records))
-    else:
-        write_cases(to, conversion.records)
+    _write_records(to, conversion.records)
     beside = to.with_suffix("")
     write_exclusions(Path(f"{beside}.exclusions.csv"), conversion.exclusions)
     card = {
@@ -112,6 +108,13 @@ def _convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -
             for note in converted.notes:
                 conversion.notes[note].append(_name(converted.record))
     return conversion
+
+
+def _write_records(to: Path, records: list[Case] | list[SftRow]) -> None:
+    if isinstance(records[0], SftRow):
+        write_jsonl(to, (asdict(record) for record in records))
+    else:
+        write_cases(to, records)
 
 
 def _name(record: Case | SftRow) -> str:

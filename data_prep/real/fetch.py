@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from data_prep.real.sources import Source
 from pcqc.errors import UserError
-from pcqc.files import describe, hold, sha256_file
+from pcqc.files import describe, hold, read_bytes, sha256_file
 
 BLOCK = 1 << 16
 TIMEOUT = 60.0  # seconds without a byte
@@ -106,8 +106,5 @@ def _mismatch(source: Source, path: Path) -> str | None:
 
 def git_blob(path: Path) -> str:
     """The id by which git names a file's contents."""
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    data = read_bytes(path)
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

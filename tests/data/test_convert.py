@@ -271,7 +271,7 @@ def test_the_command(fixtures, tmp_path, capsys):
     assert main(["data", "convert", str(raw), "--to", str(to), "--source", "skin"]) == 0
     said = capsys.readouterr().out
     assert f"{to}: 2 of 3 rows kept, 1 excluded" in said
-    assert "excluded line 2 skin-1: the answer's text" in said
+    assert "excluded line 2 (skin-1): the answer's text" in said
     again = tmp_path / "again.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(again), "--source", "skin"]) == 0
     assert again.read_bytes() == to.read_bytes()
