@@ -1,0 +1,137 @@
+"""From converted cases to a study's: what is left out is named and counted, and nothing leaks."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
+
+from data_prep.real.convert import convert_file
+from data_prep.real.prepare import prepare
+from pcqc.cases import read_cases, write_cases
+from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl
+from pcqc.jobs.paths import Paths
+from pcqc.models import save_model
+from pcqc.training.sft import read_conversations
+
+LIMIT = 160  # the short cases' prompts have 141 tokens
+LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
+
+
+def cases(source: str, count: int) -> list:
+    """Cases of one source, the last with a long prompt, the one before without facts."""
+    origin = {"file": f"{source}.jsonl"}
+    made = [
+        make_case(i, case_id=f"{source}-{i}", origin={**origin, "row": i}) for i in range(count)
+    ]
+    made[-1] = dataclasses.replace(made[-1], initial=LONG)
+    made[-2] = dataclasses.replace(made[-2], facts=())
+    return made
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch) -> Study:
+    """A study of real cases, converted, with a tiny model in place."""
+    monkeypatch.chdir(tmp_path)
+    base = load_study("clinic-mini")
+    study = dataclasses.replace(
+        base,
+        name="tiny",
+        synthetic=False,
+        clinic=None,
+        protocol=Protocol(INSTRUCTION, prompt_tokens=LIMIT, response_tokens=2000, action_tokens=16),
+        data=Data((RawFile("train.jsonl"),), sft_cases=4, sft_questions=(1,)),
+        models=Models(Pretrained("tiny")),
+        benchmarks={
+            "dev": Benchmark("Dev", "development", raw=RawFile("dev.jsonl")),
+            "few": Benchmark("Few", "held_out", cases=3, raw=RawFile("few.jsonl")),
+        },
+        absent={"gone": "gone.jsonl"},
+    )
+    paths = Paths.of(study)
+    save_model(paths.model("base"), tiny_model(), make_tokenizer())
+    for name, count in (("train", 12), ("dev", 6), ("few", 9)):
+        write_cases(paths.converted(name), cases(name, count))
+    return study
+
+
+def test_every_case_is_used_or_excluded_with_its_reason(study):
+    prepare(study)
+    paths = Paths.of(study)
+    with open(paths.data / "exclusions.csv", newline="") as file:
+        excluded = {row["case_id"]: row for row in csv.DictReader(file)}
+    counts = {"train": 12, "dev": 6, "few": 9}
+    assert set(excluded) == {f"{n}-{i}" for n, c in counts.items() for i in (c - 2, c - 1)}
+    assert "no facts" in excluded["train-10"]["reason"]
+    assert "exceeds protocol.prompt_tokens = 160" in excluded["dev-5"]["reason"]
+    assert excluded["dev-5"]["row"] == "5"
+    assert [case.case_id for case in read_cases(paths.cases("dev"))] == [
+        f"dev-{i}" for i in range(4)
+    ]
+    manifest = read_json(paths.data / "manifest.json")
+    assert manifest["excluded"]["dev"] == {"nothing to ask": 1, "prompt too long": 1}
+    assert manifest["absent"] == {"gone": "gone.jsonl"}
+    assert manifest["files"]["train.jsonl"]["rows"] == 6
+
+
+def test_a_subset_keeps_the_order_and_is_drawn_anew_with_another_seed(study):
+    drawn = []
+    for seed in (0, 0, 1, 2, 3):
+        prepare(dataclasses.replace(study, data=dataclasses.replace(study.data, seed=seed)))
+        drawn.append([case.case_id for case in read_cases(Paths.of(study).cases("few"))])
+    assert drawn[0] == drawn[1] == sorted(drawn[0])
+    assert len({tuple(ids) for ids in drawn}) > 1
+    assert all(len(ids) == 3 for ids in drawn)
+
+
+def test_cases_of_written_conversations_train_nothing_else(study):
+    prepare(study)
+    paths = Paths.of(study)
+    taught = {row["case_id"] for _, row in read_jsonl(paths.conversations)}
+    trained = {case.case_id for case in read_cases(paths.train_cases)}
+    assert len(taught) == 4
+    assert not taught & trained
+    assert taught | trained == {f"train-{i}" for i in range(10)}
+    written = read_json(paths.data / "manifest.json")["sft"]
+    assert written == "written by data_prep.real.conversations"
+    assert read_json(paths.data / "templates.json")["as_template"] == 8
+
+
+def test_conversations_that_take_every_case_are_refused(study):
+    data = dataclasses.replace(study.data, sft_cases=10)
+    with pytest.raises(UserError, match="sft_cases = 10 leaves none of 10 training cases"):
+        prepare(dataclasses.replace(study, data=data))
+
+
+def test_a_limit_that_no_prompt_meets_is_refused(study):
+    protocol = dataclasses.replace(study.protocol, prompt_tokens=20)
+    with pytest.raises(UserError, match="none of its cases fits; raise"):
+        prepare(dataclasses.replace(study, protocol=protocol))
+    assert not Paths.of(study).train_cases.exists()
+
+
+def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
+    study = dataclasses.replace(
+        study, data=dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
+    )
+    paths = Paths.of(study)
+    assert list(study.raw_files) == ["train", "sft", "dev", "few"]
+    convert_file(fixtures / "atpo_sft.jsonl", paths.converted("sft"))
+    prepare(study)
+    rows = [json.loads(line) for line in (fixtures / "atpo_sft.jsonl").read_text().splitlines()]
+    conversations = read_conversations(paths.conversations)
+    assert len(conversations) == len(rows)
+    for conversation, row in zip(conversations, rows, strict=True):
+        assert conversation.train == "last"
+        said = conversation.messages[-1]["content"]
+        assert row["response"].startswith(f"{said}<|im_end|>")
+    assert read_json(paths.data / "manifest.json")["files"]["train.jsonl"]["rows"] == 10
+    assert read_json(paths.data / "templates.json")["other_instruction"] == 3
+
+
+@pytest.fixture
+def fixtures(request):
+    return request.config.rootpath / "tests" / "fixtures" / "data"
