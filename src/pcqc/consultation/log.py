@@ -1,0 +1,116 @@
+"""What a consultation leaves: an append-only log of token ids, turn by turn.
+
+What the actor sampled is what is trained: a consultation keeps the sampled ids and never decodes
+and tokenises them again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pcqc.cases import Case, PublicCase
+from pcqc.engines.base import Completion, Failure
+from pcqc.errors import UserError
+from pcqc.protocol import Action, Exchange
+
+Ending = Literal[
+    "answer", "invalid_answer", "no_action", "turn_limit", "token_limit", "patient_failed"
+]
+
+
+@dataclass(frozen=True)
+class Response:
+    """One sampled response of the actor.
+
+    Attributes:
+        completion: its tokens and the engine's log-probabilities.
+        text: decoded, thinking included.
+        action: what it says.
+        question_start: index of its first question token, None without a `Question:` marker.
+        answer: the patient's answer to its question, None where it was not asked.
+        failure: why the patient did not answer, where it is served elsewhere.
+    """
+
+    completion: Completion
+    text: str
+    action: Action
+    question_start: int | None
+    answer: str | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn: the state O_t it was drawn at, and the responses; the first is executed.
+
+    Attributes:
+        state: token ids that the actor saw.
+        exchanges: questions and answers before this turn.
+        responses: the executed response, then the unexecuted candidates.
+    """
+
+    state: list[int]
+    exchanges: tuple[Exchange, ...]
+    responses: tuple[Response, ...]
+
+    @property
+    def executed(self) -> Response:
+        return self.responses[0]
+
+
+@dataclass
+class Consultation:
+    """One consultation of a case."""
+
+    case: PublicCase
+    rollout: int
+    prompt: list[int]
+    turns: list[Turn] = field(default_factory=list)
+    exchanges: tuple[Exchange, ...] = ()
+    ending: Ending | None = None
+    predicted: str | None = None
+
+    @property
+    def inquiry_turns(self) -> int:
+        """Non-final interaction attempts (Q/ep. counts these)."""
+        return sum(turn.executed.action.kind != "final" for turn in self.turns)
+
+    @property
+    def actor_tokens(self) -> int:
+        """Tokens that the actor generated in the consultation itself."""
+        return sum(len(turn.executed.completion.tokens) for turn in self.turns)
+
+
+@dataclass
+class Dialogue:
+    """A consultation under way, with the facts that only the patient is given.
+
+    `lineage` names its random streams beside case and turn: the number of the rollout, or where a
+    tree branched off from it.
+    """
+
+    case: Case
+    consultation: Consultation
+    state: list[int]
+    lineage: str
+
+    def branch(self, turn: int, candidate: int) -> "Dialogue":
+        """The same dialogue, to go on with another response; candidate 0 keeps the lineage."""
+        lineage = f"{self.lineage}.{turn}:{candidate}" if candidate else self.lineage
+        consultation = replace(self.consultation, turns=list(self.consultation.turns))
+        return replace(self, consultation=consultation, lineage=lineage)
+
+
+def require_answers(consultations: Iterable[Consultation]) -> None:
+    """Refuse consultations in which the patient failed: a measurement leaves no case out.
+
+    Raises:
+        UserError: there are any.
+    """
+    every = list(consultations)
+    failures = [r.failure for c in every for t in c.turns for r in t.responses if r.failure]
+    if failures:
+        raise UserError(
+            f"the patient's server failed in {len(failures)} answers of {len(every)} consultations "
+            f"({failures[0]}); see to it and run again"
+        )
