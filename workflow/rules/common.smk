@@ -74,9 +74,21 @@ def source(*modules):
     return source_fingerprint(*modules)
 
 
-def pcqc(command):
+def pcqc(command, start=f"{sys.executable} -m"):
     """The shell command of a job: its messages go to the terminal and to its log."""
-    return f"({sys.executable} -m pcqc.cli {command}) 2>&1 | tee {{log}} >&2"
+    return f"({start} pcqc.cli {command}) 2>&1 | tee {{log}} >&2"
+
+
+def launcher():
+    """What starts a training job: torch's launcher where the learner has several devices.
+
+    Over several nodes `--config launcher=...` says how (docs/clusters.md).
+    """
+    if "launcher" in config:
+        return config["launcher"]
+    start, count = f"{sys.executable} -m", len(PLACED.learner.devices) if PLACED else 1
+    several = f"torch.distributed.run --standalone --nproc-per-node {count} -m"
+    return f"{start} {several}" if count > 1 else start
 
 
 def tracked(method):

@@ -19,7 +19,7 @@ rule train:
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}", launcher())
 
 
 rule search_tree:
