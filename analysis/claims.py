@@ -37,7 +37,6 @@ class Claim:
 def claims(collected: Collected) -> list[Claim]:
     """The five claims in the paper's order, as far as the study's methods test them."""
     paper = published().tables["prose"]
-    success = published().tables["continuation"]["gains"]["uniform"]
     everywhere = list(collected.benchmarks)
     return [
         _claim(
@@ -73,15 +72,21 @@ def claims(collected: Collected) -> list[Claim]:
             ("same_state_q1",),
             everywhere,
         ),
-        Claim(
-            "utility",
-            "A question's diagnostic utility predicts downstream success.",
-            f"+{success['gain']:.2f} [{success['interval'][0]:+.2f}, {success['interval'][1]:+.2f}]"
-            " over uniform selection",
-            (utility := _utility_gains(collected)),
-            "" if utility else "This study has no continuations.",
-        ),
+        _utility_claim(collected),
     ]
+
+
+def _utility_claim(collected: Collected) -> Claim:
+    success = published().tables["continuation"]["gains"]["uniform"]
+    low, high = success["interval"]
+    gains = _utility_gains(collected)
+    return Claim(
+        "utility",
+        "A question's diagnostic utility predicts downstream success.",
+        f"+{success['gain']:.2f} [{low:+.2f}, {high:+.2f}] over uniform selection",
+        gains,
+        "" if gains else "This study has no continuations.",
+    )
 
 
 def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:

@@ -167,18 +167,20 @@ def load(study: Study) -> Collected:
         UserError: a file is missing or broken, or holds what the study does not have.
     """
     folder = study.results / "collected"
-    predictions = _parquet(folder / "predictions.parquet")
-    updates = _parquet(folder / "updates.parquet")
+    predictions = read_frame(folder / "predictions.parquet")
+    updates = read_frame(folder / "updates.parquet")
     records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}
     collected = Collected(study, study.results, predictions, updates, records)
     _check(collected, folder / "predictions.parquet")
     return collected
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def read_frame(path: Path) -> pd.DataFrame:
+    """A collected Parquet or CSV file; UserError where it is missing or broken."""
+    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
     try:
-        return pd.read_parquet(path)
-    except Exception as error:  # pyarrow raises many kinds for missing and broken files
+        return read(path)
+    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
         reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
         raise UserError(f"{path}: {reason}; collect the study's runs again") from None
 

@@ -6,6 +6,15 @@ from analysis.figures import FIGURES
 from analysis.tables import TABLES
 from pcqc.config import Study
 
+# What whoever sees numbers of the clinic must know first: a sentence, and the rest.
+SYNTHETIC = (
+    "This clinic is synthetic.",
+    "Its diseases, findings and patients are made by a program, and its language models are small "
+    "and trained from scratch. The numbers show how training methods compare where the right "
+    "answers are known exactly. They say nothing about medicine, and are not on the scale of the "
+    "paper's.",
+)
+
 
 @dataclass(frozen=True)
 class Part:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from analysis.collected import Collected
+from analysis.collected import Collected, read_frame
 from analysis.statistics import (
     RESAMPLES,
     SEED,
@@ -197,9 +197,9 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
             f"{folder}: no continuation study of {method} run {run}; run the rule `continuation` "
             "and collect again"
         )
-    frames = [_read(folder / name) for name in ("candidates.parquet", "continuations.parquet")]
+    frames = [read_frame(folder / name) for name in ("candidates.parquet", "continuations.parquet")]
     candidates, continuations = frames
-    grounding = _read(folder / "grounding.csv")
+    grounding = read_frame(folder / "grounding.csv")
     shape = (manifest["states"], manifest["candidates"])
     keys = candidates[["case_id", "candidate"]]
     judged = grounding[list(keys)].values.tolist()
@@ -225,12 +225,3 @@ def title(study: Study, method: str, run: str) -> str:
     """`PCQC run A`; the run is left out of a method that has only one."""
     settings = study.method(method)
     return settings.title if settings.kind == "sft" else f"{settings.title} run {run}"
-
-
-def _read(path) -> pd.DataFrame:
-    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
-    try:
-        return read(path)
-    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
-        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
-        raise UserError(f"{path}: {reason}; collect the study's runs again") from None

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from analysis.collected import Collected
-from analysis.contents import Part, contents
+from analysis.contents import SYNTHETIC, Part, contents
 from analysis.figures import FIGURES
 from analysis.render.tex import escape
 from analysis.tables import TABLES
@@ -31,11 +31,6 @@ _HEAD = r"""\documentclass[10pt]{article}
 \renewcommand{\floatpagefraction}{0.7}
 \makeatletter\setlength{\@fptop}{0pt}\setlength{\@fpsep}{24pt}\makeatother
 """
-_SYNTHETIC = (
-    "This clinic is synthetic. Its diseases, findings and patients are made by a program, and its "
-    "language models are small and trained from scratch. The numbers show how training methods "
-    "compare; they say nothing about medicine, and are not on the scale of the paper's."
-)
 _NAME = "pdflatex"
 
 
@@ -76,7 +71,7 @@ def document(collected: Collected) -> str:
     """The text of `paper.tex`; it reads the files beside it."""
     study = collected.study
     parts = "\n".join(_part(collected, part) for part in contents(study))
-    notice = f"\\noindent {escape(_SYNTHETIC)}\n" if study.synthetic else ""
+    notice = f"\\noindent {escape(' '.join(SYNTHETIC))}\n" if study.synthetic else ""
     return (
         f"{_HEAD}\\title{{{escape(study.title)}: PCQC against its baselines and controls}}\n"
         "\\author{}\n\\date{}\n\\begin{document}\n\\maketitle\n\\vspace{-3em}\n"

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, look
+from analysis.figures.style import WIDTH, legend_below, look
 from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import listed
@@ -95,7 +95,7 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
         ax.set_xlabel("Q/ep. (fewer inquiry turns →)")
     points = next(iter(panels.values()))
     handles = [_handle(method, titles[method], point.main) for method, point in points.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)))
+    legend_below(figure, handles)
     return figure
 
 

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, look
+from analysis.figures.style import WIDTH, legend_below, look
 from analysis.instrument import Instrument
 from analysis.statistics import over_runs
 
@@ -44,7 +44,7 @@ def draw(collected: Collected) -> Figure:
     ax.set_xticks(range(most + 1))
     curves, _ = ax.get_legend_handles_labels()
     handles = [_handle(method, collected.title(method)) for method in collected.methods()]
-    figure.legend(handles=[*curves, *handles], loc="outside lower center", ncols=5)
+    legend_below(figure, [*curves, *handles])
     return figure
 
 

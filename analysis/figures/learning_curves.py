@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, look
+from analysis.figures.style import WIDTH, legend_below, look
 
 NAME = "learning_curves"
 START = "shared_sft"
@@ -40,9 +41,9 @@ def draw(collected: Collected) -> Figure:
             if collected.study.method(method).kind == "rl":
                 _curve(ax, collected, method, metric, factor, start)
         ax.set_xlabel("RL update")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(label, loc="left", fontweight="bold")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels)))
+    legend_below(figure, axes[0].get_legend_handles_labels()[0])
     return figure
 
 

@@ -1,14 +1,16 @@
 """How every figure looks, and how it is written: the same bytes for the same numbers."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
+_ACROSS = 6  # entries of a legend, at most
 
 # Okabe and Ito's palette, told apart by all common forms of colour vision (a test simulates them),
 # and a marker each, so that print without colour works too.
@@ -57,6 +59,12 @@ _METADATA = {
 def look(method: str) -> tuple[str, str]:
     """Colour and marker of a method."""
     return LOOKS.get(method, OTHER)
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+    """One legend for all panels, in rows of about equal length."""
+    rows = -(-len(handles) // _ACROSS)
+    figure.legend(handles=handles, loc="outside lower center", ncols=-(-len(handles) // rows))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.companion import companion
-from analysis.contents import contents
+from analysis.contents import SYNTHETIC, contents
 from analysis.figures import FIGURES
 from analysis.figures.style import house_style
 from analysis.render import html
@@ -33,12 +33,8 @@ def head(collected: Collected) -> str:
     trained = sum(
         len(collected.runs(m)) for m in collected.methods() if study.method(m).kind == "rl"
     )
-    notice = (
-        "<div class='notice'><b>This clinic is synthetic.</b> Its diseases, findings and patients "
-        "are made by a program, and its language models are small and trained from scratch. The "
-        "numbers show how training methods compare where the right answers are known exactly. "
-        "They say nothing about medicine, and are not on the scale of the paper's.</div>"
-    )
+    bold, rest = (escape(text) for text in SYNTHETIC)
+    notice = f"<div class='notice'><b>{bold}</b> {rest}</div>"
     return (
         f"<h1>{escape(study.title)}</h1>"
         "<p class='subtitle'>Privileged counterfactual question credit (PCQC) against its "

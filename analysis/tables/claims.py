@@ -3,7 +3,7 @@
 from analysis.claims import Claim, claims
 from analysis.collected import Collected
 from analysis.statistics import RESAMPLES
-from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 
 NAME = "claims"
 COLUMNS = (
@@ -22,11 +22,11 @@ def build(collected: Collected) -> Table:
     primary = [collected.benchmarks[name].title for name in collected.primary]
     caption = (
         "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
-        f"that positive favours the claim; intervals from {RESAMPLES:,} resamples of cases and "
-        f"runs. The third claim averages {', '.join(primary)}, as the paper does, the others all "
-        "benchmarks; the last is about candidate questions, and resamples cases alone. "
-        "Supported: the whole interval is above zero; contradicted: below; undecided: "
-        "across."
+        f"that positive favours the claim; intervals from {RESAMPLES:,} resamples of cases, and of "
+        f"the runs of a method that has several. The third claim averages {listed(primary)}, as "
+        "the paper does, the others all benchmarks; the last compares candidate questions of one "
+        "run, and resamples cases alone. Supported: the whole interval is above zero; "
+        "contradicted: below; undecided: across."
     )
     title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows))

@@ -37,7 +37,7 @@ def build(collected: Collected) -> Table:
         "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
         "Best possible: expected accuracy after as many questions as the method asked of each "
         "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals from "
-        f"{RESAMPLES:,} resamples of cases and runs."
+        f"{RESAMPLES:,} resamples of cases, and of the runs of a method that has several."
     )
     return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
 

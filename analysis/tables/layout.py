@@ -56,6 +56,7 @@ def method_by_benchmark(
     place: Place,
     values: Mapping[str, Mapping[str, Estimate]],
     digits: int,
+    of_cases: bool = False,
     best: Callable | None = None,
 ) -> Table:
     """Methods down, benchmarks across, their average last; PCQC set apart as in the paper.
@@ -63,17 +64,18 @@ def method_by_benchmark(
     Args:
         values: method -> benchmark (and `average`) -> estimate; none of a method without runs.
         digits: decimals.
+        of_cases: whether values are percentages of cases, whose error in one run is binomial.
         best: chooses the number to set bold in a column; none where not given.
     """
     keys = [*place.benchmarks, "average"]
     columns = [Column("method", "Method", numeric=False)]
     columns += [Column(key, place.benchmarks.get(key, "Avg.")) for key in keys]
-    percent = place.cases if words.name == "main_accuracy" else {}
+    sizes = place.cases if of_cases else {}
     rows = []
     for method, title in place.methods.items():
         cells = [MISSING] * len(keys)
         if method in values:
-            cells = [number(values[method][key], digits, percent.get(key)) for key in keys]
+            cells = [number(values[method][key], digits, sizes.get(key)) for key in keys]
         pcqc = method == "pcqc"
         rows.append(Row(method, (title, *cells), rule=pcqc, strong=pcqc))
     if best:

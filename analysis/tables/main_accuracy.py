@@ -20,7 +20,7 @@ def build(collected: Collected) -> Table:
         "Avg.: unweighted mean over benchmarks, its deviation over the runs' averages. "
         "Best results are bold.",
     )
-    return method_by_benchmark(words, place, values, DIGITS, best=max)
+    return method_by_benchmark(words, place, values, DIGITS, of_cases=True, best=max)
 
 
 def by_benchmark(collected: Collected, methods: list[str], metric: str) -> dict:
@@ -43,4 +43,4 @@ def paper() -> Table:
         f"Cases: {place.sizes()}. GRPO, ATPO and PCQC: mean ± sample standard deviation over "
         f"{RUNS} RL runs. Avg.: unweighted mean over benchmarks.",
     )
-    return method_by_benchmark(words, place, values, DIGITS, best=max)
+    return method_by_benchmark(words, place, values, DIGITS, of_cases=True, best=max)

@@ -1,6 +1,7 @@
 """The continuation study's analysis on numbers made by hand."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -15,6 +16,7 @@ from analysis.continuation import Continued, continued, main_policy
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.figures.style import house_style
 from analysis.first_questions import chance, picks
+from analysis.report import build
 from data_prep.clinic.bayes import best_first_questions
 from data_prep.clinic.world import World
 from pcqc.cases import read_cases
@@ -98,6 +100,14 @@ def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
         assert hits["highest_utility"][i] == (asked in best)
         assert chance(collected, found)[i] == len(best) / (len(world.findings) - 1)
     assert hits["highest_utility"].mean() > hits["uniform"].mean()
+
+
+def test_report_says_how_often_highest_utility_picks_a_best_question(collected):
+    hits = 100 * picks(collected, main_policy(collected))["highest_utility"]
+    row = re.search(
+        r"Highest-utility selection: picks a best first question.*?</tr>", build(collected)
+    )
+    assert f"<td class='number'>{hits.mean():.2f}</td>" in row.group()
 
 
 def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
