@@ -1,6 +1,10 @@
 """The audit: what counts as which overlap, and what its files say."""
 
 import csv
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from helpers import make_case
@@ -11,6 +15,7 @@ from pcqc.cases import write_cases
 from pcqc.cli import main
 from pcqc.files import read_json, sha256_file
 
+ROOT = Path(__file__).parents[2]
 INITIAL = "A 61-year-old retired teacher presents with two weeks of painless jaundice and itching"
 QUESTION = "Which of the following investigations is the most appropriate next step in management?"
 OPTIONS = {"A": "Ultrasound of the abdomen", "B": "Liver biopsy", "C": "Blood culture", "D": "ERCP"}
@@ -139,3 +144,17 @@ def test_the_published_development_cases_share_one_case_with_the_test_split(publ
         ("medqa-292", "mediq_dev-617"): {"case_and_problem", "char_5gram", "word_1_2gram"},
         ("medqa-455", "mediq_dev-125"): {"char_5gram"},
     }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("published_cases", [True, False], ids=["published", "made up"])
+def test_the_benchmark_s_bounds_hold(tmp_path, published_cases):
+    """At the paper's sizes, with texts of the published cases and, where missing, others."""
+    script = ROOT / "benchmarks" / "overlap.py"
+    sizes = []
+    if not published_cases:
+        # Beside a copy of the script no data lies.
+        script = shutil.copy(script, tmp_path)
+        sizes = ["--training", "3000", "--evaluation", "400"]
+    done = subprocess.run([sys.executable, script, *sizes], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

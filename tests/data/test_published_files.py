@@ -16,6 +16,7 @@ from pcqc.protocol import actor_prompt
 FILES = {
     "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),
     "medical_exam": ("atpo/aie_test_dataset.jsonl", 150),
+    "medmcqa": ("atpo/mcqa_test_dataset.jsonl", 536),
     "icraft_md": ("mediq/all_craft_md.jsonl", 139),
     "mediq_dev": ("mediq/medqa_dev_convo.jsonl", 1272),
 }
