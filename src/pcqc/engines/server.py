@@ -133,6 +133,8 @@ class ServerEngine:
     def _once(self, method: str, path: str, body: dict | None, read: Callable[[dict, Any], Any]):
         try:
             reply = self._pool.request(method, path, json=body, retries=False)
+        except urllib3.exceptions.NewConnectionError as problem:  # to urllib3 a kind of time-out
+            return Failure("connection", str(problem))
         except urllib3.exceptions.TimeoutError:
             return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
         except urllib3.exceptions.HTTPError as problem:
