@@ -3,13 +3,16 @@
 A source is one of
     config STUDY path       a setting of a study, as `clinic.diseases`
     published path          a number of `analysis/published.yaml`
+    plan STUDY path         a number of `pcqc plan STUDY --json`
     code MODULE NAME        a constant
     file PATH               the number stands in that file
     tested PATH             a test asserts it
     defined                 no finding and no setting: a definition, a name, an example
-The first three may end in `x100`, `x-1`, `1-x` or `1+x`: what the page prints of the value x.
+The first four may end in `x100`, `x-1`, `1-x` or `1+x`, for what the page prints of the value x,
+and several may be joined by `over` and `times`, taken from left to right.
 """
 
+import functools
 import importlib
 import re
 from collections.abc import Iterator
@@ -68,8 +71,8 @@ def _page_problems(name: str, text: str, entries: list[dict], root: Path) -> Ite
     for entry in entries:
         if "lines" in entry:
             text = re.sub(rf"^{entry['lines']}$", "", text, flags=re.MULTILINE)
-            if not (root / entry["test"]).exists():
-                yield f"{name}: the test {entry['test']} is not there"
+            if not agrees("", entry["is"], root):
+                yield f"{name}: nothing like {entry['is']} vouches for the lines {entry['lines']}"
     prose = plain(text)
     covered = prose
     for entry in (entry for entry in entries if "text" in entry):
@@ -110,16 +113,34 @@ def agrees(number: str, source: str, root: Path = ROOT) -> bool:
     if kind == "file":
         text = (root / rest[0]).read_text(encoding="utf-8")
         return number.replace(",", "") in re.findall(r"[\w.]+", text.replace("_", ""))
+    return abs(_value(number) - round(_joined(source), _decimals(number))) < 1e-9
+
+
+def _joined(source: str) -> float:
+    """The value of sources joined by `over` and `times`."""
+    first, *others = re.split(r" (over|times) ", source)
+    value = _looked_up(first)
+    for word, other in zip(others[::2], others[1::2], strict=True):
+        value = value / _looked_up(other) if word == "over" else value * _looked_up(other)
+    return value
+
+
+@functools.cache
+def _looked_up(source: str) -> float:
+    """The value of a single source that has one."""
+    kind, *rest = source.split()
     if kind == "config":
         value = _at(load_study(rest[0]).to_dict(), rest[1])
     elif kind == "published":
         value = _at(yaml.safe_load(PUBLISHED.read_text(encoding="utf-8")), rest[0])
+    elif kind == "plan":
+        plan = importlib.import_module("pcqc.planning.plan").make_plan(load_study(rest[0]))
+        value = _at(plan, rest[1])
     elif kind == "code":
         value = getattr(importlib.import_module(rest[0]), rest[1])
     else:
         raise UserError(f"{FILE}: no source is called '{kind}'; see analysis/prose.py")
-    printed = _PRINTED[rest[-1]](value) if rest[-1] in _PRINTED else value
-    return abs(_value(number) - round(printed, _decimals(number))) < 1e-9
+    return _PRINTED[rest[-1]](value) if rest[-1] in _PRINTED else value
 
 
 def _decimals(number: str) -> int:

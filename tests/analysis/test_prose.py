@@ -10,6 +10,8 @@ from analysis.statistics import CONFIDENCE
 from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
 
+RATIO = "published training_cost.pcqc.device_hours over published training_cost.grpo.device_hours"
+
 
 @pytest.fixture
 def copy(tmp_path):
@@ -47,7 +49,12 @@ def test_untouched_copy_has_no_problems(copy):
         ("docs/clinic.md", "**Limits.**", "It gains 4.38 points.", "'4.38' has no source"),
         ("docs/figures.yaml", "clinic.noise 1-x", "clinic.noise", "'0.95' in 'probability 0.95"),
         ("docs/figures.yaml", "docs/clinic.md:", "docs/clinics.md:", "no page docs/clinics.md"),
-        ("docs/figures.yaml", "test: tests/unit/test_clinic_page.py", "test: tests/no.py", "no.py"),
+        (
+            "docs/figures.yaml",
+            "is: tested tests/unit/test_clinic_page.py",
+            "is: tested tests/no.py",
+            "no.py",
+        ),
     ],
 )
 def test_an_edited_number_is_noticed(copy, page, old, new, problem):
@@ -68,6 +75,10 @@ def test_an_edited_number_is_noticed(copy, page, old, new, problem):
         ("60", "config clinic benchmarks.clinic_sparse.recorded_facts x100", True),
         ("eight", "config clinic clinic.diseases", True),
         ("seven", "config clinic clinic.diseases", False),
+        ("204,800", "plan paper methods.grpo.trajectories", True),
+        ("44.5", "published prose.trajectory_reduction", True),
+        ("0.97", RATIO, True),
+        ("0.98", RATIO, False),
         ("3.11", "file pyproject.toml", True),
         ("3.10", "file pyproject.toml", False),
     ],
@@ -89,10 +100,10 @@ def test_tables_are_copied_from_a_study_and_an_edit_is_noticed(copy, tmp_path, m
     edit(
         copy / "docs/figures.yaml",
         "{text: Python 3.11, is: file pyproject.toml}",
-        "{lines: x, test: tests}",
+        "{lines: x, is: defined}",
     )
     edit(
-        copy / "docs/figures.yaml", "{text: two CPU cores, is: defined}", "{lines: x, test: tests}"
+        copy / "docs/figures.yaml", "{text: two CPU cores, is: defined}", "{lines: x, is: defined}"
     )
     with pytest.raises(
         UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic` first"
