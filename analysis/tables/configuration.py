@@ -34,7 +34,7 @@ ITEMS = {
 def build(collected: Collected) -> Table:
     """Every item as the study sets it."""
     study = collected.study
-    settings = _models(study) | _sampling(study) | _training(collected)
+    settings = _models(study) | _sampling(collected) | _training(collected)
     if study.clinic:
         world = study.clinic
         settings["world"] = (
@@ -71,24 +71,25 @@ def _epochs(count: int) -> str:
     return f"{count} epoch{'' if count == 1 else 's'}"
 
 
-def _sampling(study: Study) -> dict[str, str]:
+def _sampling(collected: Collected) -> dict[str, str]:
+    study = collected.study
+    compared = {name: study.method(name) for name in collected.methods()}
     settings = {
         "max_turns": f"{study.protocol.max_turns}, including the final answer",
         "cases_per_update": str(study.rl.cases_per_update),
         "actor_decoding": _decoding(study.actor_decoding),
         "patient_decoding": _decoding(study.patient_decoding),
     }
-    if "grpo" in study.methods:
-        settings["grpo_terminal_group"] = str(study.methods["grpo"].terminal_group)
-    if "pcqc" in study.methods:
-        pcqc = study.methods["pcqc"]
+    if grpo := compared.get("grpo"):
+        settings["grpo_terminal_group"] = str(grpo.terminal_group)
+    if pcqc := compared.get("pcqc"):
         settings["pcqc_terminal_group"] = str(pcqc.terminal_group)
         settings["pcqc_question_group"] = (
             f"{pcqc.question_group}; question states in the first consultation trajectory"
         )
         settings["pcqc_beta"] = f"{pcqc.beta:g}"
-    if "atpo" in study.methods:
-        tree = study.methods["atpo"].tree
+    if atpo := compared.get("atpo"):
+        tree = atpo.tree
         settings["atpo_tree"] = (
             f"{tree.candidates} candidates at an expanded state, up to {tree.budget} consultations "
             "a case"

@@ -90,6 +90,12 @@ def test_a_method_without_runs_is_said_not_to_be_run(collected, name):
     assert {row.cells[4] for row in compared} <= {"—"}
 
 
+def test_configuration_is_of_the_methods_that_were_run(collected):
+    with_runs = {row.key for row in build("configuration", collected).rows}
+    without_runs = {row.key for row in build("configuration", without(collected, "atpo")).rows}
+    assert with_runs - without_runs == {"atpo_tree"}
+
+
 def test_claims_without_atpo_say_so(collected):
     table = build("claims", without(collected, "atpo"))
     assert cell(table, "accuracy:missing", "comparison") == "Not run: ATPO."
