@@ -32,12 +32,12 @@ Panels = Mapping[str, Mapping[str, Point]]  # benchmark title -> method -> point
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     several = [m for m in collected.methods("method") if len(collected.runs(m)) > 1]
+    titles = listed([collected.title(m) for m in several])
+    bars = f"Bars: one sample standard deviation over runs ({titles}). " if several else ""
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
-        "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. Bars: one sample "
-        "standard deviation over runs "
-        f"({listed([collected.title(m) for m in several])}). Controls are faint."
-        f"{collected.not_run()}"
+        "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "
+        f"{bars}Controls are faint.{collected.not_run()}"
     )
 
 

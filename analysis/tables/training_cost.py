@@ -80,7 +80,7 @@ def paper() -> Table:
 def _layout(
     words: Words, titles: Mapping[str, str], values: Mapping[str, Mapping], cases: int
 ) -> Table:
-    hours = max(row["device_hours"] for row in values.values())
+    hours = max((row["device_hours"] for row in values.values()), default=0)
     digits = {"accuracy": 2, "device_hours": 2 if hours >= 10 else 4, "trajectories": 0, "turns": 3}
     rows = []
     for method, title in titles.items():

@@ -13,6 +13,7 @@ import simulated
 from analysis import collected as reader
 from analysis import tables
 from analysis.companion import companion, differences
+from analysis.figures import FIGURES
 from analysis.published import published
 from analysis.render import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
@@ -382,3 +383,33 @@ def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(UserError, match=r"updates\.parquet: no such file"):
         reader.load(simulated.load_study("clinic"))
+
+
+# The \label of every table and figure of the paper.
+PAPERS = {
+    "tab:main_results": "main_accuracy",
+    "tab:inquiry_results": "inquiry_turns",
+    "tab:matched_beta0_control": "question_supervision",
+    "tab:continuation_validation": "continuation",
+    "tab:training_setup": "configuration",
+    "tab:compute_performance": "training_cost",
+    "tab:pipeline_visibility": "information_access",
+    "tab:seed_robustness": "pcqc_runs",
+    "tab:paired_inference": "paired",
+    "tab:selectivity_support": "generation_length",
+    "tab:question_supervision_inference": "question_supervision_paired",
+    "tab:same_state_q1_normalization": "same_state_q1",
+    "tab:compliant_continuation_sensitivity": "grounded_continuation",
+    "fig:teaser": "teaser",
+    "fig:method_overview": "method_overview",
+    "fig:accuracy_inquiry": "accuracy_inquiry",
+    "fig:continuation_validation": "continuation_gains",
+}
+
+
+def test_a_study_fills_every_table_and_figure_of_the_paper(collected):
+    study = collected.study
+    made = {*tables.TABLES.names(study), *FIGURES.names(study)}
+    assert {*PAPERS.values()} <= made
+    beside = {name for name, entry in tables.TABLES.entries.items() if entry.paper}
+    assert beside == {name for label, name in PAPERS.items() if label.startswith("tab:")}
