@@ -95,5 +95,6 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
         if count > 1
     ]
     if single := by_count.get(1):
-        several.append(f"{listed(single)}: one checkpoint.")
+        each = " each" if len(single) > 1 else ""
+        several.append(f"{listed(single)}: one checkpoint{each}.")
     return " ".join(several)
