@@ -5,6 +5,7 @@ import contextlib
 import sys
 
 from pcqc.errors import UserError
+from pcqc.processes import leave, told_launcher
 
 PLAN = """Prints memory needed and there per role and device, consultations and tokens, GPU-hours,
 checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked. The study's
@@ -17,7 +18,12 @@ def main(arguments: list[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         parsed.handler(parsed)
-    except UserError as error:
+    except Exception as error:
+        expected = isinstance(error, UserError)
+        if told_launcher(error):
+            return 2 if expected else 1
+        if not expected:
+            raise
         print(f"pcqc: error: {error}", file=sys.stderr)
         return 2
     return 0
@@ -134,10 +140,16 @@ def _train(arguments: argparse.Namespace) -> None:
     study.method(method), study.seed(run)
     # Here and not in the job: a plan is no part of what the job's result is made from.
     require_fit(study)
+    from pcqc.jobs.launch import join_job, launch, processes_wanted
+
+    if (count := processes_wanted(study)) > 1:
+        return launch(["train", arguments.study, method, run], count)
+    processes = join_job(study)
     from pcqc.jobs.train import run_training
 
-    with _alone(study, "train", method, run):
-        run_training(study, method, run)
+    with _alone(study, "train", method, run) if processes.leads else contextlib.nullcontext():
+        run_training(study, method, run, processes)
+    leave(processes)
 
 
 def _select(arguments: argparse.Namespace) -> None:

@@ -3,10 +3,16 @@
 import os
 import re
 import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
 from pcqc.files import describe, read_json, sha256_file, write_json
+
+if TYPE_CHECKING:
+    import torch
 
 MANIFEST = "manifest.json"
 
@@ -25,25 +31,40 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
     Raises:
         UserError: the disk is full or the folder not writable; what stood there still stands.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = unfinished(path)
     try:
+        with disk_problems_named(path):
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            write(temporary)
+            files = sorted(p for p in temporary.rglob("*") if p.is_file())
+            digests = {str(p.relative_to(temporary)): sha256_file(p) for p in files}
+            for file in files:
+                _sync(file)
+            write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(temporary, path)
+            _sync(path.parent)
+    except Exception:
         shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        write(temporary)
-        files = sorted(p for p in temporary.rglob("*") if p.is_file())
-        digests = {str(p.relative_to(temporary)): sha256_file(p) for p in files}
-        for file in files:
-            _sync(file)
-        write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
-        shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
-        _sync(path.parent)
+        raise
+    return sha256_file(path / MANIFEST)
+
+
+def unfinished(path: Path) -> Path:
+    """The name under which `save_folder` fills the folder `path`."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+@contextmanager
+def disk_problems_named(path: Path) -> Iterator[None]:
+    """What the operating system refuses in writing `path` becomes a `UserError`."""
+    try:
+        yield
     except Exception as problem:
-        shutil.rmtree(temporary, ignore_errors=True)
         if reason := _disk_problem(problem):
             raise UserError(f"cannot write {path}: {reason}") from problem
         raise
-    return sha256_file(path / MANIFEST)
 
 
 def _disk_problem(problem: Exception) -> str | None:
@@ -105,11 +126,33 @@ def load_model(path: Path, dtype: str = "float32", remedy: str = ""):
     return model.to(device).eval()
 
 
-def save_model(path: Path, model, tokenizer, extra: dict | None = None) -> str:
-    """Write model and tokenizer as a whole folder; its digest."""
+def save_model(
+    path: Path,
+    model,
+    tokenizer,
+    extra: dict | None = None,
+    weights: Iterable[tuple[str, "torch.Tensor"]] | None = None,
+) -> str:
+    """Write model and tokenizer as a whole folder; its digest.
+
+    Args:
+        path: the folder.
+        model: a causal language model of transformers.
+        tokenizer: its own.
+        extra: further entries of the manifest.
+        weights: names and tensors, where the model does not hold them itself.
+    """
 
     def write(folder: Path) -> None:
-        model.save_pretrained(folder, safe_serialization=True)
+        # What `save_pretrained` writes, without what it imports on the way: DeepSpeed, for one.
+        from safetensors.torch import save_file
+
+        model.config.architectures = [type(model).__name__]
+        model.config.dtype = str(model.dtype).removeprefix("torch.")
+        model.config.save_pretrained(folder)
+        model.generation_config.save_pretrained(folder)
+        tensors = {n: t.detach().contiguous() for n, t in weights or model.named_parameters()}
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         tokenizer.save_pretrained(folder)
 
     return save_folder(path, write, extra)

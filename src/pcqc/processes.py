@@ -5,10 +5,14 @@ processes of one job that the launcher started and that share one secret-free ne
 nothing is ever unpickled that came from a file or from outside.
 """
 
+import json
 import os
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pcqc.errors import UserError
@@ -63,33 +67,66 @@ class Processes:
         return [result for part in self.gather(work(mine)) for result in part]
 
 
+ALONE = Processes()
+
+
 def launched() -> bool:
     """Whether a launcher (torchrun, or what speaks its variables) started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def join(count: int) -> Processes:
+def join(devices: Sequence[int]) -> Processes:
     """Meet the other processes of this job.
 
     Args:
-        count: how many there should be, this one among them.
+        devices: per process, the number of its GPU on its machine; it sees no other from then on.
 
     Raises:
-        UserError: the launcher started another number.
+        UserError: the launcher started another number of processes.
     """
     import torch.distributed as dist
 
     there = int(os.environ["WORLD_SIZE"]) if launched() else 1
-    if there != count:
+    if there != len(devices):
         raise UserError(
-            f"{there} processes were launched, but placement.learner.devices names {count} "
-            "devices, one for each; change the one or the other"
+            f"{there} processes were launched, but placement.learner.devices names "
+            f"{len(devices)} devices, one for each; change the one or the other"
         )
-    if not dist.is_initialized():
-        import torch
+    rank = int(os.environ["RANK"]) if launched() else 0
+    backend = "nccl" if _take_device(devices[rank]) else "gloo"
+    alone = {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    dist.init_process_group(backend, timeout=PATIENCE, **alone)
+    return Processes(rank, there, dist.new_group(backend="gloo", timeout=PATIENCE))
 
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        alone = {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-        dist.init_process_group(backend, timeout=PATIENCE, **alone)
-    group = dist.new_group(backend="gloo", timeout=PATIENCE)
-    return Processes(dist.get_rank(), dist.get_world_size(), group)
+
+def leave(processes: Processes) -> None:
+    """Part from the others at the end of a job that went well."""
+    if processes.group is not None:
+        from torch.distributed import destroy_process_group
+
+        destroy_process_group()
+
+
+def _take_device(number: int) -> bool:
+    """See one GPU alone, the engines' own processes included; whether there are any."""
+    # Asked in the usual way, CUDA would from then on keep to the GPUs that it saw.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    import torch
+
+    if not torch.cuda.is_available():
+        return False
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
+    os.environ["LOCAL_RANK"] = "0"
+    return True
+
+
+def told_launcher(error: Exception) -> bool:
+    """Leave an error to the launcher, which says it once for all; whether there is one."""
+    if not (file := os.environ.get("TORCHELASTIC_ERROR_FILE")):
+        return False
+    expected = isinstance(error, UserError)
+    message = str(error) if expected else "".join(traceback.format_exception(error))
+    content = {"message": message, "expected": expected, "timestamp": int(time.time())}
+    Path(file).write_text(json.dumps(content))
+    return True

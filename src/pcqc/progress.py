@@ -16,14 +16,15 @@ class Progress:
         total: units in all.
         unit: name of one.
         done: units finished before (a resumed run).
+        silent: nothing is shown, since another process shows it.
     """
 
-    def __init__(self, label: str, total: int, unit: str, done: int = 0):
-        self.label, self.total, self.unit = label, total, unit
+    def __init__(self, label: str, total: int, unit: str, done: int = 0, silent: bool = False):
+        self.label, self.total, self.unit, self.silent = label, total, unit, silent
         self.first = self.done = done
         self.started = self.said = time.monotonic()
         self.bar = None
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not silent:
             self.bar = tqdm(desc=label, total=total, unit=unit, initial=done, dynamic_ncols=True)
         else:
             self._say(f"from {done} of {total} {unit}s")
@@ -52,5 +53,7 @@ class Progress:
             self.bar.close()
 
     def _say(self, text: str) -> None:
+        if self.silent:
+            return
         clock = time.strftime("%Y-%m-%d %H:%M:%S")
         print(f"{clock} {self.label}: {text}", file=sys.stderr, flush=True)

@@ -8,37 +8,17 @@ import numpy as np
 import pytest
 import torch
 from helpers import plain_logprobs, tiny_model
+from learner_material import COEFFICIENTS, sequences
 
 from pcqc.config import Rl
 from pcqc.errors import UserError
-from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
+from pcqc.methods.sequences import KL, QUESTION, TERMINAL, TrainingSequence
 from pcqc.training.batching import micro_batches, pad, token_logprobs
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
 from pcqc.training.policy import Policy, token_counts
 from pcqc.training.state import load_state, save_state
 
 RL = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=1, max_gradient_norm=1e9)
-COEFFICIENTS = {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.05}
-
-
-def sequences(seed: int = 0, count: int = 10) -> list[TrainingSequence]:
-    """Random sequences; some carry terminal and KL terms, some question terms, some both."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for i in range(count):
-        length = int(rng.integers(6, 40))
-        tokens = rng.integers(3, 120, length).tolist()
-        terms = {}
-        if i % 3 != 1:
-            terminal = Term.zeros(length)
-            terminal.select(length // 2, length, float(rng.normal()))
-            terms = {TERMINAL: terminal, KL: Term(terminal.weights, np.zeros(length))}
-        if i % 3:
-            question = Term.zeros(length)
-            question.select(length - 3, length, float(rng.normal()))
-            terms[QUESTION] = question
-        made.append(TrainingSequence(tokens, terms, np.zeros(length)))
-    return made
 
 
 def gradients(model) -> torch.Tensor:

@@ -17,6 +17,7 @@ from pcqc.jobs.paths import Paths
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.protocol import ChatFormat
 from pcqc.roles import Actor, Patient, Scorer
+from pcqc.training.policy import Policy
 
 SYNC_PROMPTS = 4
 # What two implementations may differ by in a log-probability, through rounding alone.
@@ -115,7 +116,7 @@ def make_setting(study: Study, actor: Weights, model=None) -> Setting:
 
 
 def make_sync(
-    study: Study, setting: Setting, model, cases: Sequence[Case]
+    study: Study, setting: Setting, policy: Policy, cases: Sequence[Case]
 ) -> Callable[[Iterable[tuple[str, torch.Tensor]]], object]:
     """What brings named weights to the actor's engine, before anything is drawn with it.
 
@@ -124,17 +125,14 @@ def make_sync(
     Args:
         study: settings.
         setting: whose actor it is.
-        model: the learner's module.
+        policy: the learner's.
         cases: of whose opening prompts the first few are what both are compared on.
     """
-    if study.engine.kind == "transformers":
+    if study.engine.kind == "transformers" and policy.backend.whole:
         return setting.actor.engine.load_weights
-    from pcqc.engines.transformers import TransformersEngine
-
     tolerance = study.engine.sync_tolerance or SYNC_TOLERANCE[study.dtype("actor")]
     prompts = [setting.chat.open(case.public) for case in cases[:SYNC_PROMPTS]]
-    learner = TransformersEngine(model, cache_tokens=0)
-    return WeightSync(setting.actor.engine, learner.next_logprobs, prompts, tolerance)
+    return WeightSync(setting.actor.engine, policy.next_logprobs, prompts, tolerance)
 
 
 def make_scorer(study: Study) -> Scorer:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pcqc.cases import read_cases
-from pcqc.config import Method, Study, digest
+from pcqc.config import Method, Rl, Study, digest
 from pcqc.credit.tree import RunningVariance
+from pcqc.engines.spread import SpreadEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
@@ -17,8 +18,10 @@ from pcqc.jobs.records import consultation_rows, event_row, first_tree, group_ro
 from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
+from pcqc.processes import ALONE, Processes
 from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord
+from pcqc.training.backend import Backend, TorchBackend
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
 from pcqc.training.policy import Policy
@@ -27,20 +30,26 @@ from pcqc.training.rl import Loop, run_loop
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
 
 
-def run_training(study: Study, method_name: str, run: str) -> None:
-    """Train one run of a method, resuming its saved state where there is one."""
+def run_training(study: Study, method_name: str, run: str, processes: Processes = ALONE) -> None:
+    """Train one run of a method, resuming its saved state where there is one.
+
+    Every process does all of it with its share of the drawing and learning; the first writes.
+    """
     method, seed = study.method(method_name), study.seed(run)
     if method.kind != "rl":
         raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
     single_threaded()
-    Run(study, method_name, method, run, seed).train()
+    Run(study, method_name, method, run, seed, processes).train()
 
 
 class Run:
     """A run under way: its roles, its learner and its record."""
 
-    def __init__(self, study: Study, name: str, method: Method, run: str, seed: int):
+    def __init__(
+        self, study: Study, name: str, method: Method, run: str, seed: int, processes: Processes
+    ):
         self.study, self.name, self.method, self.run, self.seed = study, name, method, run, seed
+        self.processes = processes
         self.paths = Paths.of(study)
         self.folder = self.paths.run(name, run)
         self.cases = read_cases(self.paths.train_cases)
@@ -48,11 +57,13 @@ class Run:
         weights = role_weights(study, "actor")
         self.model = weights.load()
         reference = weights.load() if method.kl_coefficient else None
-        policy = Policy(self.model, reference, study.rl)
-        self.setting = make_setting(study, weights, self.model)
-        self.sync = make_sync(study, self.setting, self.model, self.development)
+        self.policy = Policy(self.model, reference, study.rl, self._backend)
+        shared = self.model if self.policy.backend.whole else None
+        self.setting = make_setting(study, weights, shared)
+        self.sync = make_sync(study, self.setting, self.policy, self.development)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
-        self.learner = self._tree_learner(policy) if method.tree else GroupLearner(method, policy)
+        self._spread_engines()
+        self.learner = self._tree_learner() if method.tree else GroupLearner(method, self.policy)
         self.memory: dict = {}
         self.fingerprint = self._fingerprint()
         self.records_kept = [*RECORDS[:2], RECORDS[3] if method.tree else RECORDS[2]]
@@ -61,7 +72,9 @@ class Run:
     def train(self) -> None:
         """Run the loop and write the manifest last."""
         state = self.folder / "state" / self.fingerprint
-        self._drop_other_states(state)
+        if self.processes.leads:
+            self._drop_other_states(state)
+        self.processes.meet()
         loop = Loop(
             cases=self.cases,
             learner=self.learner,
@@ -74,17 +87,38 @@ class Run:
             on_checkpoint=self._on_checkpoint,
             label=f"{self.name} {self.run}",
             memory=self.memory,
+            devices=self.study.placement.devices if self.study.placement else 1,
+            processes=self.processes,
         )
         totals = run_loop(loop, self._on_resume)
+        if not self.processes.leads:
+            return
         for record in self.records.values():
             record.close()
         self._write_manifest(dataclasses.asdict(totals))
 
-    def _tree_learner(self, policy: Policy) -> TreeLearner:
+    def _backend(self, module, learning_rate: float, settings: Rl) -> Backend:
+        """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
+        if self.study.placement is None:
+            return TorchBackend(module, learning_rate, settings)
+        from pcqc.training.deepspeed_backend import DeepSpeedBackend
+
+        learner = self.study.placement.learner
+        return DeepSpeedBackend(module, learning_rate, settings, learner, self.processes)
+
+    def _spread_engines(self) -> None:
+        """Each role's engines, one in every process, used as one."""
+        if self.processes.count > 1:
+            for role in (self.setting.actor, self.setting.patient, self.scorer):
+                if role is not None:
+                    role.engine = SpreadEngine(role.engine, self.processes)
+
+    def _tree_learner(self) -> TreeLearner:
         """The actor's policy beside a critic, which starts from Shared SFT too."""
         body = role_weights(self.study, "actor").load().model
-        critic = Critic(body, self.setting.chat.ending, self.method.tree, self.study.rl)
-        return TreeLearner(self.method, policy, critic, self.seed)
+        rl, tree = self.study.rl, self.method.tree
+        critic = Critic(body, self.setting.chat.ending, tree, rl, self._backend)
+        return TreeLearner(self.method, self.policy, critic, self.seed)
 
     def _fingerprint(self) -> str:
         """Of everything that the run's outcome depends on; names its resumable state."""
@@ -111,6 +145,8 @@ class Run:
             shutil.rmtree(other)
 
     def _on_resume(self, update: int) -> None:
+        if not self.processes.leads:
+            return
         self.records = {
             name: RunRecord.open(self.folder / f"{name}.jsonl", keep_through=update)
             for name in self.records_kept
@@ -141,7 +177,7 @@ class Run:
         for engine in engines:
             engine.wake()
             engine.reset_cache()
-        self.sync(self.model.named_parameters())
+        self.sync(self.policy.weights())
         yield
         for engine in engines:
             engine.sleep()
@@ -154,6 +190,8 @@ class Run:
                 f"in a log-probability (alarm at rl.gap_alarm = {self.study.rl.gap_alarm}); "
                 "check that the engine has the learner's weights"
             )
+        if not self.processes.leads:
+            return
         self.records["events"].append(event_row(update, drawn, report, totals, seconds))
         for row in consultation_rows(update, drawn, self.study.rl.sampled_consultations):
             self.records["consultations"].append(row)
@@ -166,8 +204,7 @@ class Run:
     def _on_checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
         name = f"{update:06d}"
-        folder = self.folder / "checkpoints" / name
-        checkpoint = save_model(folder, self.model, self.setting.chat.tokenizer, {"update": update})
+        checkpoint = self._write_checkpoint(self.folder / "checkpoints" / name, update)
         with self._engines_awake():
             result = evaluate(
                 self.setting,
@@ -176,6 +213,8 @@ class Run:
                 benchmark=self.study.development,
                 labels={"method": self.name, "run": self.run, "update": update},
             )
+        if not self.processes.leads:
+            return
         predictions = self.folder / "validation" / f"{name}.parquet"
         result.write(predictions)
         validation = {
@@ -193,6 +232,21 @@ class Run:
         self.checkpoints[update] = entry
         figures = {k: validation[k] for k in ("accuracy", "turns", "actor_tokens", "cases")}
         self.records["events"].append({"kind": "validation", "update": update, **figures})
+
+    def _write_checkpoint(self, folder: Path, update: int) -> str | None:
+        """The checkpoint's digest, in the process that writes it: all of them give their weights.
+
+        A whole copy of the weights is made, where they are divided, in that process's memory alone.
+        """
+        weights = {}
+        for name, tensor in self.policy.weights():
+            if self.processes.leads:
+                divided = not self.policy.backend.whole
+                weights[name] = tensor.detach().to("cpu", copy=divided)
+        if not self.processes.leads:
+            return None
+        tokenizer = self.setting.chat.tokenizer
+        return save_model(folder, self.model, tokenizer, {"update": update}, weights.items())
 
     def _write_manifest(self, totals: dict) -> None:
         checkpoints = [self.checkpoints[u] for u in sorted(self.checkpoints)]

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 from pcqc.config import Rl
-from pcqc.processes import Processes
+from pcqc.processes import ALONE, Processes
 from pcqc.training.batching import Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.trees import TokenTree
@@ -67,7 +67,7 @@ class TorchBackend:
     """
 
     whole = True
-    processes = Processes()
+    processes = ALONE
 
     def __init__(self, module: torch.nn.Module, learning_rate: float, settings: Rl):
         self.module, self.learning_rate, self.settings = module, learning_rate, settings

@@ -11,7 +11,7 @@ from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
 from pcqc.training.backend import MakeBackend, TorchBackend, share
-from pcqc.training.batching import TokenModel
+from pcqc.training.batching import Marked, TokenModel
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
 from pcqc.training.trees import TokenTree, grow_trees, pad_trees
 
@@ -76,6 +76,18 @@ class Policy:
             k: v for part in self.backend.processes.gather(found) for k, v in part.items()
         }
         return [everything[number] for number in range(len(sequences))]
+
+    def next_logprobs(
+        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """See `Engine.next_logprobs`, to compare an engine with."""
+        ends = [
+            Marked([*prompt, token], np.arange(len(prompt) + 1) == len(prompt))
+            for prompt, tokens in zip(prompts, choices, strict=True)
+            for token in tokens
+        ]
+        found = iter(self.logprobs(ends))
+        return [[float(next(found)[0]) for _ in tokens] for tokens in choices]
 
     def keep_logprobs(self, sequences: Sequence[TrainingSequence]) -> None:
         """Note log pi_old of the selected tokens in each sequence, before several steps."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from pcqc.cases import Case
 from pcqc.config import Method, Rl
 from pcqc.methods.draw import Drawn
+from pcqc.processes import ALONE, Processes
 from pcqc.progress import Progress
 from pcqc.seeds import generator
 from pcqc.training.learners import Learner
@@ -51,6 +52,7 @@ class Loop:
         on_checkpoint: update -> None; writes and validates a checkpoint.
         memory: plain data that `draw` keeps from update to update; saved and resumed.
         devices: allocated devices; device-seconds are this times the wall clock.
+        processes: that run this loop together; the first says how far it is.
     """
 
     cases: Sequence[Case]
@@ -65,6 +67,7 @@ class Loop:
     label: str
     memory: dict = field(default_factory=dict)
     devices: int = 1
+    processes: Processes = ALONE
     phases: Phases = field(default_factory=Phases)
 
 
@@ -79,11 +82,18 @@ def run_loop(loop: Loop, on_resume: Callable[[int], None]) -> Totals:
         The totals through the last update.
     """
     settings = loop.settings
-    cursor = load_state(loop.state, loop.learner.parts) or {"step": 0, "totals": {}, "memory": {}}
+    cursor = load_state(loop.state, loop.learner.parts, loop.processes)
+    cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
     totals = Totals(**cursor["totals"])
     loop.memory.update(cursor["memory"])
     on_resume(cursor["step"])
-    progress = Progress(loop.label, loop.method.updates, "update", done=cursor["step"])
+    progress = Progress(
+        loop.label,
+        loop.method.updates,
+        "update",
+        done=cursor["step"],
+        silent=not loop.processes.leads,
+    )
     for update in range(cursor["step"] + 1, loop.method.updates + 1):
         drawn, report = _one_update(loop, update, totals)
         progress.advance(accuracy=drawn.figures["accuracy"], turns=drawn.figures["turns"])
@@ -92,7 +102,7 @@ def run_loop(loop: Loop, on_resume: Callable[[int], None]) -> Totals:
             loop.on_checkpoint(update)
         if update % settings.save_every == 0 or update == loop.method.updates:
             cursor = {"step": update, "totals": vars(totals), "memory": loop.memory}
-            save_state(loop.state, loop.learner.parts, cursor)
+            save_state(loop.state, loop.learner.parts, cursor, loop.processes)
     progress.close()
     return totals
 

@@ -10,43 +10,62 @@ from typing import Protocol
 import torch
 from safetensors.torch import load_file, save_file
 
+from pcqc.errors import UserError
 from pcqc.files import read_json
-from pcqc.models import check_folder, save_folder
+from pcqc.models import check_folder, disk_problems_named, save_folder, unfinished
+from pcqc.processes import ALONE, Processes
 
 
 class Part(Protocol):
     """Something of a run that is saved and resumed: a model with its optimiser."""
 
     def write(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
+        """Write everything into a folder that the same part of every process writes into."""
 
     def read(self, folder: Path) -> None:
         """Take over what `write` wrote."""
 
 
-def save_state(folder: Path, parts: Mapping[str, Part], cursor: dict) -> None:
+def save_state(
+    folder: Path, parts: Mapping[str, Part], cursor: dict, processes: Processes = ALONE
+) -> None:
     """Replace the state in `folder` by this one.
 
     Args:
-        folder: of the run and its fingerprint; holds one state, `step-<n>`.
+        folder: of the run and its fingerprint, on a disk that all processes share; holds one state,
+            `step-<n>`.
         parts: by name; each gets a folder of its own.
         cursor: plain data with the number of finished steps as `step`.
+        processes: that call this together.
+
+    Raises:
+        UserError: the disk is full or the folder not writable; what stood there still stands.
     """
     path = folder / f"step-{cursor['step']:06d}"
 
     def write(temporary: Path) -> None:
+        if processes.leads:
+            for name in parts:
+                (temporary / name).mkdir()
+            (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
+        processes.meet()
         for name, part in parts.items():
-            (temporary / name).mkdir()
             part.write(temporary / name)
-        (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
+        processes.meet()
 
+    if not processes.leads:
+        with disk_problems_named(path):
+            write(unfinished(path))
+        return
     save_folder(path, write)
     for old in folder.glob("step-*"):
         if old != path:
             shutil.rmtree(old)
 
 
-def load_state(folder: Path, parts: Mapping[str, Part]) -> dict | None:
+def load_state(
+    folder: Path, parts: Mapping[str, Part], processes: Processes = ALONE
+) -> dict | None:
     """Load the newest state into the parts; its cursor, or None where there is none.
 
     Raises:
@@ -56,7 +75,9 @@ def load_state(folder: Path, parts: Mapping[str, Part]) -> dict | None:
     if not states:
         return None
     path = states[-1]
-    check_folder(path)
+    if processes.leads:
+        check_folder(path)
+    processes.meet()
     for name, part in parts.items():
         part.read(path / name)
     return read_json(path / "cursor.json")
@@ -77,6 +98,11 @@ class ModelState:
 
     def read(self, folder: Path) -> None:
         """See `Part.read`."""
+        if not (folder / "model.safetensors").exists():
+            raise UserError(
+                f"{folder}: the run was begun with placement.learner and cannot go on without it; "
+                "put the setting back, or remove the run's folder 'state' to start afresh"
+            )
         self.model.load_state_dict(load_file(folder / "model.safetensors"))
         _load_optimizer(self.model, self.optimizer, load_file(folder / "optimizer.safetensors"))
 

@@ -102,3 +102,8 @@ def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device
     rows, columns, parents = np.concatenate(places, axis=1)
     arrays = (ids, mask[:, None], rows, columns, parents, positions)
     return Padded(*(torch.from_numpy(array).to(device) for array in arrays))
+
+
+def nothing(device) -> Padded:
+    """A micro-batch of one token of which nothing is wanted."""
+    return pad_trees([TokenTree([0], [0])], [], device)

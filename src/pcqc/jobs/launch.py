@@ -1,0 +1,112 @@
+"""A job in several processes: one per device of the learner, started by torch's launcher."""
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import tempfile
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.processes import ALONE, Processes, join, launched
+
+# Which process started this one; set by `launch` alone, not by a launcher on the command line.
+PARENT = "PCQC_LAUNCHED_BY"
+PR_SET_PDEATHSIG = 1
+
+
+def processes_wanted(study: Study) -> int:
+    """Number of processes that a training job of the study needs started; 1 where they are there.
+
+    Raises:
+        UserError: they belong on several machines, each of which starts its own.
+    """
+    if study.placement is None or launched():
+        return 1
+    devices, per_node = study.placement.learner.devices, study.placement.devices_per_node
+    if len({device // per_node for device in devices}) > 1:
+        raise UserError(
+            "placement.learner.devices are on several nodes: start the job on each of them with "
+            "`torchrun --nnodes ... -m pcqc.cli train ...` (docs/deepspeed.md)"
+        )
+    return len(devices)
+
+
+def launch(arguments: list[str], count: int) -> None:
+    """Run `pcqc <arguments>` in so many processes on this machine, until all have ended.
+
+    Raises:
+        UserError: what the first process that failed said, or how it ended; the others are stopped.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    # Their reports would stand around our one line.
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL + 1)
+    os.environ[PARENT] = str(os.getpid())
+    # One machine's processes have nothing to say to another's.
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    with tempfile.TemporaryDirectory(prefix="pcqc-launch-") as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=count,
+            run_id="pcqc",
+            rdzv_backend="c10d",
+            rdzv_endpoint="127.0.0.1:0",
+            local_addr="127.0.0.1",
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
+        )
+        try:
+            elastic_launch(config, sys.executable)("-m", "pcqc.cli", *arguments)
+        except ChildFailedError as problem:
+            raise UserError(_reason(problem.failures, count)) from None
+        except SignalException as stopped:
+            raise SystemExit(128 + stopped.sigval) from None
+
+
+def _reason(failures: dict, count: int) -> str:
+    """Why the processes ended: a kill before an error of one, and that before their lost contact.
+
+    Args:
+        failures: rank -> torch's ProcessFailure.
+        count: of all processes.
+    """
+    rank, failure = min(failures.items(), key=lambda item: _order(item[1]))
+    if failure.error_file_data.get("expected"):
+        return failure.message
+    if failure.exitcode < 0:
+        how = f"was killed ({signal.Signals(-failure.exitcode).name})"
+    else:
+        print(failure.error_file_data.get("message", ""), file=sys.stderr)
+        how = f"ended with exit status {failure.exitcode}"
+    return (
+        f"process {rank} of {count} {how}, and the others were stopped; "
+        "run the same command again to go on from the last saved state"
+    )
+
+
+def _order(failure) -> tuple[bool, bool]:
+    killed = failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM
+    return (not killed, not failure.error_file_data.get("expected", False))
+
+
+def join_job(study: Study) -> Processes:
+    """The processes of this training job, this one among them; see `processes_wanted`."""
+    if study.placement is None:
+        return ALONE
+    if parent := os.environ.pop(PARENT, None):
+        _end_with(int(parent))
+    learner = study.placement.learner
+    return join([device % study.placement.devices_per_node for device in learner.devices])
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the one that started it ends, however that ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        raise SystemExit(1)

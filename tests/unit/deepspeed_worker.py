@@ -1,0 +1,104 @@
+"""One of the processes that the tests of the DeepSpeed backend start: trains, and writes what of.
+
+`torchrun ... deepspeed_worker.py FOLDER`; see `test_deepspeed.py` for what is made of it.
+"""
+
+import functools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from helpers import tiny_model
+from learner_material import COEFFICIENTS, RL, UPDATES, critic, sequences, value_sequences
+
+from pcqc.config import LearnerPlacement
+from pcqc.errors import UserError
+from pcqc.methods.sequences import TERMINAL
+from pcqc.processes import join, leave
+from pcqc.training.deepspeed_backend import DeepSpeedBackend
+from pcqc.training.policy import Policy
+from pcqc.training.state import load_state, save_state
+
+SETTINGS = {
+    "zero-0": LearnerPlacement((0, 1), zero=0),
+    "zero-1": LearnerPlacement((0, 1), zero=1),
+    "zero-2": LearnerPlacement((0, 1), zero=2, gradient_checkpointing=True),
+    "zero-3": LearnerPlacement((0, 1), zero=3, gradient_checkpointing=True),
+    "zero-1-offload": LearnerPlacement((0, 1), zero=1, offload="optimizer"),
+    "zero-3-offload": LearnerPlacement((0, 1), zero=3, offload="optimizer"),
+}
+
+
+def make_policy(backend, seed: int = 0) -> Policy:
+    return Policy(tiny_model(seed), tiny_model(1), RL, backend)
+
+
+def whole(weights) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in weights}
+
+
+def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """Five updates at a stretch; then again with a save and a new start after the third."""
+    backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    policy, reports = make_policy(backend), []
+    for step in range(UPDATES):
+        report = policy.update(sequences(step), COEFFICIENTS)
+        reports.append({"losses": report.losses, "statistics": report.statistics})
+    straight = whole(policy.weights())
+    first = make_policy(backend)
+    for step in range(3):
+        first.update(sequences(step), COEFFICIENTS)
+    state = folder / "states" / name
+    save_state(state, {"actor": first.state}, {"step": 3}, processes)
+    second = make_policy(backend, seed=7)
+    load_state(state, {"actor": second.state}, processes)
+    for step in range(3, UPDATES):
+        second.update(sequences(step), COEFFICIENTS)
+    resumed = whole(second.weights())
+    refused = refuses_what_is_not_finite(second, processes)
+    mine = policy.next_logprobs([[5, 6, 7], [8, 9, 10, 11]], [[3, 4], [5]])
+    values = critic(backend)
+    figures = [values.update(value_sequences(step)) for step in range(2)]
+    found = {
+        "reports": reports,
+        "exact": all(torch.equal(t, resumed[n]) for n, t in straight.items()),
+        "refused": refused,
+        "next_logprobs": mine,
+        "critic": figures,
+        "values": [v.tolist() for v in values.values([[4, 5, 6, 7], [4, 5, 9]])],
+    }
+    if processes.leads:
+        save_file(straight, folder / f"{name}.safetensors")
+        (folder / f"{name}.json").write_text(json.dumps(found))
+
+
+def refuses_what_is_not_finite(policy: Policy, processes) -> list[str]:
+    """What every process says of a step that is not finite in one of them; nothing may change."""
+    before, bad = whole(policy.weights()), sequences(0)
+    bad[0].terms[TERMINAL].advantages[:] = np.inf
+    said = ""
+    try:
+        policy.update(bad, COEFFICIENTS)
+    except UserError as error:
+        said = str(error)
+    after = whole(policy.weights())
+    same = all(torch.equal(t, after[n]) for n, t in before.items())
+    return processes.gather(said if same else "weights have changed")
+
+
+def main(folder: Path, names: list[str]) -> None:
+    torch.set_num_threads(1)
+    processes = join([0, 1])
+    for name in names:
+        train(name, SETTINGS[name], processes, folder)
+    leave(processes)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

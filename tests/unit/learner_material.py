@@ -1,0 +1,65 @@
+"""What the tests of the learner train on: a function of the update's number alone."""
+
+import numpy as np
+import torch
+from helpers import tiny_model
+
+from pcqc.config import Rl, TreeSearch
+from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
+from pcqc.methods.tree_batch import ValueSequence
+from pcqc.training.backend import TorchBackend
+from pcqc.training.critic import Critic
+
+RL = Rl(
+    cases_per_update=2,
+    learning_rate=1e-2,
+    checkpoint_every=1,
+    max_gradient_norm=2.0,
+    tokens_per_micro_batch=60,
+)
+COEFFICIENTS = {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.05}
+UPDATES = 5
+ENDING = 2
+
+
+def sequences(seed: int = 0, count: int = 10) -> list[TrainingSequence]:
+    """Random sequences; some carry terminal and KL terms, some question terms, some both."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(count):
+        length = int(rng.integers(6, 40))
+        tokens = rng.integers(3, 120, length).tolist()
+        terms = {}
+        if i % 3 != 1:
+            terminal = Term.zeros(length)
+            terminal.select(length // 2, length, float(rng.normal()))
+            terms = {TERMINAL: terminal, KL: Term(terminal.weights, np.zeros(length))}
+        if i % 3:
+            question = Term.zeros(length)
+            question.select(length - 3, length, float(rng.normal()))
+            terms[QUESTION] = question
+        made.append(TrainingSequence(tokens, terms, np.zeros(length)))
+    return made
+
+
+def value_sequences(seed: int = 0, count: int = 5) -> list[ValueSequence]:
+    """Random sequences with targets at their last tokens."""
+    rng, made = np.random.default_rng(seed), []
+    for _ in range(count):
+        length = int(rng.integers(8, 30))
+        targets, old = np.full((2, length), np.nan)
+        targets[-ENDING:], old[-ENDING:] = rng.normal(), rng.normal(size=ENDING)
+        made.append(ValueSequence(rng.integers(3, 120, length).tolist(), targets, old))
+    return made
+
+
+def critic(backend=TorchBackend) -> Critic:
+    """A critic whose head has something to say."""
+    tree = TreeSearch(critic_learning_rate=1e-2)
+
+    def made(module, *arguments):
+        torch.manual_seed(0)
+        torch.nn.init.normal_(module.head.weight, std=0.1)
+        return backend(module, *arguments)
+
+    return Critic(tiny_model(2).model, ENDING, tree, RL, made)
