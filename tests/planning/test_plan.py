@@ -12,7 +12,7 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import ROOT, Server, load_study
+from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
 from pcqc.models import save_model
 from pcqc.planning.checks import loads, misfits
@@ -168,9 +168,9 @@ MISFITS = {
         {"learner__zero": 0, "learner__offload": "optimizer"},
         "placement.learner.offload needs zero: 1, 2 or 3",
     ),
-    "no scorer": (
-        {"scorer": None},
-        "placement.scorer is missing, and no server does its work; add it",
+    "an actor away from the learner": (
+        {"actor__devices": (0, 1)},
+        "placement.actor must have the learner's devices and tensor_parallel: 1, since its engine",
     ),
     "too little memory": (
         {"patient__tensor_parallel": 1},
@@ -210,12 +210,20 @@ def test_too_small_a_cache_is_refused(paper):
 
 
 def test_a_role_that_is_served_elsewhere_takes_no_device(paper):
-    served = changed(paper, "servers.scorer", Server("http://127.0.0.1:8000"))
-    with pytest.raises(UserError, match=r"placement.scorer is of no use: http://127.0.0.1:8000"):
-        require_fit(served)
-    alone = placed(served, scorer=None)
-    require_fit(alone)
-    assert run_cost(alone, paper.method("pcqc")).scorer == 0
+    elsewhere = placed(paper, scorer=None)
+    require_fit(elsewhere)
+    assert run_cost(elsewhere, paper.method("pcqc")).scorer == 0
+    assert "scorer" not in {role.role for role in role_memories(elsewhere)}
+
+
+def test_a_role_without_a_server_sits_in_the_learners_processes(paper):
+    within = changed(paper, "servers.patient", None)
+    with pytest.raises(UserError, match=r"placement.patient must have .* a server under servers.p"):
+        require_fit(within)
+    by_default = placed(within, patient=None)
+    patient = next(r for r in role_memories(by_default) if r.role == "patient")
+    assert patient.devices == paper.placement.learner.devices
+    assert patient.resident["weights"] == pytest.approx(2 * 8_190_735_360 / 2**30)
 
 
 def test_an_unknown_device_comes_with_the_nearest(paper):

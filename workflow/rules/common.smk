@@ -79,16 +79,9 @@ def pcqc(command, start=f"{sys.executable} -m"):
     return f"({start} pcqc.cli {command}) 2>&1 | tee {{log}} >&2"
 
 
-def launcher():
-    """What starts a training job: torch's launcher where the learner has several devices.
-
-    Over several nodes `--config launcher=...` says how (docs/clusters.md).
-    """
-    if "launcher" in config:
-        return config["launcher"]
-    start, count = f"{sys.executable} -m", len(PLACED.learner.devices) if PLACED else 1
-    several = f"torch.distributed.run --standalone --nproc-per-node {count} -m"
-    return f"{start} {several}" if count > 1 else start
+# What starts a training job. It starts its own processes on one machine; on several, a launcher
+# starts it on each (docs/clusters.md).
+LAUNCHER = config.get("launcher", f"{sys.executable} -m")
 
 
 def tracked(method):

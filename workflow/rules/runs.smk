@@ -19,7 +19,7 @@ rule train:
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}", launcher())
+        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}", LAUNCHER)
 
 
 rule search_tree:

@@ -22,7 +22,11 @@ class LearnerPlacement:
 
 @dataclass(frozen=True)
 class EnginePlacement:
-    """Where a role generates or scores: copies of its weights, side by side."""
+    """Where a role generates or scores: copies of its weights, side by side.
+
+    A job's engines have a copy in every process of the learner; a server (`servers`) may be spread
+    otherwise.
+    """
 
     devices: tuple[Whole, ...]
     tensor_parallel: Count = 1  # devices that share a copy
@@ -35,9 +39,10 @@ class Placement:
 
     device: str  # kind; `pcqc plan` knows memory and speed of each
     learner: LearnerPlacement
-    actor: EnginePlacement
-    patient: EnginePlacement | None = None  # none where `servers` names one elsewhere
-    scorer: EnginePlacement | None = None  # likewise, and where no method has question credit
+    # Where not given, an engine is on the learner's devices, a server on none of these.
+    actor: EnginePlacement | None = None
+    patient: EnginePlacement | None = None
+    scorer: EnginePlacement | None = None
     nodes: Count = 1
     devices_per_node: Count = 8
     host_memory_gib: Positive | None = None  # of a node; not checked where not given
@@ -47,12 +52,6 @@ class Placement:
     def devices(self) -> int:
         """Number of allocated devices, on all nodes."""
         return self.nodes * self.devices_per_node
-
-    @property
-    def engines(self) -> dict[str, EnginePlacement]:
-        """Role -> placement of its engine."""
-        engines = {"actor": self.actor, "patient": self.patient, "scorer": self.scorer}
-        return {role: engine for role, engine in engines.items() if engine}
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pcqc.config import EnginePlacement, Placement, Study
+from pcqc.config import EnginePlacement, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
-from pcqc.planning.memory import RoleMemory, longest, role_memories, roles_of
+from pcqc.planning.memory import RoleMemory, engines, longest, role_memories, roles_of, served
 from pcqc.planning.storage import storage
 from pcqc.planning.work import trained
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
+OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}
 PHASES = {"rollout": "while consultations are drawn", "update": "while the learner updates"}
 
 
@@ -69,7 +70,7 @@ def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
 def _contradictions(study: Study) -> Iterator[str]:
     place = study.placement
     learner, needed = place.learner, longest(study, "actor")
-    for role, devices in _places(place).items():
+    for role, devices in _places(study).items():
         where = f"placement.{role}.devices"
         if not devices or len(set(devices)) < len(devices):
             yield f"{where} must name each of one or more devices once"
@@ -79,8 +80,16 @@ def _contradictions(study: Study) -> Iterator[str]:
                 f"{place.devices_per_node} are allocated; keep to 0 to {place.devices - 1}, or "
                 "raise placement.nodes"
             )
-    for role, engine in place.engines.items():
+    for role, engine in engines(study).items():
         yield from _splits(study, role, engine)
+        if not served(study, role) and (engine.devices, engine.tensor_parallel) != (
+            learner.devices,
+            1,
+        ):
+            yield (
+                f"placement.{role} must have the learner's devices and tensor_parallel: 1, since "
+                f"its engine runs in the learner's processes{OR_SERVED.get(role, '')}"
+            )
     if learner.offload != "none" and not learner.zero:
         yield "placement.learner.offload needs zero: 1, 2 or 3"
     if study.rl.tokens_per_micro_batch < needed:
@@ -88,20 +97,13 @@ def _contradictions(study: Study) -> Iterator[str]:
             f"rl.tokens_per_micro_batch is below the {needed} tokens of {LONGEST}; raise it to "
             f"{needed}"
         )
-    if study.engine.cache_tokens < needed:
+    if study.engine.kind == "vllm" and study.engine.cache_tokens < needed:
         yield f"engine.cache_tokens is below the {needed} tokens of {LONGEST}; raise it to {needed}"
-    roles = {role for method in trained(study).values() for role in roles_of(method)}
-    for role in ("patient", "scorer"):
-        server = getattr(study.servers, role)
-        if role in roles and role not in place.engines and not server:
-            yield f"placement.{role} is missing, and no server does its work; add it"
-        elif role in place.engines and server:
-            yield f"placement.{role} is of no use: {server.url} does its work; leave it out"
 
 
-def _places(place: Placement) -> dict[str, tuple[int, ...]]:
-    engines = {role: engine.devices for role, engine in place.engines.items()}
-    return {"learner": place.learner.devices, **engines}
+def _places(study: Study) -> dict[str, tuple[int, ...]]:
+    learner = {"learner": study.placement.learner.devices}
+    return learner | {role: engine.devices for role, engine in engines(study).items()}
 
 
 def _splits(study: Study, role: str, engine: EnginePlacement) -> Iterator[str]:

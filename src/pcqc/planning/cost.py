@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
+from pcqc.planning.memory import engines
 from pcqc.planning.storage import checkpoints
 from pcqc.planning.work import Work, evaluation_work, training_work
 
@@ -111,9 +112,9 @@ def _mean_context(study: Study) -> float:
 
 def _seconds(study: Study, role: str, decoded: float, read: float) -> float:
     """Of a role's engine; none where a server elsewhere does its work."""
-    if role not in study.placement.engines:
+    if role not in engines(study):
         return 0.0
-    assumed, devices = study.assumptions, study.placement.engines[role].devices
+    assumed, devices = study.assumptions, engines(study)[role].devices
     peak = device(study.placement.device).peak(study.dtype(role)) * len(devices)
     return decoded / (peak * assumed.decoding_utilisation) + read / (
         peak * assumed.scoring_utilisation

@@ -8,7 +8,7 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.planning.checks import contradictions, misfits
 from pcqc.planning.devices import DEVICES
-from pcqc.planning.memory import longest
+from pcqc.planning.memory import engines, longest
 
 Change = tuple[str, Any]
 
@@ -63,7 +63,7 @@ def _changes(study: Study) -> Iterator[Change]:
     least = longest(study, "actor")
     if study.rl.tokens_per_micro_batch > least:
         yield "rl.tokens_per_micro_batch", least
-    for role, engine in place.engines.items():
+    for role, engine in engines(study).items():
         if not engine.sleeps and set(engine.devices) & set(learner.devices):
             yield f"placement.{role}.sleeps", True
         if len(engine.devices) % (2 * engine.tensor_parallel) == 0:

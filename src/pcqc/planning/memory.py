@@ -7,7 +7,7 @@ micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 
 
 from dataclasses import asdict, dataclass
 
-from pcqc.config import Method, Study
+from pcqc.config import EnginePlacement, Method, Study
 from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import trained
@@ -52,11 +52,27 @@ def roles_of(method: Method) -> tuple[str, ...]:
     return ("learner", "actor", "patient", *own)
 
 
+def served(study: Study, role: str) -> bool:
+    """Whether a server does a role's work, wherever it stands."""
+    return role != "actor" and getattr(study.servers, role) is not None
+
+
+def engines(study: Study) -> dict[str, EnginePlacement]:
+    """Role -> its placement, of the roles that have a place on the study's devices."""
+    place, found = study.placement, {}
+    for role in ("actor", "patient", "scorer"):
+        if own := getattr(place, role):
+            found[role] = own
+        elif not served(study, role):
+            found[role] = EnginePlacement(place.learner.devices)
+    return found
+
+
 def role_memories(study: Study) -> list[RoleMemory]:
     """Every role that a placed study's methods need."""
     needed = {role for method in trained(study).values() for role in roles_of(method)}
     learners = [learner_memory(study, role) for role in ("learner", "critic") if role in needed]
-    return learners + [engine_memory(study, r) for r in study.placement.engines if r in needed]
+    return learners + [engine_memory(study, r) for r in engines(study) if r in needed]
 
 
 def learner_memory(study: Study, role: str) -> RoleMemory:
@@ -112,7 +128,7 @@ def engine_memory(study: Study, role: str) -> RoleMemory:
     many of finished prefixes, and those of `engine.batch_size` sequences under way. They are split
     among the devices of a copy as far as there are key-value heads.
     """
-    place, number = study.placement.engines[role], BYTES[study.dtype(role)]
+    place, number = engines(study)[role], BYTES[study.dtype(role)]
     name, shape = architecture(study, role)
     weights = number * shape.parameters / place.tensor_parallel / GIB
     split = min(place.tensor_parallel, shape.kv_heads)
