@@ -14,8 +14,10 @@ from pcqc.errors import UserError
 
 @pytest.fixture
 def written(collected) -> Collected:
-    tables.write(collected)
-    figures.write(collected)
+    """The study with its tables and figures, written once for all tests."""
+    for registry, write in ((TABLES, tables.write), (FIGURES, figures.write)):
+        if not all(path.exists() for path in registry.outputs(collected.study)):
+            write(collected)
     return collected
 
 
