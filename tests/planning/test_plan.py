@@ -12,13 +12,13 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import ROOT, load_study
+from pcqc.config import ROOT, LearnerPlacement, Placement, Servers, load_study
 from pcqc.errors import UserError
 from pcqc.models import save_model
 from pcqc.planning.checks import loads, misfits
 from pcqc.planning.cost import run_cost
 from pcqc.planning.fit import advice, changed, require_fit
-from pcqc.planning.memory import learner_memory, role_memories
+from pcqc.planning.memory import engine_memory, learner_memory, role_memories
 from pcqc.planning.plan import make_plan
 from pcqc.planning.storage import storage
 from pcqc.training.state import ModelState, save_state
@@ -103,6 +103,23 @@ def test_zero_splits_what_each_stage_says(paper):
         assert held["gradients"] == pytest.approx(4 * gib / gradients)
         assert held["optimiser"] == pytest.approx(12 * gib / states)
         assert held["reference"] == held["weights"]
+
+
+def test_a_transformers_engine_computes_with_the_learners_weights_where_they_are_whole(paper):
+    for stage, weights in ((2, 0), (3, 2 * 8_190_735_360 / 2**30)):
+        study = placed(changed(paper, "engine.kind", "transformers"), learner__zero=stage)
+        assert engine_memory(study, "actor").rollout["weights"] == pytest.approx(weights)
+
+
+def test_a_learner_alone_can_be_placed(paper):
+    """The engines are in its processes then; what is advised places them too."""
+    alone = Placement("L40S", LearnerPlacement(EIGHT, zero=3))
+    study = dataclasses.replace(paper, placement=alone, servers=Servers())
+    assert {role.devices for role in role_memories(study)} == {EIGHT}
+    (line,) = advice(study)
+    assert line.startswith("these together would do: ")
+    assert "placement.learner.gradient_checkpointing: true, " in line
+    assert "placement.patient.sleeps: true" in line
 
 
 def test_what_is_offloaded_lies_on_the_host(paper):

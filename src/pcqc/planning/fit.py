@@ -30,14 +30,14 @@ def advice(study: Study) -> list[str]:
     """
     if contradictions(study):
         return []
+    place = dataclasses.replace(study.placement, **engines(study))
+    study = dataclasses.replace(study, placement=place)
     tried = list(_changes(study))
     alone = [change for change in tried if not misfits(changed(study, *change))]
     if alone:
         return [f"any one of these would do: {_names(alone)}"]
     together: list[Change] = []
     for change in tried:
-        if change[0] == "placement.device":
-            continue
         study = changed(study, *change)
         together = [c for c in together if c[0] != change[0]] + [change]
         if not misfits(study):

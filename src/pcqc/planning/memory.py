@@ -108,7 +108,7 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
 
 
 def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
-    """Of one micro-batch: layers and output layer.
+    """Bytes of one micro-batch's layers and output layer.
 
     With gradient checkpointing each layer keeps its input, and one at a time all it computes (Chen
     et al. 2016). Logits are counted for every token: an upper bound, as prompts have none.
@@ -125,12 +125,15 @@ def engine_memory(study: Study, role: str) -> RoleMemory:
     """A role's engine: weights, keys and values.
 
     vllm keeps `engine.cache_tokens` of keys and values in all; the transformers engine keeps so
-    many of finished prefixes, and those of `engine.batch_size` sequences under way. They are split
-    among the devices of a copy as far as there are key-value heads.
+    many of finished prefixes, and those of `engine.batch_size` sequences under way; as the actor's,
+    it computes with the learner's weights where these are whole (below ZeRO 3). Keys and values are
+    split among the devices of a copy as far as there are key-value heads.
     """
     place, number = engines(study)[role], BYTES[study.dtype(role)]
     name, shape = architecture(study, role)
     weights = number * shape.parameters / place.tensor_parallel / GIB
+    if role == "actor" and study.engine.kind == "transformers" and study.placement.learner.zero < 3:
+        weights = 0.0
     split = min(place.tensor_parallel, shape.kv_heads)
     tokens = study.engine.cache_tokens
     if study.engine.kind == "transformers":
