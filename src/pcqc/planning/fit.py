@@ -38,6 +38,8 @@ def advice(study: Study) -> list[str]:
         return [f"any one of these would do: {_names(alone)}"]
     together: list[Change] = []
     for change in tried:
+        if contradictions(changed(study, *change)):
+            continue
         study = changed(study, *change)
         together = [c for c in together if c[0] != change[0]] + [change]
         if not misfits(study):
