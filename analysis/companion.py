@@ -22,8 +22,9 @@ COLUMNS = (
 
 
 def comparable(study: Study) -> bool:
-    """Whether a study's numbers are on the scale of the paper's: real cases of its benchmarks."""
-    return not study.synthetic and bool({*study.benchmarks} & {*published().benchmarks})
+    """Whether a study's numbers are on the scale of the paper's: its benchmarks, in earnest."""
+    real = not study.synthetic and not study.path_test
+    return real and bool({*study.benchmarks} & {*published().benchmarks})
 
 
 def companion(ours: Table, paper: Table, study: Study) -> list[Table]:

@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from analysis.collected import Collected
-from analysis.contents import SYNTHETIC, Part, contents
+from analysis.companion import comparable
+from analysis.contents import Part, contents, notice
 from analysis.figures import FIGURES
 from analysis.render.tex import escape
 from analysis.tables import TABLES
@@ -71,11 +72,12 @@ def document(collected: Collected) -> str:
     """The text of `paper.tex`; it reads the files beside it."""
     study = collected.study
     parts = "\n".join(_part(collected, part) for part in contents(study))
-    notice = f"\\noindent {escape(' '.join(SYNTHETIC))}\n" if study.synthetic else ""
+    words = notice(study)
+    warning = f"\\noindent {escape(' '.join(words))}\n" if words else ""
     return (
         f"{_HEAD}\\title{{{escape(study.title)}: PCQC against its baselines and controls}}\n"
         "\\author{}\n\\date{}\n\\begin{document}\n\\maketitle\n\\vspace{-3em}\n"
-        f"{notice}{parts}\\end{{document}}\n"
+        f"{warning}{parts}\\end{{document}}\n"
     )
 
 
@@ -89,7 +91,7 @@ def _part(collected: Collected, part: Part) -> str:
 def _table(collected: Collected, name: str) -> str:
     """A table's file; the companion alone where that repeats the table beside the paper's."""
     texs = [path.stem for path in TABLES.paths(collected.study, name) if path.suffix == ".tex"]
-    shown = texs[-1:] if collected.study.synthetic else texs
+    shown = texs if comparable(collected.study) else texs[-1:]
     return "".join(f"\\input{{tables/{stem}}}\n" for stem in shown)
 
 

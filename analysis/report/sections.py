@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from analysis.collected import Collected
-from analysis.companion import companion
-from analysis.contents import SYNTHETIC, contents
+from analysis.companion import companion, comparable
+from analysis.contents import contents, notice
 from analysis.figures import FIGURES
 from analysis.figures.style import house_style
 from analysis.render import html
 from analysis.report import dialogues, record
 from analysis.report.markup import escape, paper_box, paragraph, plot, verdicts
 from analysis.table import listed
-from analysis.tables import TABLES
+from analysis.tables import TABLES, build
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ def head(collected: Collected) -> str:
     trained = sum(
         len(collected.runs(m)) for m in collected.methods() if study.method(m).kind == "rl"
     )
-    bold, rest = (escape(text) for text in SYNTHETIC)
-    notice = f"<div class='notice'><b>{bold}</b> {rest}</div>"
+    bold, rest = map(escape, notice(study) or ("", ""))
+    warning = f"<div class='notice'><b>{bold}</b> {rest}</div>" if bold else ""
     return (
         f"<h1>{escape(study.title)}</h1>"
         "<p class='subtitle'>Privileged counterfactual question credit (PCQC) against its "
         "baselines and controls</p>"
-        + (notice if study.synthetic else "")
+        + warning
         + paragraph(
             "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
             "asks the patient questions, and names one diagnosis. The study compares ways of "
@@ -104,11 +104,11 @@ def _item(collected: Collected, kind: str, name: str) -> str:
 
 def _table(collected: Collected, name: str) -> str:
     module = TABLES.module(name)
-    table = module.build(collected)
+    table = build(name, collected)
     shown = verdicts(html.render(table)) if name == "claims" else html.render(table)
     if not TABLES.entries[name].paper:
         return shown
-    if collected.study.synthetic:
+    if not comparable(collected.study):
         return shown + paper_box(html.render(module.paper()))
     (differences,) = companion(table, module.paper(), collected.study)
     return shown + paper_box(html.render(differences), "Published and ours")

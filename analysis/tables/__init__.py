@@ -1,10 +1,12 @@
 """The paper's tables and their companions, one module each, in the order of the report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from analysis.registry import Entry, Registry
+from analysis.table import Table
 from pcqc.files import write_atomic
 
 _CONTROLS = ("pcqc", "terminal_only", "executed_local")
@@ -36,6 +38,19 @@ TABLES = Registry(
 )
 
 
+def build(name: str, collected) -> Table:
+    """A table of a study, with what must be known of the study below it."""
+    from analysis.contents import PATH_TEST
+
+    study = collected.study
+    notes = [" ".join(PATH_TEST)] if study.path_test else []
+    if study.absent:
+        files = ", ".join(f"{title} ({file})" for title, file in study.absent.items())
+        notes.append(f"Benchmarks left out, as their files were missing: {files}.")
+    table = TABLES.module(name).build(collected)
+    return replace(table, notes=(*table.notes, *notes))
+
+
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     """Write tables and companions in every form; all that the study can fill, or `only` some.
 
@@ -51,7 +66,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     study, written = collected.study, []
     for name in TABLES.chosen(study, only):
         module = TABLES.module(name)
-        table = module.build(collected)
+        table = build(name, collected)
         shown = [[table]]
         if TABLES.entries[name].paper:
             shown.append(companion(table, module.paper(), study))

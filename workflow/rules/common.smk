@@ -36,12 +36,13 @@ REPORT = RESULTS / "report.html"
 LOGS = RESULTS / "logs"
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
-# study's placement, one where it has none; the clinic's models need none. Profiles say what the
-# other jobs ask. A local run keeps to `resources: gpu` of its profile.
+# study's placement, one where it has none; models of the clinic and of a test of the path need none.
+# Profiles say what the other jobs ask. A local run keeps to `resources: gpu` of its profile.
 PLACED = STUDY.placement
+ON_CPU = STUDY.synthetic or STUDY.path_test
 HOST_GIB = PLACED.host_memory_gib if PLACED else None
 ON_MODELS = {
-    "gpu": 0 if STUDY.synthetic else PLACED.devices if PLACED else 1,
+    "gpu": 0 if ON_CPU else PLACED.devices if PLACED else 1,
     "mem_mb": int(1024 * (HOST_GIB or (4 if STUDY.synthetic else 64))),
     "runtime": 1440,
 }

@@ -58,6 +58,7 @@ class Study:
     data: Data | None = None
     models: Models | None = None
     absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
+    path_test: bool = False  # too small to say anything: tables and report say so
     continuation: Continuation | None = None
     engine: Engine = field(default_factory=Engine)
     servers: Servers = field(default_factory=Servers)
