@@ -54,6 +54,15 @@ class Padded:
     parents: torch.Tensor
     positions: torch.Tensor | None = None
 
+    def attention(self, dtype: torch.dtype) -> torch.Tensor:
+        """The mask as a model takes it; of trees, what is added to the scores.
+
+        Attention turns a mask of truth values into that itself, but in every layer anew.
+        """
+        if self.mask.dtype != torch.bool:
+            return self.mask
+        return torch.zeros_like(self.mask, dtype=dtype).masked_fill_(~self.mask, -torch.inf)
+
 
 def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) -> Padded:
     """Pad sequences; `selected` marks per sequence (bool [tokens]) the tokens to be scored."""
@@ -92,7 +101,7 @@ def token_logprobs(model, padded: Padded) -> torch.Tensor:
     """
     hidden = model.model(
         input_ids=padded.ids,
-        attention_mask=padded.mask,
+        attention_mask=padded.attention(model.dtype),
         position_ids=padded.positions,
         use_cache=False,
     ).last_hidden_state

@@ -30,7 +30,9 @@ class ValueModel(torch.nn.Module):
     def forward(self, padded: Padded) -> torch.Tensor:
         """Values [selected] at the selected tokens."""
         hidden = self.body(
-            input_ids=padded.ids, attention_mask=padded.mask, position_ids=padded.positions
+            input_ids=padded.ids,
+            attention_mask=padded.attention(self.body.dtype),
+            position_ids=padded.positions,
         ).last_hidden_state
         return self.head(hidden[padded.rows, padded.columns])[:, 0].float()
 

@@ -88,17 +88,20 @@ def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device
     width = max(len(tree.tokens) for tree in trees)
     ids = np.zeros((len(trees), width), np.int64)
     positions = np.zeros_like(ids)
-    # A token of padding sees itself, since a row of nothing has no softmax.
-    mask = np.repeat(np.eye(width, dtype=bool)[None], len(trees), axis=0)
+    # Nodes stand in the order of a walk through the tree: below a node are those right after it, up
+    # to its last. A token of padding sees itself, since a row of nothing has no softmax.
+    last = np.tile(np.arange(width), (len(trees), 1))
     places, wanted = [np.empty((3, 0), np.int64)], iter(selected)
     for row, tree in enumerate(trees):
         ids[row, : len(tree.tokens)] = tree.tokens
         positions[row, : len(tree.tokens)] = tree.positions
         for path in tree.paths:
-            mask[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
+            last[row, path] = path[-1]
             chosen = np.nonzero(next(wanted))[0]
             rows = np.full(len(chosen), row)
             places.append(np.stack([rows, path[chosen], path[chosen - 1]]))
+    column = np.arange(width)[:, None]
+    mask = (column >= column.T) & (column <= last[:, None])
     rows, columns, parents = np.concatenate(places, axis=1)
     arrays = (ids, mask[:, None], rows, columns, parents, positions)
     return Padded(*(torch.from_numpy(array).to(device) for array in arrays))
