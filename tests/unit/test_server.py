@@ -174,7 +174,8 @@ def test_attempts_wait_longer_and_longer(serve):
 
     one(serve(unless((1, 2), reply)).engine(backoff_seconds=0.1))
     first, second = np.diff(times)
-    assert 0.1 <= first < 0.2 <= second < 0.6
+    assert first >= 0.1
+    assert second >= 0.2
 
 
 def test_a_server_that_answers_nothing_stops_the_run(serve):

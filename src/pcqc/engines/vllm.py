@@ -143,9 +143,12 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
     from vllm.platforms import current_platform
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    # vLLM keeps a block, of 128 tokens at most, for itself.
+    cache_bytes = _cache_bytes(config, dtype, cache_tokens + 128)
     cpu = current_platform.is_cpu()
     if cpu:
         log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
+        _check_heads(folder, config.head_dim)
     try:
         return vllm.LLM(
             model=str(folder),
@@ -155,7 +158,7 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
             tensor_parallel_size=tensor_parallel,
             max_num_seqs=batch_size,
             max_model_len=min(config.max_position_embeddings, cache_tokens),
-            kv_cache_memory_bytes=_cache_bytes(config, dtype, cache_tokens) // tensor_parallel,
+            kv_cache_memory_bytes=cache_bytes // tensor_parallel,
             block_size=32 if cpu else None,
             enable_prefix_caching=True,
             enable_sleep_mode=not cpu,
@@ -168,6 +171,15 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
     except (ValueError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[-1]
         raise UserError(f"{folder}: vLLM does not start with this model: {reason}") from problem
+
+
+def _check_heads(folder: Path, size: int) -> None:
+    """Refuse here what vLLM's kernels for CPUs would refuse in the first forward pass."""
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
+    sizes = CPUAttentionBackend.get_supported_head_sizes()
+    if size not in sizes:
+        raise UserError(f"{folder}: attention heads of {size}; vLLM on a CPU has those of {sizes}")
 
 
 def _vllm():

@@ -1,0 +1,167 @@
+"""Roll-outs through the vLLM engine beside bare vLLM and beside transformers' `generate`.
+
+    python -m benchmarks.rollouts [--study clinic] [--cases 64] [--rounds 5]
+
+Whole consultations are rolled out: prompts built, actions drawn, questions answered, words read.
+Every request made meanwhile is recorded and put again, turn by turn, to the same vLLM without our
+code around it, and to `generate`, which draws its own tokens and is compared by tokens a second.
+Caches are empty before each round. Needs the study's models: `make results`, or `pcqc clinic`,
+`pretrain` and `sft`. Prints JSON; exits with 1 if a bound is missed.
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+import torch
+from vllm import SamplingParams
+
+from benchmarks.measure import Finding, Spread, interleaved, ratios, report
+from pcqc.cases import read_cases
+from pcqc.config import Study, load_study
+from pcqc.consultation import Setting, roll_out
+from pcqc.engines.base import Request, Sampling, vllm_seed
+from pcqc.engines.vllm import VllmEngine
+from pcqc.jobs.paths import Paths
+from pcqc.jobs.setup import make_setting, role_weights, single_threaded
+
+LEAST_OF_BARE = 0.85
+ROLLOUTS, CANDIDATES = 4, 4
+Call = tuple[Sequence[Request], Sampling]
+
+
+def on_vllm(name: str) -> Study:
+    """The study, its engines those of vLLM in this process."""
+    study = load_study(name)
+    return dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
+
+
+class Recorded:
+    """An engine that notes what it was asked, and how many tokens it gave."""
+
+    def __init__(self, engine: VllmEngine):
+        self.engine = engine
+        self.calls: list[Call] = []
+        self.tokens = 0
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
+        """See `Engine.generate`."""
+        groups = self.engine.generate(requests, sampling)
+        self.calls.append((requests, sampling))
+        self.tokens += sum(len(completion.tokens) for group in groups for completion in group)
+        return groups
+
+
+def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
+    """The same requests, as one writes them for vLLM itself."""
+    for requests, sampling in calls:
+        pairs = [(r.prompt, stream) for r in requests for stream in r.streams]
+        parameters = [
+            SamplingParams(
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_tokens=sampling.max_tokens,
+                stop_token_ids=[sampling.stop],
+                ignore_eos=True,
+                seed=vllm_seed(stream),
+                logprobs=0,
+                detokenize=False,
+            )
+            for _, stream in pairs
+        ]
+        prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
+        engine.llm.generate(prompts, parameters, use_tqdm=False)
+
+
+@torch.inference_mode()
+def plain(model, calls: Sequence[Call]) -> int:
+    """The same prompts through `generate`, padded on the left; the number of new tokens."""
+    tokens = 0
+    for requests, sampling in calls:
+        rows = [list(r.prompt) for r in requests for _ in r.streams]
+        width = max(map(len, rows))
+        ids = torch.tensor([[0] * (width - len(row)) + row for row in rows])
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
+        drawn = model.generate(
+            ids,
+            attention_mask=mask,
+            do_sample=True,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=0,
+            max_new_tokens=sampling.max_tokens,
+            eos_token_id=sampling.stop,
+            pad_token_id=sampling.stop,
+        )[:, width:]
+        tokens += sum(_length(row, sampling.stop) for row in drawn.tolist())
+    return tokens
+
+
+def _length(row: list[int], stop: int) -> int:
+    return row.index(stop) + 1 if stop in row else len(row)
+
+
+def measure(setting: Setting, models: dict, cases: Sequence, rounds: int) -> list[Finding]:
+    """What each way takes for the same requests.
+
+    Args:
+        setting: actor and patient on vLLM.
+        models: `actor` and `patient` as transformers modules.
+        cases: to roll out.
+        rounds: that count.
+    """
+    engines = {"actor": setting.actor.engine, "patient": setting.patient.engine}
+
+    def ours() -> None:
+        for engine in engines.values():
+            engine.reset_cache()
+        roll_out(setting, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
+
+    recorded = {role: Recorded(engine) for role, engine in engines.items()}
+    setting.actor.engine, setting.patient.engine = recorded.values()
+    roll_out(setting, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
+    setting.actor.engine, setting.patient.engine = engines.values()
+    drawn = {}
+
+    def bare_vllm() -> None:
+        for role, engine in engines.items():
+            engine.reset_cache()
+            bare(engine, recorded[role].calls)
+
+    def generate() -> None:
+        drawn["tokens"] = sum(plain(models[role], recorded[role].calls) for role in models)
+
+    calls = {"ours": ours, "bare vLLM": bare_vllm, "generate": generate}
+    seconds = interleaved(calls, rounds)
+    tokens = sum(one.tokens for one in recorded.values())
+    rate = [tokens / s for s in seconds["ours"]]
+    slow = [drawn["tokens"] / s for s in seconds["generate"]]
+    return [
+        Finding("roll-outs through the engine", Spread.of(rate), "tokens a second"),
+        Finding(
+            "their rate over bare vLLM's on the same requests",
+            ratios(seconds["bare vLLM"], seconds["ours"]),
+            "times",
+            least=LEAST_OF_BARE,
+        ),
+        Finding("their rate over `generate`'s", ratios(rate, slow), "times"),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--study", default="clinic", help="whose models and cases are used")
+    parser.add_argument("--cases", type=int, default=64, help="rolled out side by side")
+    parser.add_argument("--rounds", type=int, default=5, help="that count")
+    arguments = parser.parse_args()
+    single_threaded()
+    study = on_vllm(arguments.study)
+    setting = make_setting(study, role_weights(study, "actor"))
+    models = {role: role_weights(study, role).load() for role in ("actor", "patient")}
+    cases = read_cases(Paths.of(study).train_cases)[: arguments.cases]
+    return report(measure(setting, models, cases, arguments.rounds))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
