@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.registry import Entry, Registry
-from analysis.table import Table
 from pcqc.files import write_atomic
+
+if TYPE_CHECKING:
+    # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.
+    from analysis.table import Table
 
 _CONTROLS = ("pcqc", "terminal_only", "executed_local")
 TABLES = Registry(
@@ -38,14 +42,14 @@ TABLES = Registry(
 )
 
 
-def build(name: str, collected) -> Table:
+def build(name: str, collected) -> "Table":
     """A table of a study, with what must be known of the study below it."""
     from analysis.contents import PATH_TEST
 
     study = collected.study
     notes = [" ".join(PATH_TEST)] if study.path_test else []
     if study.absent:
-        files = ", ".join(f"{title} ({file})" for title, file in study.absent.items())
+        files = ", ".join(f"{benchmark} ({file})" for benchmark, file in study.absent.items())
         notes.append(f"Benchmarks left out, as their files were missing: {files}.")
     table = TABLES.module(name).build(collected)
     return replace(table, notes=(*table.notes, *notes))

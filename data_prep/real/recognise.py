@@ -3,11 +3,11 @@
 from pathlib import Path
 from types import ModuleType
 
-from data_prep.real import atpo_dialogues, atpo_sft, mediq
+from data_prep.real import atpo_dialogues, atpo_sft, mediq, own_cases
 from data_prep.real.rows import BadRow, parse, read_lines
 from pcqc.errors import UserError
 
-FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq)}
+FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq, own_cases)}
 
 
 def recognise(raw: Path, name: str | None = None) -> ModuleType:

@@ -22,6 +22,7 @@ FILES = {
     "atpo-dialogues": ("atpo_dialogues",),
     "atpo-sft": ("atpo_sft",),
     "mediq": ("mediq", "icraft_md"),
+    "cases": ("cases",),
 }
 NASTY = ["", " ", "\n", "A", "C", "1. ", "1. x", "'", "\\", "é", "\ud800", "\0", "\u2028"]
 NASTY += ["\nProblem: ", "\nOptions: {'A': 'x'}", "{'A': 'x', 'B': 'y'}"]
@@ -106,6 +107,10 @@ def stated(row):
         options = ast.literal_eval(match[3].strip())
         facts = row["extra_info"]["atomic_facts"]
         return match[1], match[2], options, truth["answer"], truth["answer_info"], facts
+    if "case_id" in row:
+        initial = row["initial"] if row["initial"].strip() else ""
+        answer = row["options"][row["answer"]]
+        return initial, row["question"], row["options"], row["answer"], answer, row["facts"]
     facts = row["atomic_facts"] if "atomic_facts" in row else row["facts"]
     initial = row["context"][0] if row["context"] else ""
     return initial, row["question"], row["options"], row["answer_idx"], row["answer"], facts

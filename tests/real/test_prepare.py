@@ -135,3 +135,17 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
 @pytest.fixture
 def fixtures(request):
     return request.config.rootpath / "tests" / "fixtures" / "data"
+
+
+def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
+    raw, made = fixtures / "cases.jsonl", tmp_path / "made.jsonl"
+    convert_file(raw, made)
+    kept = [(c.case_id, c.initial, c.options, list(c.facts), c.answer) for c in read_cases(made)]
+    rows = [json.loads(line) for line in raw.read_text().splitlines()]
+    assert kept == [
+        tuple(row[name] for name in ("case_id", "initial", "options", "facts", "answer"))
+        for row in rows
+    ]
+    (tmp_path / "twice.jsonl").write_text(raw.read_text() + raw.read_text().splitlines()[0])
+    with pytest.raises(UserError, match="line 3: its id 'mine-0001' repeats"):
+        convert_file(tmp_path / "twice.jsonl", made)
