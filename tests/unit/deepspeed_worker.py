@@ -1,6 +1,6 @@
-"""One of the processes that the tests of the DeepSpeed backend start: trains, and writes what of.
+"""One of the processes that `test_deepspeed.py` starts: trains, and writes what came of it.
 
-`torchrun ... deepspeed_worker.py FOLDER`; see `test_deepspeed.py` for what is made of it.
+`torchrun ... deepspeed_worker.py FOLDER COUNT NAME ...` with COUNT processes.
 """
 
 import functools
@@ -25,18 +25,23 @@ from pcqc.training.deepspeed_backend import DeepSpeedBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
+TWO = (0, 1)
 SETTINGS = {
-    "zero-0": LearnerPlacement((0, 1), zero=0),
-    "zero-1": LearnerPlacement((0, 1), zero=1),
-    "zero-2": LearnerPlacement((0, 1), zero=2, gradient_checkpointing=True),
-    "zero-3": LearnerPlacement((0, 1), zero=3, gradient_checkpointing=True),
-    "zero-1-offload": LearnerPlacement((0, 1), zero=1, offload="optimizer"),
-    "zero-3-offload": LearnerPlacement((0, 1), zero=3, offload="optimizer"),
+    "zero-0": LearnerPlacement(TWO, zero=0),
+    "zero-1": LearnerPlacement(TWO, zero=1),
+    "zero-2": LearnerPlacement(TWO, zero=2, gradient_checkpointing=True),
+    "zero-3": LearnerPlacement(TWO, zero=3, gradient_checkpointing=True),
+    "zero-1-offload": LearnerPlacement(TWO, zero=1, offload="optimizer"),
+    "zero-3-offload": LearnerPlacement(TWO, zero=3, offload="optimizer"),
+    "zero-1-bfloat16": LearnerPlacement(TWO, zero=1),
+    "zero-2-bfloat16": LearnerPlacement(TWO, zero=2, offload="optimizer"),
+    "zero-3-bfloat16": LearnerPlacement(TWO, zero=3),
 }
 
 
-def make_policy(backend, seed: int = 0) -> Policy:
-    return Policy(tiny_model(seed), tiny_model(1), RL, backend)
+def make_policy(name: str, backend, seed: int = 0) -> Policy:
+    dtype = torch.bfloat16 if name.endswith("bfloat16") else torch.float32
+    return Policy(tiny_model(seed).to(dtype), tiny_model(1).to(dtype), RL, backend)
 
 
 def whole(weights) -> dict[str, torch.Tensor]:
@@ -46,17 +51,17 @@ def whole(weights) -> dict[str, torch.Tensor]:
 def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
     """Five updates at a stretch; then again with a save and a new start after the third."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
-    policy, reports = make_policy(backend), []
+    policy, reports = make_policy(name, backend), []
     for step in range(UPDATES):
         report = policy.update(sequences(step), COEFFICIENTS)
         reports.append({"losses": report.losses, "statistics": report.statistics})
     straight = whole(policy.weights())
-    first = make_policy(backend)
+    first = make_policy(name, backend)
     for step in range(3):
         first.update(sequences(step), COEFFICIENTS)
     state = folder / "states" / name
     save_state(state, {"actor": first.state}, {"step": 3}, processes)
-    second = make_policy(backend, seed=7)
+    second = make_policy(name, backend, seed=7)
     load_state(state, {"actor": second.state}, processes)
     for step in range(3, UPDATES):
         second.update(sequences(step), COEFFICIENTS)
@@ -92,13 +97,28 @@ def refuses_what_is_not_finite(policy: Policy, processes) -> list[str]:
     return processes.gather(said if same else "weights have changed")
 
 
-def main(folder: Path, names: list[str]) -> None:
+def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """Go on by another placement from the state that `train` left."""
+    backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    policy = make_policy(name, backend, seed=8)
+    load_state(folder / "states" / name, {"actor": policy.state}, processes)
+    for step in range(3, UPDATES):
+        policy.update(sequences(step), COEFFICIENTS)
+    kept = whole(policy.weights())
+    if processes.leads:
+        save_file(kept, folder / f"{name}-elsewhere.safetensors")
+
+
+def main(folder: Path, count: str, *names: str) -> None:
     torch.set_num_threads(1)
-    processes = join([0, 1])
+    processes = join(range(int(count)))
     for name in names:
-        train(name, SETTINGS[name], processes, folder)
+        if processes.count == 1:
+            resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
+        else:
+            train(name, SETTINGS[name], processes, folder)
     leave(processes)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -22,6 +22,8 @@ from pcqc.training.batching import Padded
 from pcqc.training.trees import nothing
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+# Gradients are reduced so many at a time; a buffer of that size is allocated in every update.
+BUCKET = 500_000_000
 # Beyond any run's updates: DeepSpeed's own progress lines would stand beside ours.
 NEVER = 10**9
 
@@ -56,7 +58,7 @@ class DeepSpeedBackend:
         )
         self.steps, self.norm = 0, 0.0
         self.recomputed = _checkpointed_layers(module) if placement.gradient_checkpointing else []
-        config = _config(placement, self.dtype)
+        config = _config(placement, module)
         config["gradient_clipping"] = settings.max_gradient_norm
         if self.stage == 0 and self.dtype == torch.float32:
             self._clip_before_each_step(settings.max_gradient_norm)
@@ -91,7 +93,7 @@ class DeepSpeedBackend:
             return module
         for parameter in module.parameters():
             parameter.requires_grad_(False)
-        config = _config(LearnerPlacement(devices=(), zero=3), self.dtype)
+        config = _config(LearnerPlacement(devices=(), zero=3), module)
         return self.deepspeed.initialize(model=module, config=config)[0]
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -234,9 +236,10 @@ class DividedState:
         return padded.narrow(0, size * self.backend.processes.rank, size)
 
 
-def _config(placement: LearnerPlacement, dtype: torch.dtype) -> dict:
+def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
     """DeepSpeed's settings: whole steps are ours to end, and sums are in fp32."""
-    bfloat16 = dtype == torch.bfloat16
+    bfloat16 = next(module.parameters()).dtype == torch.bfloat16
+    size = sum(parameter.numel() for parameter in module.parameters())
     config = {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
@@ -246,7 +249,11 @@ def _config(placement: LearnerPlacement, dtype: torch.dtype) -> dict:
         "zero_force_ds_cpu_optimizer": False,
         "bf16": {"enabled": bfloat16, "check_grad_overflow": True},
         "communication_data_type": "fp32",
-        "zero_optimization": {"stage": placement.zero, "overlap_comm": False},
+        "zero_optimization": {
+            "stage": placement.zero,
+            "overlap_comm": False,
+            "reduce_bucket_size": min(size, BUCKET),
+        },
     }
     if placement.zero or not bfloat16:
         config["data_types"] = {"grad_accum_dtype": "fp32"}
