@@ -59,8 +59,9 @@ def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
             if step == per_epoch * count < plan.steps and not (state / role).exists():
                 save_model(state / role, model, chat.tokenizer)
     for role, count in epochs.items():
-        done = {0: start, settings.epochs: None}.get(count, state / role)
-        trained = load_model(done, study.dtype(first)) if done else model
+        trained = model
+        if count < settings.epochs:
+            trained = load_model(state / role if count else start, study.dtype(first))
         save_model(paths.model(role), trained, chat.tokenizer, {"epochs": count})
     return losses
 
