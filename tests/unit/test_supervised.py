@@ -1,5 +1,6 @@
 """Supervised training: what is learned from, and exact resumption."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -20,7 +21,7 @@ from pcqc.training.sft import (
 )
 from pcqc.training.supervised import Example, train_supervised
 
-SETTINGS = Sft(epochs=2, patient_epochs=1, batch_size=3, learning_rate=1e-2, seed=4)
+SETTINGS = Sft(epochs=3, patient_epochs=1, batch_size=3, learning_rate=1e-2, seed=4)
 
 
 def examples(count: int = 8) -> list[list[Example]]:
@@ -52,19 +53,28 @@ def train(state, *, seed=0, stop_after=None, budget=100):
     return seen, model.state_dict()
 
 
-def test_every_conversation_is_seen_once_an_epoch_in_a_new_order():
+def test_an_epoch_is_full_batches_of_different_conversations_in_a_new_order():
     made = examples()
     plan = sft_plan(made, SETTINGS, "test", 100)
-    assert steps_per_epoch(len(made), SETTINGS) == 3
-    assert plan.steps == 6
-    orders = []
+    steps = len(made) // SETTINGS.batch_size
+    assert steps_per_epoch(len(made), SETTINGS) == steps == plan.steps / SETTINGS.epochs
+    owner = {id(example): number for number, c in enumerate(made) for example in c}
+    epochs = []
     for epoch in range(2):
-        seen = [id(e) for step in range(3) for e in plan.batch(3 * epoch + step, [])]
-        assert sorted(seen) == sorted(id(e) for c in made for e in c)
-        orders.append(seen)
-    assert orders[0] != orders[1]
+        batches = [plan.batch(steps * epoch + step, []) for step in range(steps)]
+        seen = [{owner[id(e)] for e in batch} for batch in batches]
+        assert all(len(conversations) == SETTINGS.batch_size for conversations in seen)
+        assert len(set().union(*seen)) == steps * SETTINGS.batch_size
+        epochs.append(seen)
+    assert epochs[0] != epochs[1]
     again = sft_plan(made, SETTINGS, "test", 100)
-    assert [id(e) for e in plan.batch(2, [])] == [id(e) for e in again.batch(2, [])]
+    assert [id(e) for e in plan.batch(1, [])] == [id(e) for e in again.batch(1, [])]
+
+
+def test_the_steps_of_the_paper_and_of_less_than_a_batch():
+    paper = dataclasses.replace(SETTINGS, batch_size=128)
+    assert steps_per_epoch(4157, paper) == 32
+    assert steps_per_epoch(5, paper) == 1
 
 
 def test_the_loss_is_the_mean_over_all_learned_tokens(tmp_path):
