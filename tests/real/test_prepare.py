@@ -5,57 +5,15 @@ import dataclasses
 import json
 
 import pytest
-from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
 from data_prep.real.convert import convert_file
 from data_prep.real.prepare import prepare
-from pcqc.cases import read_cases, write_cases
-from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.cases import read_cases
+from pcqc.config import RawFile
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
 from pcqc.jobs.paths import Paths
-from pcqc.models import save_model
 from pcqc.training.sft import read_conversations
-
-LIMIT = 160  # the short cases' prompts have 141 tokens
-LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
-
-
-def cases(source: str, count: int) -> list:
-    """Cases of one source, the last with a long prompt, the one before without facts."""
-    origin = {"file": f"{source}.jsonl"}
-    made = [
-        make_case(i, case_id=f"{source}-{i}", origin={**origin, "row": i}) for i in range(count)
-    ]
-    made[-1] = dataclasses.replace(made[-1], initial=LONG)
-    made[-2] = dataclasses.replace(made[-2], facts=())
-    return made
-
-
-@pytest.fixture
-def study(tmp_path, monkeypatch) -> Study:
-    """A study of real cases, converted, with a tiny model in place."""
-    monkeypatch.chdir(tmp_path)
-    base = load_study("clinic-mini")
-    study = dataclasses.replace(
-        base,
-        name="tiny",
-        synthetic=False,
-        clinic=None,
-        protocol=Protocol(INSTRUCTION, prompt_tokens=LIMIT, response_tokens=2000, action_tokens=16),
-        data=Data((RawFile("train.jsonl"),), sft_cases=4, sft_questions=(1,)),
-        models=Models(Pretrained("tiny")),
-        benchmarks={
-            "dev": Benchmark("Dev", "development", raw=RawFile("dev.jsonl")),
-            "few": Benchmark("Few", "held_out", cases=3, raw=RawFile("few.jsonl")),
-        },
-        absent={"gone": "gone.jsonl"},
-    )
-    paths = Paths.of(study)
-    save_model(paths.model("base"), tiny_model(), make_tokenizer())
-    for name, count in (("train", 12), ("dev", 6), ("few", 9)):
-        write_cases(paths.converted(name), cases(name, count))
-    return study
 
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):
@@ -130,11 +88,6 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
         assert row["response"].startswith(f"{said}<|im_end|>")
     assert read_json(paths.data / "manifest.json")["files"]["train.jsonl"]["rows"] == 10
     assert read_json(paths.data / "templates.json")["other_instruction"] == 3
-
-
-@pytest.fixture
-def fixtures(request):
-    return request.config.rootpath / "tests" / "fixtures" / "data"
 
 
 def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
