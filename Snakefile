@@ -18,6 +18,7 @@ include: "workflow/rules/report.smk"
 # A target names the files on its way too: Snakemake takes a missing file for made where what was
 # made from it is there, so that after a failed job the results of old settings would stay.
 SHARED = [
+    *rules.data.input,
     *rules.data.output,
     *PROVENANCE,
     *rules.base.output,

@@ -1,5 +1,6 @@
 """Converted cases to those of a study: what fits the protocol, how many, what they teach."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +11,15 @@ from data_prep.real.templates import compare_renderings
 from pcqc.cases import Case, read_cases, write_cases
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import sha256_file, write_json, write_jsonl
+from pcqc.files import read_jsonl, sha256_file, write_json, write_jsonl
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format
 from pcqc.protocol import ChatFormat
 from pcqc.seeds import generator
+from pcqc.settings import nearest
 from pcqc.sft_rows import SftRow, read_sft_rows
+
+TRAINING = "train"
 
 
 @dataclass
@@ -26,42 +30,47 @@ class _Selection:
     excluded: list[Exclusion] = field(default_factory=list)
 
 
-def prepare(study: Study) -> None:
-    """Write training cases, benchmarks and SFT conversations of a real study, and their manifest.
+def prepare(study: Study, only: str | None = None) -> None:
+    """Write the cases that a real study reads: training, benchmarks, SFT conversations.
 
     A case on which no consultation can be held is excluded, and so is one whose opening prompt is
-    longer than `protocol.prompt_tokens` in the actor's own tokens. Each stands in `exclusions.csv`
-    with its reason and is counted in the manifest.
+    longer than `protocol.prompt_tokens` in the actor's own tokens. Each stands with its reason in
+    its set's `.exclusions.csv` and is counted in the manifest.
+
+    Args:
+        study: whose published files have been converted.
+        only: one set, `train` or a benchmark, so that a new benchmark leaves the others alone; or
+            `manifest`, which sums the sets up. Everything where not given.
 
     Raises:
-        UserError: a converted file with bad rows, or a set of which nothing is left.
+        UserError: an unknown set, a converted file with bad rows, or a set with no case left.
     """
-    paths, data = Paths.of(study), study.data
+    known = [TRAINING, *study.benchmarks, "manifest"]
+    if only not in (None, *known):
+        raise UserError(f"study '{study.name}' has no set '{only}'{nearest(only, known)}")
+    for name in known if only is None else [only]:
+        _write_manifest(study) if name == "manifest" else _prepare_set(study, name)
+
+
+def _prepare_set(study: Study, name: str) -> None:
+    paths, training = Paths.of(study), name == TRAINING
+    files = [n for n in study.raw_files if n.startswith(TRAINING)] if training else [name]
+    most = study.data.training_cases if training else study.benchmarks[name].cases
     chat = chat_format(study, paths.model("base"))
-    limit = study.protocol.prompt_tokens
-
-    def chosen(name: str, files: Sequence[Path], most: int | None) -> _Selection:
-        cases = [case for file in files for case in read_cases(file, as_published=True)]
-        return _keep(_select(cases, chat, limit), most, data.seed, name)
-
-    training = [paths.converted(name) for name in study.raw_files if name.startswith("train")]
-    sets = {"train": chosen("train", training, data.training_cases)}
-    for name, benchmark in study.benchmarks.items():
-        sets[name] = chosen(name, [paths.converted(name)], benchmark.cases)
-    for name, selection in sets.items():
-        if not selection.kept:
-            raise UserError(
-                f"{paths.converted(name)}: none of its cases fits; raise protocol.prompt_tokens"
-            )
-    sft = _sft_rows(study, sets["train"])
-    for name, selection in sets.items():
-        write_cases(paths.data / f"{name}.jsonl", selection.kept)
-    write_jsonl(paths.conversations, sft)
-    agreement = compare_renderings(chat, sft, study.protocol.earlier_thinking)
-    write_json(paths.data / "templates.json", agreement.to_dict())
-    excluded = [row for selection in sets.values() for row in selection.excluded]
-    write_exclusions(paths.data / "exclusions.csv", excluded)
-    _write_manifest(study, sets, len(sft))
+    cases = [c for n in files for c in read_cases(paths.converted(n), as_published=True)]
+    selection = _select(cases, chat, study.protocol.prompt_tokens)
+    if not selection.kept:
+        raise UserError(
+            f"{paths.converted(files[0])}: none of its cases fits; raise protocol.prompt_tokens"
+        )
+    _keep(selection, most, study.data.seed, name)
+    if training:
+        sft = _sft_rows(study, selection)
+        agreement = compare_renderings(chat, sft, study.protocol.earlier_thinking)
+        write_jsonl(paths.conversations, sft)
+        write_json(paths.data / "templates.json", agreement.to_dict())
+    write_cases(paths.cases(name), selection.kept)
+    write_exclusions(paths.excluded(name), selection.excluded)
 
 
 def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
@@ -80,12 +89,11 @@ def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
     return selection
 
 
-def _keep(selection: _Selection, most: int | None, seed: int, name: str) -> _Selection:
-    """So many of the kept cases, drawn at random and in their own order."""
+def _keep(selection: _Selection, most: int | None, seed: int, name: str) -> None:
+    """Keep so many of the cases, drawn at random and in their own order."""
     if most is not None and most < len(selection.kept):
         order = generator(seed, "subset", name).permutation(len(selection.kept))
         selection.kept = [selection.kept[i] for i in sorted(order[:most])]
-    return selection
 
 
 def _sft_rows(study: Study, training: _Selection) -> list[dict]:
@@ -115,23 +123,34 @@ def _released(row: SftRow) -> dict:
     return {"case_id": row.id, "messages": [*row.messages, said], "train": "last"}
 
 
-def _write_manifest(study: Study, sets: dict[str, _Selection], conversations: int) -> None:
-    paths = Paths.of(study)
-    rows = {f"{name}.jsonl": len(selection.kept) for name, selection in sets.items()}
-    rows["sft.jsonl"] = conversations
-    files = {n: {"rows": r, "sha256": sha256_file(paths.data / n)} for n, r in rows.items()}
+def _write_manifest(study: Study) -> None:
+    """Sum the sets up: digests, numbers of rows, exclusions of all sets in one file."""
+    paths, sets = Paths.of(study), [TRAINING, *study.benchmarks]
+    excluded = {name: _read_exclusions(paths.excluded(name)) for name in sets}
+    write_exclusions(
+        paths.data / "exclusions.csv", (row for name in sets for row in excluded[name])
+    )
+    files = [*(paths.cases(name) for name in sets), paths.conversations]
     write_json(
         paths.data / "manifest.json",
         {
-            "files": files,
-            "excluded": {n: _counts(selection) for n, selection in sets.items()},
+            "files": {
+                file.name: {"rows": sum(1 for _ in read_jsonl(file)), "sha256": sha256_file(file)}
+                for file in files
+            },
+            "excluded": {name: _counts(rows) for name, rows in excluded.items()},
             "absent": study.absent,
             "sft": "released" if study.data.sft else "written by data_prep.real.conversations",
         },
     )
 
 
-def _counts(selection: _Selection) -> dict[str, int]:
+def _read_exclusions(path: Path) -> list[Exclusion]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return [Exclusion(**{**row, "row": int(row["row"])}) for row in csv.DictReader(file)]
+
+
+def _counts(excluded: Sequence[Exclusion]) -> dict[str, int]:
     """Excluded cases by what is wrong with them."""
-    empty = sum(row.reason == NOTHING_TO_ASK for row in selection.excluded)
-    return {"nothing to ask": empty, "prompt too long": len(selection.excluded) - empty}
+    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
+    return {"nothing to ask": empty, "prompt too long": len(excluded) - empty}

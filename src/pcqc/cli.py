@@ -39,10 +39,13 @@ def _parser() -> argparse.ArgumentParser:
     for name, handler, text in (
         ("clinic", _clinic, "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
         ("pretrain", _pretrain, "train the clinic's base model from scratch"),
-        ("prepare", _prepare, "make converted cases the training and evaluation data of a study"),
         ("sft", _sft, "fine-tune the base model into the actor and the patient"),
     ):
         _study_command(commands, name, handler, text)
+    prepare = _study_command(
+        commands, "prepare", _prepare, "make converted cases the training and evaluation data"
+    )
+    prepare.add_argument("--only", metavar="SET", help="`train`, a benchmark, or `manifest`")
     models = _study_command(commands, "models", _models, "put a study's pretrained models in place")
     models.add_argument(
         "--download", action="store_true", help="fetch those that are missing from Hugging Face"
@@ -122,7 +125,7 @@ def _models(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from data_prep.real.prepare import prepare
 
-    prepare(_load(arguments))
+    prepare(_load(arguments), arguments.only)
 
 
 def _sft(arguments: argparse.Namespace) -> None:

@@ -35,6 +35,17 @@ def test_every_case_is_used_or_excluded_with_its_reason(study):
     assert manifest["files"]["train.jsonl"]["rows"] == 6
 
 
+def test_one_set_leaves_the_others_alone(study):
+    prepare(study)
+    paths = Paths.of(study)
+    before = {path: path.stat().st_mtime_ns for path in paths.data.iterdir()}
+    prepare(study, "few")
+    changed = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
+    assert changed == {"few.jsonl", "few.exclusions.csv"}
+    with pytest.raises(UserError, match="has no set 'fee'; did you mean 'few'"):
+        prepare(study, "fee")
+
+
 def test_a_subset_keeps_the_order_and_is_drawn_anew_with_another_seed(study):
     drawn = []
     for seed in (0, 0, 1, 2, 3):

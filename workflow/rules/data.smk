@@ -75,26 +75,66 @@ else:
                 "--to {params.folder:q}"
             )
 
+    rule training:
+        input:
+            TAUGHT,
+            PATHS.model("base") / "manifest.json",
+        output:
+            PATHS.train_cases,
+            PATHS.excluded("train"),
+            PATHS.conversations,
+            PATHS.data / "templates.json",
+        log:
+            LOGS / "training.log",
+        params:
+            settings=settings("data", "protocol"),
+            source=source("data_prep.real.prepare"),
+        message:
+            "Training cases and SFT conversations"
+        shell:
+            pcqc(f"prepare {STUDY_ARGUMENT} --only train")
+
+    # One job each: a benchmark that is added later leaves the others, and what they chose, alone.
+    rule benchmark:
+        input:
+            PATHS.converted("{benchmark}"),
+            PATHS.model("base") / "manifest.json",
+        output:
+            PATHS.cases("{benchmark}"),
+            PATHS.excluded("{benchmark}"),
+        log:
+            LOGS / "benchmark-{benchmark}.log",
+        wildcard_constraints:
+            benchmark="|".join(STUDY.benchmarks),
+        params:
+            settings=lambda wildcards: settings(
+                "protocol",
+                benchmark=STUDY.to_dict()["benchmarks"][wildcards.benchmark],
+                seed=STUDY.data.seed,
+            ),
+            source=source("data_prep.real.prepare"),
+        message:
+            "Cases of {wildcards.benchmark}"
+        shell:
+            pcqc(f"prepare {STUDY_ARGUMENT} --only {{wildcards.benchmark}}")
+
     rule data:
         input:
-            CONVERTED,
-            PATHS.model("base") / "manifest.json",
+            rules.training.output,
+            [PATHS.cases(name) for name in STUDY.benchmarks],
+            [PATHS.excluded(name) for name in STUDY.benchmarks],
         output:
             PATHS.data / "manifest.json",
             PATHS.data / "exclusions.csv",
-            PATHS.data / "templates.json",
-            PATHS.train_cases,
-            PATHS.conversations,
-            [PATHS.cases(name) for name in STUDY.benchmarks],
         log:
             LOGS / "data.log",
         params:
-            settings=settings("data", "benchmarks", "absent", "protocol"),
+            settings=settings("absent"),
             source=source("data_prep.real.prepare"),
         message:
-            "Cases and SFT conversations"
+            "Digests and exclusions of all cases"
         shell:
-            pcqc(f"prepare {STUDY_ARGUMENT}")
+            pcqc(f"prepare {STUDY_ARGUMENT} --only manifest")
 
 
 # What the report says of a real study's cases: data cards and the audit.

@@ -41,6 +41,10 @@ class Paths:
         """Folder of the audit of what training and evaluation share."""
         return self.data / "overlap"
 
+    def excluded(self, name: str) -> Path:
+        """Converted cases of the training (`train`) or of a benchmark that a study cannot use."""
+        return self.data / f"{name}.exclusions.csv"
+
     def cases(self, benchmark: str) -> Path:
         return self.data / f"{benchmark}.jsonl"
 
