@@ -48,7 +48,8 @@ class Recorded:
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
         """See `Engine.generate`."""
         groups = self.engine.generate(requests, sampling)
-        self.calls.append((requests, sampling))
+        if requests:
+            self.calls.append((requests, sampling))
         self.tokens += sum(len(completion.tokens) for group in groups for completion in group)
         return groups
 

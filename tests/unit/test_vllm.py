@@ -163,6 +163,15 @@ def test_draws_depend_on_prompt_and_stream_alone(engines):
     assert other[0][0].tokens not in [c.tokens for c in groups[5]]
 
 
+def test_prompts_longer_than_a_step_are_read_whole(engines):
+    """Together these exceed what vLLM reads in a step; a CPU's generators cannot be set back."""
+    rng = np.random.default_rng(1)
+    wanted = [Request(rng.integers(5, 120, 900).tolist(), (stream(3, i),)) for i in range(12)]
+    together = engines[UNTIED].generate(wanted, SAMPLING)
+    alone = engines[UNTIED].generate(wanted[-1:], SAMPLING)
+    assert together[-1][0].tokens == alone[0][0].tokens
+
+
 def test_greedy_decoding_takes_the_likeliest_tokens(engines):
     greedy = Sampling(0.0, 0.8, 6, STOP)
     wanted = [Request(p, (1,)) for p in prompts()]
@@ -246,9 +255,7 @@ def test_what_cannot_work_is_said_before_it_starts(engines, folders, tmp_path, m
     with pytest.raises(UserError, match=r"1020 tokens and 12 new ones exceed the 1024"):
         engines[TIED].generate([Request([1] * 1020, (1,))], SAMPLING)
     tiny_model().save_pretrained(tmp_path)  # heads of 16
-    with pytest.raises(
-        UserError, match=r"attention heads of 16; vLLM on a CPU has .*32, 64"
-    ):
+    with pytest.raises(UserError, match=r"attention heads of 16; vLLM on a CPU has .*32, 64"):
         VllmEngine(tmp_path, cache_tokens=4096)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UserError, match=r"set engine\.process: own"):
@@ -269,22 +276,6 @@ def test_a_refusal_of_vllm_is_one_line(engines, folders, monkeypatch):
         VllmEngine(folders[TIED])
 
 
-def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):
-    from pcqc.engines.vllm import VllmEngine
-
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    engine = VllmEngine(folders[TIED], cache_tokens=4096, own_process=True)
-    try:
-        assert (os.environ["WORLD_SIZE"], os.environ["RANK"]) == ("2", "1")
-        assert_scores(engine, make_model(0, tied=True))
-        learner = make_model(1, tied=True)
-        assert sync(engine, learner)(learner.named_parameters()) < CLOSE
-        assert_sampled_logprobs(engine.generate(requests(), SAMPLING), learner)
-    finally:
-        engine.close()
-
-
 @pytest.fixture(scope="module")
 def server_url(folders):
     """vLLM's own server on the loopback; the port is free when it starts."""
@@ -299,7 +290,7 @@ def server_url(folders):
     process = subprocess.Popen(command, env=os.environ | quiet | {"VLLM_NO_USAGE_STATS": "1"})
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1500):
             assert process.poll() is None, "the server ended"
             try:
                 urllib3.request("GET", f"{url}/health", retries=False)
@@ -326,3 +317,20 @@ def test_a_real_server_gives_what_the_model_gives(server_url, engines):
     assert results[0][0].kind == "refused"
     assert results[1][0].tokens
     assert served.counts == {"retries": 0, "refused": 1}
+
+
+def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):
+    """Last of all: when it closes, vLLM forgets what engines within this process need."""
+    from pcqc.engines.vllm import VllmEngine
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    engine = VllmEngine(folders[TIED], cache_tokens=4096, own_process=True)
+    try:
+        assert (os.environ["WORLD_SIZE"], os.environ["RANK"]) == ("2", "1")
+        assert_scores(engine, make_model(0, tied=True))
+        learner = make_model(1, tied=True)
+        assert sync(engine, learner)(learner.named_parameters()) < CLOSE
+        assert_sampled_logprobs(engine.generate(requests(), SAMPLING), learner)
+    finally:
+        engine.close()

@@ -143,6 +143,7 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
     from vllm.platforms import current_platform
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    context = min(config.max_position_embeddings, cache_tokens)
     # vLLM keeps a block, of 128 tokens at most, for itself.
     cache_bytes = _cache_bytes(config, dtype, cache_tokens + 128)
     cpu = current_platform.is_cpu()
@@ -157,7 +158,10 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
             seed=0,
             tensor_parallel_size=tensor_parallel,
             max_num_seqs=batch_size,
-            max_model_len=min(config.max_position_embeddings, cache_tokens),
+            max_model_len=context,
+            # On a CPU a seeded request cannot be read in pieces: its generator cannot be set back.
+            enable_chunked_prefill=not cpu,
+            max_num_batched_tokens=max(8192, context) if cpu else None,
             kv_cache_memory_bytes=cache_bytes // tensor_parallel,
             block_size=32 if cpu else None,
             enable_prefix_caching=True,
