@@ -94,7 +94,10 @@ def join(devices: Sequence[int]) -> Processes:
         )
     rank = int(os.environ["RANK"]) if launched() else 0
     backend = "nccl" if _take_device(devices[rank]) else "gloo"
-    alone = {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    alone = {}
+    if not launched():
+        alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+        os.environ["LOCAL_RANK"] = "0"  # which DeepSpeed asks for
     dist.init_process_group(backend, timeout=PATIENCE, **alone)
     return Processes(rank, there, dist.new_group(backend="gloo", timeout=PATIENCE))
 

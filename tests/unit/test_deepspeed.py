@@ -41,6 +41,7 @@ class Alone(Processes):
 
 def run_worker(folder: Path, count: int, *names: str) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    launcher = launcher if count > 1 else []  # one process needs none
     done = subprocess.run(
         [sys.executable, *launcher, str(WORKER), str(folder), str(count), *names],
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
