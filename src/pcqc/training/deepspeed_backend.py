@@ -187,9 +187,7 @@ class DividedState:
         """Make an optimiser that has taken so many steps; their moments are to be filled in."""
         backend = self.backend
         if steps and not backend.steps:
-            # An optimiser has moments from its first step on: one that moves nothing.
-            for parameter in backend.module.parameters():
-                parameter.grad = None
+            # An optimiser has moments from its first step on: this one moves nothing.
             backend.backward(0 * backend.forward(nothing(backend.device)).sum())
             backend.step(rate=0.0)
         backend.steps = steps
