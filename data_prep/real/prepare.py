@@ -13,7 +13,7 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, sha256_file, write_json, write_jsonl
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import chat_format
+from pcqc.models import load_tokenizer
 from pcqc.protocol import ChatFormat
 from pcqc.seeds import generator
 from pcqc.settings import nearest
@@ -56,7 +56,7 @@ def _prepare_set(study: Study, name: str) -> None:
     paths, training = Paths.of(study), name == TRAINING
     files = [n for n in study.raw_files if n.startswith(TRAINING)] if training else [name]
     most = study.data.training_cases if training else study.benchmarks[name].cases
-    chat = chat_format(study, paths.model("base"))
+    chat = ChatFormat(load_tokenizer(paths.model("base")), study.protocol.instruction)
     cases = [c for n in files for c in read_cases(paths.converted(n), as_published=True)]
     selection = _select(cases, chat, study.protocol.prompt_tokens)
     if not selection.kept:

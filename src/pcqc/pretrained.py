@@ -151,9 +151,11 @@ def _unpack(file: Path):
     """Model (float32) and tokenizer of a GGUF file, its quantised weights multiplied out."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     place = {"pretrained_model_name_or_path": file.parent, "gguf_file": file.name}
-    # A progress bar of the library's, which no setting of its own turns off.
+    # One progress bar more, which no setting of the library's turns off.
     with contextlib.redirect_stderr(io.StringIO()):
         tokenizer = AutoTokenizer.from_pretrained(**place)
         model = AutoModelForCausalLM.from_pretrained(

@@ -3,7 +3,6 @@
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import single_threaded
 from pcqc.pretrained import download, install
 
 
@@ -18,7 +17,6 @@ def run_models(study: Study, fetch: bool = False) -> None:
         raise UserError(
             f"study '{study.name}' trains its base model from scratch: `pcqc pretrain {study.name}`"
         )
-    single_threaded()
     for folder, source in study.pretrained.items():
         if fetch and source.revision:
             download(source)
