@@ -12,6 +12,8 @@ from pcqc.engines.sampling import draw
 
 # Prompts of one call that wait for another to compute the prefix they share, at most so often.
 SHARING_WAVES = 3
+# Prompts are scored side by side while none has so many times the new tokens of another.
+ALIKE = 2
 # Share of rows still going at which the finished ones are dropped from the batch.
 DROP_FINISHED = 0.75
 
@@ -50,10 +52,12 @@ class TransformersEngine:
         for start in range(0, len(prompts), self.batch_size):
             batch = [list(p) for p in prompts[start : start + self.batch_size]]
             self._share_prefixes(batch)
-            logits = _Batch(self, batch).logits
-            logprobs = torch.log_softmax(logits.double(), -1)
-            chosen = choices[start : start + self.batch_size]
-            results += [row[list(ids)].tolist() for row, ids in zip(logprobs, chosen, strict=True)]
+            found: dict[int, list[float]] = {}
+            for rows in self._alike(batch):
+                logits = _Batch(self, [batch[i] for i in rows]).logits
+                for i, row in zip(rows, torch.log_softmax(logits.double(), -1), strict=True):
+                    found[i] = row[list(choices[start + i])].tolist()
+            results += [found[i] for i in range(len(batch))]
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -84,6 +88,20 @@ class TransformersEngine:
         batch.select(torch.tensor([position[tuple(prompt)] for prompt, _ in rows]))
         streams = np.array([stream for _, stream in rows], np.uint64)
         return batch.decode(streams, sampling)
+
+    def _alike(self, prompts: list[list[int]]) -> list[list[int]]:
+        """Places of the prompts, in groups with about as many tokens that are not kept.
+
+        After a shared prefix, or nothing at all but the last token, little is left of many prompts;
+        beside a whole one they would be padded to its length.
+        """
+        fresh = [len(prompt) - len(self.cache.match(prompt)) for prompt in prompts]
+        groups: list[list[int]] = []
+        for i in sorted(range(len(prompts)), key=fresh.__getitem__):
+            if not groups or fresh[i] > ALIKE * fresh[groups[-1][0]]:
+                groups.append([])
+            groups[-1].append(i)
+        return groups
 
     def _share_prefixes(self, prompts: list[list[int]]) -> None:
         """Compute a prefix that several prompts share before the prompts themselves.
