@@ -18,7 +18,7 @@ PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results test test-long lint ui lock clean
+.PHONY: help env gpu results test test-long bench lint ui lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,11 @@ test: env ## run the tests, less those marked long
 
 test-long: env ## run the tests marked long
 	pytest -m long tests
+
+# The clinic's models are what the benchmarks run on; they are made once.
+bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md
+	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=clinic --until sft -- all
+	python -m benchmarks
 
 lint: env ## check style, workflow format and who imports whom
 	ruff check .

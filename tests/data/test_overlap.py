@@ -1,6 +1,7 @@
 """The audit: what counts as which overlap, and what its files say."""
 
 import csv
+import os
 import shutil
 import subprocess
 import sys
@@ -156,5 +157,10 @@ def test_the_benchmark_s_bounds_hold(tmp_path, published_cases):
         # Beside a copy of the script no data lies.
         script = shutil.copy(script, tmp_path)
         sizes = ["--training", "3000", "--evaluation", "400"]
-    done = subprocess.run([sys.executable, script, *sizes], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, script, *sizes],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
