@@ -40,7 +40,9 @@ class VllmEngine:
         cache_tokens: capacity of the cache, which also bounds prompt and completion together.
         own_process: whether vLLM gets a process of its own: needed under a launcher of several
             processes, of which vLLM would take itself for a part.
-        tensor_parallel: devices that share the model; above 1, vLLM makes processes of its own.
+        tensor_parallel: devices that share the model, from the current one on; above 1, vLLM makes
+            processes of its own.
+        sleeps: whether `sleep` makes room; on a CPU it never does.
 
     Raises:
         UserError: vLLM is not installed, is not the one for this machine, or refuses the model.
@@ -55,14 +57,16 @@ class VllmEngine:
         cache_tokens: int = 262144,
         own_process: bool = False,
         tensor_parallel: int = 1,
+        sleeps: bool = True,
     ):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not own_process:
             raise UserError(
                 "vLLM cannot share a process with one of several learners; set engine.process: own"
             )
+        _vllm()
         self.shared = not own_process and tensor_parallel == 1
-        with _environment(self.shared):
-            self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel)
+        with _environment(self.shared, tensor_parallel):
+            self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel, sleeps)
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode
 
@@ -137,7 +141,14 @@ class VllmEngine:
         return [result.outputs[0] for result in results]
 
 
-def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_parallel: int):
+def _start(
+    folder: Path,
+    dtype: str,
+    batch_size: int,
+    cache_tokens: int,
+    tensor_parallel: int,
+    sleeps: bool,
+):
     vllm = _vllm()
     from transformers import AutoConfig
     from vllm.platforms import current_platform
@@ -165,7 +176,7 @@ def _start(folder: Path, dtype: str, batch_size: int, cache_tokens: int, tensor_
             kv_cache_memory_bytes=cache_bytes // tensor_parallel,
             block_size=32 if cpu else None,
             enable_prefix_caching=True,
-            enable_sleep_mode=not cpu,
+            enable_sleep_mode=sleeps and not cpu,
             enforce_eager=cpu,
             generation_config="vllm",
             worker_extension_cls="pcqc.engines.vllm_worker.WeightReceiver",
@@ -209,14 +220,24 @@ def _cache_bytes(config, dtype: str, tokens: int) -> int:
 
 
 @contextmanager
-def _environment(shared: bool) -> Iterator[None]:
+def _environment(shared: bool, devices: int) -> Iterator[None]:
     """What vLLM reads from the environment when it starts: no launcher, and where it is to run."""
-    hidden = {name: os.environ.pop(name) for name in LAUNCHERS if name in os.environ}
+    before = dict(os.environ)
+    for name in LAUNCHERS:
+        os.environ.pop(name, None)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0" if shared else "1"
+    if not shared and torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else map(str, range(torch.cuda.device_count()))
+        first = torch.cuda.current_device()
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(list(names)[first : first + devices])
     try:
         yield
     finally:
-        os.environ.update(hidden)
+        for name in (*LAUNCHERS, "CUDA_VISIBLE_DEVICES"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]
 
 
 @contextmanager

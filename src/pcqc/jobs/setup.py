@@ -89,8 +89,15 @@ def make_engine(
         from pcqc.engines.vllm import VllmEngine
 
         check_folder(weights.folder, weights.remedy)
-        own = settings.process == "own"
-        return VllmEngine(weights.folder, dtype=weights.dtype, own_process=own, **sizes)
+        placed = study.placement and study.placement.engines.get(role)
+        return VllmEngine(
+            weights.folder,
+            dtype=weights.dtype,
+            own_process=settings.process == "own",
+            tensor_parallel=placed.tensor_parallel if placed else 1,
+            sleeps=placed.sleeps if placed else True,
+            **sizes,
+        )
     from pcqc.engines.transformers import TransformersEngine
 
     return TransformersEngine(weights.load() if model is None else model, **sizes)
