@@ -79,7 +79,7 @@ def join(devices: Sequence[int]) -> Processes:
     """Meet the other processes of this job.
 
     Args:
-        devices: per process, the number of its GPU on its machine; it sees no other from then on.
+        devices: per process, the number of its GPU among those that its machine shows.
 
     Raises:
         UserError: the launcher started another number of processes.
@@ -93,11 +93,9 @@ def join(devices: Sequence[int]) -> Processes:
             f"{len(devices)} devices, one for each; change the one or the other"
         )
     rank = int(os.environ["RANK"]) if launched() else 0
+    os.environ.setdefault("LOCAL_RANK", "0")  # which DeepSpeed asks for
     backend = "nccl" if _take_device(devices[rank]) else "gloo"
-    alone = {}
-    if not launched():
-        alone = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-        os.environ["LOCAL_RANK"] = "0"  # which DeepSpeed asks for
+    alone = {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
     dist.init_process_group(backend, timeout=PATIENCE, **alone)
     return Processes(rank, there, dist.new_group(backend="gloo", timeout=PATIENCE))
 
@@ -111,16 +109,13 @@ def leave(processes: Processes) -> None:
 
 
 def _take_device(number: int) -> bool:
-    """See one GPU alone, the engines' own processes included; whether there are any."""
-    # Asked in the usual way, CUDA would from then on keep to the GPUs that it saw.
-    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    """Make a GPU the one that this process computes on, DeepSpeed too; whether there are any."""
     import torch
 
     if not torch.cuda.is_available():
         return False
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
-    os.environ["LOCAL_RANK"] = "0"
+    torch.cuda.set_device(number)
+    os.environ["LOCAL_RANK"] = str(number)
     return True
 
 
