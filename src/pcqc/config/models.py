@@ -80,7 +80,7 @@ class Engine:
     cache_tokens: Whole = 262144  # size of the prefix cache; vllm: of all keys and values
     dtype: Literal["float32", "bfloat16"] = "float32"
     # vllm: largest tolerated |log pi_learner - log pi_engine| on fixed prompts after new weights;
-    # where not given, 0.001 at float32 and 0.2 at bfloat16
+    # where not given, 0.001 at float32 and 1 at bfloat16
     sync_tolerance: Positive | None = None
 
 

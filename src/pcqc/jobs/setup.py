@@ -20,8 +20,9 @@ from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy
 
 SYNC_PROMPTS = 4
-# What two implementations may differ by in a log-probability, through rounding alone.
-SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.2}
+# What two implementations may differ by in a log-probability, through rounding alone: the logit of
+# an unlikely token is some tens below the likeliest, where bfloat16 has steps of a quarter.
+SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 1.0}
 
 
 def single_threaded() -> None:
