@@ -5,8 +5,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from analysis.figures.boxes import INK, box, canvas, wrapped, write
-from analysis.figures.style import encode, house_style
+from analysis.drawing.boxes import INK, box, canvas, wrapped, write
+from analysis.drawing.style import encode, house_style
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, write_atomic

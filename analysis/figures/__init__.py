@@ -33,7 +33,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     Returns:
         the files written.
     """
-    from analysis.figures.style import encode, house_style
+    from analysis.drawing.style import encode, house_style
 
     study, written = collected.study, []
     for name in FIGURES.chosen(study, only):

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import listed

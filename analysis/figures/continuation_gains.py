@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from analysis.collected import Collected
 from analysis.continuation import Gain, main_policy
-from analysis.figures.style import WIDTH
+from analysis.drawing.style import WIDTH
 from analysis.published import published
 
 NAME = "continuation_gains"

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.instrument import Instrument
 from analysis.statistics import over_runs
 

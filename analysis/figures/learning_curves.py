@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.collected import Collected
-from analysis.figures.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below, look
 
 NAME = "learning_curves"
 START = "shared_sft"

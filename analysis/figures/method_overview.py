@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.collected import Collected
-from analysis.figures.boxes import (
+from analysis.drawing.boxes import (
     ACTOR,
     CREDIT,
     PATIENT,
@@ -15,7 +15,7 @@ from analysis.figures.boxes import (
     canvas,
     write,
 )
-from analysis.figures.style import WIDTH
+from analysis.drawing.style import WIDTH
 from analysis.tables import information_access
 
 NAME = "method_overview"

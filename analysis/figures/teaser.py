@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from analysis.collected import Collected
 from analysis.continuation import Continued, main_policy
-from analysis.figures.boxes import (
+from analysis.drawing.boxes import (
     ACTOR,
     CREDIT,
     PATIENT,
@@ -18,7 +18,7 @@ from analysis.figures.boxes import (
     wrapped,
     write,
 )
-from analysis.figures.style import WIDTH
+from analysis.drawing.style import WIDTH
 
 NAME = "teaser"
 ROW = 0.46  # inches, of a candidate

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from analysis.collected import Collected
 from analysis.continuation import policies
-from analysis.figures.style import WIDTH, look
+from analysis.drawing.style import WIDTH, look
 
 NAME = "utility_calibration"
 

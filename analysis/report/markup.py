@@ -5,7 +5,7 @@ import re
 
 from matplotlib.figure import Figure
 
-from analysis.figures.style import encode
+from analysis.drawing.style import encode
 from analysis.render import html
 from analysis.table import Column, Row, Table
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
 from analysis.contents import contents, notice
+from analysis.drawing.style import house_style
 from analysis.figures import FIGURES
-from analysis.figures.style import house_style
 from analysis.render import html
 from analysis.report import dialogues, record
 from analysis.report.markup import escape, paper_box, paragraph, plot, verdicts

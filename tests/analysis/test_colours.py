@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from analysis.figures.style import LOOKS
+from analysis.drawing.style import LOOKS
 
 # Machado, Oliveira and Fernandes (2009): complete dichromacy, on linear RGB.
 VISION = {

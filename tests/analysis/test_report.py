@@ -12,8 +12,8 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 from analysis import cli, figures, report
+from analysis.drawing.style import house_style
 from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
-from analysis.figures.style import house_style
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 
@@ -63,7 +63,7 @@ def test_figures_name_methods_without_runs(collected):
 
 
 def test_methods_differ_in_colour_and_marker(collected):
-    from analysis.figures.style import LOOKS
+    from analysis.drawing.style import LOOKS
 
     assert len({colour for colour, _ in LOOKS.values()}) == len(LOOKS)
     assert len({marker for _, marker in LOOKS.values()}) == len(LOOKS)

@@ -1,6 +1,6 @@
 """The picture of a searched tree: which tree, what stands at its nodes, the same bytes twice."""
 
-from analysis.figures.style import encode, house_style
+from analysis.drawing.style import encode, house_style
 from analysis.search_tree import MOST_NODES, chosen, draw
 
 NODE = {

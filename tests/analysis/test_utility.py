@@ -13,8 +13,8 @@ from matplotlib.container import ErrorbarContainer
 from analysis import collected as reader
 from analysis import tables
 from analysis.continuation import Continued, continued, main_policy
+from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
-from analysis.figures.style import house_style
 from analysis.first_questions import chance, picks
 from analysis.report import build
 from data_prep.clinic.bayes import best_first_questions

@@ -1,0 +1,1 @@
+"""How figures look, and the boxes and arrows of diagrams."""
