@@ -8,8 +8,9 @@ from pathlib import Path
 
 from analysis.collected import Collected
 from analysis.companion import comparable
-from analysis.contents import Part, contents, notice
+from analysis.contents import Part, contents
 from analysis.figures import FIGURES
+from analysis.notices import notice
 from analysis.render.tex import escape
 from analysis.tables import TABLES
 from pcqc.config import Study

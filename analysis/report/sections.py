@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
-from analysis.contents import contents, notice
+from analysis.contents import contents
 from analysis.drawing.style import house_style
 from analysis.figures import FIGURES
+from analysis.notices import notice
 from analysis.render import html
 from analysis.report import dialogues, record
 from analysis.report.markup import escape, paper_box, paragraph, plot, verdicts

@@ -44,7 +44,7 @@ TABLES = Registry(
 
 def build(name: str, collected) -> "Table":
     """A table of a study, with what must be known of the study below it."""
-    from analysis.contents import PATH_TEST
+    from analysis.notices import PATH_TEST
 
     study = collected.study
     notes = [" ".join(PATH_TEST)] if study.path_test else []

@@ -136,8 +136,8 @@ EDITS = {
     "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
     "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + END,
-    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Report"],
-    "analysis/figures/learning_curves.py": ["Figures", "Report"],
+    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", "Report"],
+    "analysis/figures/learning_curves.py": ["Figures", "Paper", "Report"],
     "analysis/report/dialogues.py": ["Report"],
     "src/pcqc/cli.py": [],
 }

@@ -1,0 +1,22 @@
+"""What whoever sees a study's numbers must know first."""
+
+from pcqc.config import Study
+
+SYNTHETIC = (
+    "This clinic is synthetic.",
+    "Its diseases, findings and patients are made by a program, and its language models are small "
+    "and trained from scratch. The numbers show how training methods compare where the right "
+    "answers are known exactly. They say nothing about medicine, and are not on the scale of the "
+    "paper's.",
+)
+
+PATH_TEST = (
+    "This is a test of the path.",
+    "A small model on a few cases, trained for a few updates, went through every step of a study. "
+    "The numbers mean nothing.",
+)
+
+
+def notice(study: Study) -> tuple[str, str] | None:
+    """What whoever sees the study's numbers must know first: a sentence, and the rest."""
+    return SYNTHETIC if study.synthetic else PATH_TEST if study.path_test else None
