@@ -73,7 +73,7 @@ class Workplace:
             env=self.environment(**environment),
             capture_output=True,
             text=True,
-            timeout=900,
+            timeout=1800,
         )
 
     def make(self, *arguments: str) -> str:
