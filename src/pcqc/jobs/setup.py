@@ -90,7 +90,7 @@ def make_engine(
         from pcqc.engines.vllm import VllmEngine
 
         check_folder(weights.folder, weights.remedy)
-        placed = study.placement and study.placement.engines.get(role)
+        placed = getattr(study.placement, role, None)
         return VllmEngine(
             weights.folder,
             dtype=weights.dtype,

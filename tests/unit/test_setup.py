@@ -1,0 +1,40 @@
+"""Which engine a role gets, as the study has it."""
+
+import dataclasses
+
+import pytest
+
+import pcqc.engines.vllm
+from pcqc.config import load_study
+from pcqc.config.placement import EnginePlacement
+from pcqc.jobs import setup
+from pcqc.jobs.setup import make_engine, role_weights
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The arguments of every vLLM engine that is made, in place of the engines."""
+    made = []
+    monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})
+    monkeypatch.setattr(
+        pcqc.engines.vllm, "VllmEngine", lambda folder, **sizes: made.append(sizes) or sizes
+    )
+    return made
+
+
+def test_vllm_is_placed_as_the_study_says(started):
+    study = load_study("clinic-mini-engines")
+    actor = EnginePlacement((0, 1), tensor_parallel=2, sleeps=True)
+    placed = dataclasses.replace(
+        study, placement=dataclasses.replace(study.placement, actor=actor, patient=None)
+    )
+    for role in ("actor", "patient"):
+        make_engine(placed, role, role_weights(placed, role))
+    assert [(s["tensor_parallel"], s["sleeps"]) for s in started] == [(2, True), (1, True)]
+    assert all(s["own_process"] for s in started)
+
+
+def test_without_a_placement_an_engine_has_a_device_of_the_learner(started):
+    study = dataclasses.replace(load_study("clinic-mini-engines"), placement=None)
+    make_engine(study, "scorer", role_weights(study, "scorer"))
+    assert [(s["tensor_parallel"], s["sleeps"]) for s in started] == [(1, True)]
