@@ -21,7 +21,8 @@ from workplace import STUDY, Workplace, digests
 from pcqc.files import read_json, read_jsonl
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
-TIMED_FILES = ("events.jsonl", "runs.json", "report.html")
+# The paper holds the table of training costs.
+TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.pdf")
 TIMED_COLUMNS = ("seconds/", "device_hours")
 LEFT_OUT = ("logs", "tracking", "state")
 WAIT = 240  # seconds, for what takes five on an idle machine
