@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from pcqc.config import Rl
 from pcqc.processes import ALONE, Processes
-from pcqc.training.batching import Padded, micro_batches
+from pcqc.training.batching import HasSelected, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
-from pcqc.training.trees import TokenTree
+from pcqc.training.trees import TokenTree, grow_trees, pad_trees
 
 
 class Backend(Protocol):
@@ -127,3 +128,30 @@ def share(trees: Sequence[TokenTree], budget: int, processes: Processes) -> list
     batches = [list(micro_batches(part, budget)) for part in parts]
     mine, most = batches[processes.rank], max(map(len, batches))
     return mine + [[TokenTree([0], [0])] for _ in range(most - len(mine))]
+
+
+def laid_out(
+    backend: Backend, items: Sequence[HasSelected], budget: int
+) -> Iterator[tuple[list, list[np.ndarray], Padded]]:
+    """This process's micro-batches of items, what they share merged.
+
+    Yields:
+        Items, which tokens of each are selected, and the batch, in whose order both are.
+    """
+    for trees in share(grow_trees(items, budget), budget, backend.processes):
+        members = [member for tree in trees for member in tree.members]
+        selected = [member.selected for member in members]
+        yield members, selected, pad_trees(trees, selected, backend.device)
+
+
+@torch.no_grad()
+def outputs(backend: Backend, items: Sequence[HasSelected], budget: int) -> list[np.ndarray]:
+    """The module's output at the selected tokens of each item, float64 [selected]."""
+    numbers = {id(item): number for number, item in enumerate(items)}
+    found: dict[int, np.ndarray] = {}
+    for members, selected, padded in laid_out(backend, items, budget):
+        values = backend.forward(padded).double().cpu().numpy()
+        parts = np.split(values, np.cumsum([s.sum() for s in selected], dtype=int))
+        found |= {numbers[id(m)]: part for m, part in zip(members, parts, strict=False)}
+    everything = {n: part for one in backend.processes.gather(found) for n, part in one.items()}
+    return [everything[number] for number in range(len(items))]

@@ -12,6 +12,14 @@ class HasTokens(Protocol):
     tokens: list[int]
 
 
+class HasSelected(HasTokens, Protocol):
+    """Token ids of which some are selected."""
+
+    @property
+    def selected(self) -> np.ndarray:
+        """bool [tokens]."""
+
+
 T = TypeVar("T", bound=HasTokens)
 
 
@@ -93,18 +101,28 @@ class Marked:
     selected: np.ndarray
 
 
+def hidden_states(body, padded: Padded) -> torch.Tensor:
+    """Last hidden states [rows, columns, width] of a model without its output layer."""
+    return body(
+        input_ids=padded.ids,
+        attention_mask=padded.attention(body.dtype),
+        position_ids=padded.positions,
+        use_cache=False,
+    ).last_hidden_state
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Parts one after another; none make an empty array."""
+    return np.concatenate([np.empty(0), *parts])
+
+
 def token_logprobs(model, padded: Padded) -> torch.Tensor:
     """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
 
     The output layer runs on the selected places alone; over a large vocabulary that is most of the
     memory.
     """
-    hidden = model.model(
-        input_ids=padded.ids,
-        attention_mask=padded.attention(model.dtype),
-        position_ids=padded.positions,
-        use_cache=False,
-    ).last_hidden_state
+    hidden = hidden_states(model.model, padded)
     logits = model.lm_head(hidden[padded.rows, padded.parents]).float()
     targets = padded.ids[padded.rows, padded.columns]
     return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")

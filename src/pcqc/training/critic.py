@@ -8,9 +8,8 @@ import torch
 from pcqc.config import Rl, TreeSearch
 from pcqc.errors import UserError
 from pcqc.methods.tree_batch import ValueSequence
-from pcqc.training.backend import MakeBackend, TorchBackend, share
-from pcqc.training.batching import Marked, Padded
-from pcqc.training.trees import grow_trees, pad_trees
+from pcqc.training.backend import MakeBackend, TorchBackend, laid_out, outputs
+from pcqc.training.batching import Marked, Padded, hidden_states, joined
 
 
 class ValueModel(torch.nn.Module):
@@ -29,11 +28,7 @@ class ValueModel(torch.nn.Module):
 
     def forward(self, padded: Padded) -> torch.Tensor:
         """Values [selected] at the selected tokens."""
-        hidden = self.body(
-            input_ids=padded.ids,
-            attention_mask=padded.attention(self.body.dtype),
-            position_ids=padded.positions,
-        ).last_hidden_state
+        hidden = hidden_states(self.body, padded)
         return self.head(hidden[padded.rows, padded.columns])[:, 0].float()
 
 
@@ -63,22 +58,16 @@ class Critic:
         self.device = self.backend.device
         self.state = self.backend.state
 
-    @torch.no_grad()
     def values(self, states: Sequence[Sequence[int]]) -> list[np.ndarray]:
         """Outputs at the tokens that end each state, float64 [ending] each.
 
         What states of one call share is computed once, as far as a micro-batch holds it.
         """
-        unique = dict.fromkeys(tuple(state) for state in states)
+        unique = list(dict.fromkeys(tuple(state) for state in states))
         items = [Marked(list(s), np.arange(len(s)) >= len(s) - self.ending) for s in unique]
-        found: dict[tuple[int, ...], np.ndarray] = {}
-        for members, padded in self._micro_batches(items):
-            outputs = self.backend.forward(padded).double().cpu().numpy()
-            rows = outputs.reshape(-1, self.ending)
-            found |= {tuple(m.tokens): row for m, row in zip(members, rows, strict=True)}
-        for part in self.backend.processes.gather(found):
-            unique |= part
-        return [unique[tuple(state)] for state in states]
+        rows = outputs(self.backend, items, self.rl.tokens_per_micro_batch)
+        found = dict(zip(unique, rows, strict=True))
+        return [found[tuple(state)] for state in states]
 
     def update(self, sequences: Sequence[ValueSequence]) -> dict[str, float]:
         """Take one optimiser step towards the targets; the figures of it.
@@ -91,13 +80,12 @@ class Critic:
         """
         count = float(sum(s.selected.sum() for s in sequences))
         total = 0.0
-        for members, padded in self._micro_batches(sequences):
+        budget = self.rl.tokens_per_micro_batch
+        for members, selected, padded in laid_out(self.backend, sequences, budget):
+            pairs = list(zip(members, selected, strict=True))
             targets, old = (
-                torch.from_numpy(np.concatenate([np.empty(0), *parts])).float().to(self.device)
-                for parts in (
-                    [m.targets[m.selected] for m in members],
-                    [m.old_values[m.selected] for m in members],
-                )
+                torch.from_numpy(joined(parts)).float().to(self.device)
+                for parts in ([m.targets[s] for m, s in pairs], [m.old_values[s] for m, s in pairs])
             )
             values = self.backend.forward(padded)
             loss = value_loss(values, old, targets, self.tree.critic_clip).sum() / count
@@ -110,13 +98,6 @@ class Critic:
             )
         total = sum(self.backend.processes.gather(total))
         return {"critic/loss": total, "critic/gradient_norm": norm}
-
-    def _micro_batches(self, items):
-        """Members of each micro-batch in the order of their selected tokens, and the batch."""
-        budget = self.rl.tokens_per_micro_batch
-        for trees in share(grow_trees(items, budget), budget, self.backend.processes):
-            members = [member for tree in trees for member in tree.members]
-            yield members, pad_trees(trees, [m.selected for m in members], self.device)
 
 
 def value_loss(

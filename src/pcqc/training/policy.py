@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -10,20 +9,9 @@ import torch
 from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
-from pcqc.training.backend import MakeBackend, TorchBackend, share
-from pcqc.training.batching import Marked, TokenModel
+from pcqc.training.backend import MakeBackend, TorchBackend, laid_out, outputs
+from pcqc.training.batching import HasSelected, Marked, TokenModel, joined
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
-from pcqc.training.trees import TokenTree, grow_trees, pad_trees
-
-
-class HasSelected(Protocol):
-    """Token ids of which some are selected."""
-
-    tokens: list[int]
-
-    @property
-    def selected(self) -> np.ndarray:
-        """bool [tokens]."""
 
 
 @dataclass
@@ -61,21 +49,9 @@ class Policy:
         """Names, as the model itself has them, and whole tensors; see `Backend.weights`."""
         return ((name.removeprefix("model."), t) for name, t in self.backend.weights())
 
-    @torch.no_grad()
     def logprobs(self, sequences: Sequence[HasSelected]) -> list[np.ndarray]:
         """log pi_theta of the selected tokens of each sequence, float64 [selected]."""
-        numbers = {id(sequence): number for number, sequence in enumerate(sequences)}
-        found: dict[int, np.ndarray] = {}
-        for trees in self._micro_batches(sequences):
-            batch, selected = _members(trees)
-            logprobs = self.backend.forward(pad_trees(trees, selected, self.device))
-            ends = np.cumsum([s.sum() for s in selected], dtype=int)
-            parts = np.split(logprobs.double().cpu().numpy(), ends)
-            found |= {numbers[id(s)]: part for s, part in zip(batch, parts, strict=False)}
-        everything = {
-            k: v for part in self.backend.processes.gather(found) for k, v in part.items()
-        }
-        return [everything[number] for number in range(len(sequences))]
+        return outputs(self.backend, sequences, self.settings.tokens_per_micro_batch)
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
@@ -124,8 +100,9 @@ class Policy:
         statistics: dict[str, float] = {}
         norm = 0.0
         if sequences:
-            for trees in self._micro_batches(sequences):
-                self._accumulate(trees, counts, coefficients, clip, totals, statistics)
+            budget = self.settings.tokens_per_micro_batch
+            for micro_batch in laid_out(self.backend, sequences, budget):
+                self._accumulate(*micro_batch, counts, coefficients, clip, totals, statistics)
             norm = self.backend.step(rate)
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
@@ -133,16 +110,10 @@ class Policy:
         totals = {name: sum(part[name] for part, _ in parts) for name in totals}
         return UpdateReport(totals, _summary(_together([part for _, part in parts]), norm))
 
-    def _micro_batches(self, sequences: Sequence[HasSelected]) -> list[list[TokenTree]]:
-        budget = self.settings.tokens_per_micro_batch
-        return share(grow_trees(sequences, budget), budget, self.backend.processes)
-
     def _accumulate(
-        self, trees: list[TokenTree], counts, coefficients, clip: Clip, totals, statistics
+        self, batch, selected, padded, counts, coefficients, clip: Clip, totals, statistics
     ) -> None:
-        """Add one micro-batch's gradient, losses and statistics."""
-        batch, selected = _members(trees)
-        padded = pad_trees(trees, selected, self.device)
+        """Add one micro-batch's gradient, losses and statistics; see `laid_out`."""
         logprobs = self.backend.forward(padded)
         with torch.no_grad():
             # Even where no token here has the term: parts of its weights may be asked for by all.
@@ -162,7 +133,7 @@ class Policy:
             totals[name] += float(component.detach())
             loss = loss + coefficients[name] * component
         self.backend.backward(loss)
-        engine = _joined([s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)])
+        engine = joined([s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)])
         new = _statistics(logprobs.detach(), old, engine, clip)
         statistics |= _together([statistics, new])
 
@@ -171,7 +142,7 @@ class Policy:
         if not batch or batch[0].old_logprobs is None:
             return logprobs.detach()
         kept = [s.old_logprobs[c] for s, c in zip(batch, selected, strict=True)]
-        return torch.from_numpy(_joined(kept)).to(logprobs)
+        return torch.from_numpy(joined(kept)).to(logprobs)
 
     def _flatten(self, batch, selected) -> tuple[dict, dict]:
         """Per component the weights and advantages of the selected tokens, one after another."""
@@ -195,17 +166,6 @@ def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
         for name, term in sequence.terms.items():
             counts[name] = counts.get(name, 0.0) + float(term.weights.sum())
     return {name: count for name, count in sorted(counts.items()) if count}
-
-
-def _members(trees: Sequence[TokenTree]) -> tuple[list, list[np.ndarray]]:
-    """The sequences of a micro-batch, and which tokens of each are selected."""
-    batch = [sequence for tree in trees for sequence in tree.members]
-    return batch, [sequence.selected for sequence in batch]
-
-
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Parts one after another; none make an empty array."""
-    return np.concatenate([np.empty(0), *parts])
 
 
 def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, float]:
