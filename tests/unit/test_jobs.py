@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
+from test_server import Stub, said
 
+from pcqc.config import Server, Servers
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import SCHEMA, read_predictions
 from pcqc.files import read_json, read_jsonl, sha256_file
@@ -19,6 +21,7 @@ from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.select import run_selection
+from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
 
 METHOD, RUN = "pcqc", "A"
@@ -133,6 +136,53 @@ def test_a_run_leaves_its_whole_record(finished):
             gain = candidate["utility"] - group["baseline"]
             assert candidate["gain"] == pytest.approx(gain)
             assert (candidate["answer"] is None) == (candidate["question"] is None)
+
+
+def events(folder: Path) -> list[dict]:
+    return [row for _, row in read_jsonl(folder / "runs" / METHOD / RUN / "events.jsonl")]
+
+
+def test_an_engine_that_is_the_learner_has_nothing_to_compare_and_no_server(finished):
+    assert not any(n.startswith(("sync/", "servers/")) for row in events(finished) for n in row)
+
+
+def test_what_the_probe_finds_stands_in_the_record(study, monkeypatch):
+    """Of every time that the engine was handed weights: five updates, three validations."""
+    gaps = [n / 1e6 for n in range(8)]
+    found = iter(gaps)
+    monkeypatch.setattr(train_job, "make_sync", lambda *_: lambda weights: next(found))
+    train_job.run_training(study, METHOD, RUN)
+    assert [row["sync/gap"] for row in events(Path("results/small"))] == gaps
+
+
+def test_what_servers_failed_at_stands_in_the_record(study):
+    """The first request is refused, the second and third answered at the second attempt."""
+    chat = chat_format(study, Paths.of(study).model("patient"))
+    answer = said([*chat.encode("No."), chat.end_of_turn])
+    seen = []
+
+    def reply(body, attempt):
+        seen.append(body)
+        if body == seen[0]:
+            return 400, "no"
+        first = [b for i, b in enumerate(seen) if b not in seen[:i]].index(body)
+        return (503, "busy") if attempt == 0 and first in (1, 2) else answer
+
+    stub = Stub(reply)
+    try:
+        patient = Server(stub.url, backoff_seconds=0.0, concurrent=1)
+        served = dataclasses.replace(study, servers=Servers(patient=patient))
+        train_job.run_training(served, METHOD, RUN)
+    finally:
+        stub.close()
+    rows = events(Path("results/small"))
+    assert {name for name in rows[0] if name.startswith("servers/")} == {
+        "servers/patient/retries",
+        "servers/patient/failures",
+    }
+    assert [row["servers/patient/retries"] for row in rows] == [2] + 7 * [0]
+    assert [row["servers/patient/failures"] for row in rows] == [1] + 7 * [0]
+    assert rows[0]["failures/patient"] == 1
 
 
 def test_validation_and_evaluation_keep_every_prediction(finished):

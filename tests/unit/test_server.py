@@ -165,6 +165,17 @@ def test_what_the_server_refuses_is_not_repeated(serve):
     assert engine.counts == {"refused": 1, "retries": 0}
 
 
+def test_counts_start_afresh_once_taken(serve):
+    replies = {1: [(503, "loading"), said([3, STOP])], 2: [(400, "no")]}
+    stub = serve(
+        lambda body, attempt: replies.get(body["prompt"][0], [said([3, STOP])] * 2)[attempt]
+    )
+    engine = stub.engine()
+    engine.generate([Request((n,), (n,)) for n in (1, 2, 3)], SAMPLING)
+    assert engine.take_counts() == {"retries": 1, "failures": 1}
+    assert engine.take_counts() == {"retries": 0, "failures": 0}
+
+
 def test_attempts_wait_longer_and_longer(serve):
     times = []
 

@@ -25,4 +25,5 @@ def test_the_whole_workflow_runs_on_vllm_and_deepspeed(tmp_path):
     # The actor moved at every update, and vLLM with it.
     assert all(event["gradient_norm"] > 0 for event in updates)
     assert all(event["gap/max"] < 1e-4 for event in updates)
+    assert all(event["sync/gap"] < 1e-3 for event in updates)
     assert all(event["failures/patient"] == 0 for event in updates)

@@ -29,7 +29,8 @@ class ServerEngine:
         server: where, and how patiently.
 
     Attributes:
-        counts: attempts beyond the first as `retries`, and failures by kind, since the start.
+        counts: attempts beyond the first as `retries`, and failures by kind, since they were last
+            taken.
 
     Raises:
         UserError: the server does not answer, or serves no model.
@@ -76,6 +77,12 @@ class ServerEngine:
             for prompt, ids in zip(prompts, choices, strict=True)
         ]
         return self._complete(bodies, _first_logprobs)
+
+    def take_counts(self) -> dict[str, int]:
+        """Repeated attempts and failed requests since the last call, which starts them at 0."""
+        counts, self.counts = self.counts, Counter()
+        retries = counts.pop("retries", 0)
+        return {"retries": retries, "failures": counts.total()}
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `Engine.load_weights`: never, since a served role is frozen."""

@@ -125,10 +125,11 @@ def make_setting(study: Study, actor: Weights, model=None) -> Setting:
 
 def make_sync(
     study: Study, setting: Setting, policy: Policy, cases: Sequence[Case]
-) -> Callable[[Iterable[tuple[str, torch.Tensor]]], object]:
+) -> Callable[[Iterable[tuple[str, torch.Tensor]]], float | None]:
     """What brings named weights to the actor's engine, before anything is drawn with it.
 
-    An engine that shares the learner's module has them; any other is compared with the learner.
+    An engine that shares the learner's module has them; any other is compared with the learner, and
+    the difference returned.
 
     Args:
         study: settings.

@@ -2,19 +2,20 @@
 
 import dataclasses
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pcqc.cases import read_cases
+from pcqc.cases import Case, read_cases
 from pcqc.config import Method, Rl, Study, digest
 from pcqc.credit.tree import RunningVariance
+from pcqc.engines.server import ServerEngine
 from pcqc.engines.spread import SpreadEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
-from pcqc.jobs.records import consultation_rows, event_row, first_tree, group_row
+from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
@@ -25,7 +26,7 @@ from pcqc.training.backend import Backend, TorchBackend
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
 from pcqc.training.policy import Policy
-from pcqc.training.rl import Loop, run_loop
+from pcqc.training.rl import Loop, Phases, run_loop
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
 
@@ -62,6 +63,7 @@ class Run:
         self.setting = make_setting(study, weights, shared)
         self.sync = make_sync(study, self.setting, self.policy, self.development)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
+        self.servers = self._servers()
         self._spread_engines()
         self.learner = self._tree_learner() if method.tree else GroupLearner(method, self.policy)
         self.memory: dict = {}
@@ -82,7 +84,7 @@ class Run:
             settings=self.study.rl,
             seed=self.seed,
             state=state,
-            draw=self._draw,
+            draw=self.draw,
             on_update=self._on_update,
             on_checkpoint=self._on_checkpoint,
             label=f"{self.name} {self.run}",
@@ -105,6 +107,12 @@ class Run:
 
         learner = self.study.placement.learner
         return DeepSpeedBackend(module, learning_rate, settings, learner, self.processes)
+
+    def _servers(self) -> dict[str, ServerEngine]:
+        """The engines of this process that ask a server, by role."""
+        roles = {"patient": self.setting.patient, "scorer": self.scorer}
+        engines = {name: role.engine for name, role in roles.items() if role}
+        return {name: e for name, e in engines.items() if isinstance(e, ServerEngine)}
 
     def _spread_engines(self) -> None:
         """Each role's engines, one in every process, used as one."""
@@ -155,21 +163,30 @@ class Run:
             if int(path.stem) <= update:
                 self.checkpoints[int(path.stem)] = read_json(path)
 
-    def _draw(self, update: int, cases, phases) -> Drawn:
+    def draw(self, update: int, cases: Sequence[Case], phases: Phases) -> Drawn:
+        """Draw an update's material from the current policy; see `Loop.draw`."""
         setting = dataclasses.replace(self.setting, timed=phases.time)
         names = {"seed": self.seed, "update": update}
-        with self._engines_awake():
+        with self._engines_awake() as health:
             if self.method.tree is None:
-                return draw_groups(setting, self.scorer, self.method, cases, **names)
-            statistics = RunningVariance(self.memory, self.method.tree.newest_level_weight)
-            values = self.learner.critic.values
-            return draw_trees(setting, values, self.method, cases, statistics, **names)
+                drawn = draw_groups(setting, self.scorer, self.method, cases, **names)
+            else:
+                statistics = RunningVariance(self.memory, self.method.tree.newest_level_weight)
+                values = self.learner.critic.values
+                drawn = draw_trees(setting, values, self.method, cases, statistics, **names)
+        drawn.figures |= health
+        return drawn
 
     @contextmanager
-    def _engines_awake(self) -> Iterator[None]:
+    def _engines_awake(self) -> Iterator[dict[str, float]]:
         """All engines for as long as they are needed, the actor's with the learner's weights.
 
         A cache never outlives an update: a resumed run meets the caches it would have met.
+
+        Yields:
+            Figures for the record, complete once the engines sleep: `sync/gap` where an engine with
+            a copy of the weights was compared with the learner, and `servers/<role>/...` where
+            a role is served.
         """
         engines = [self.setting.actor.engine, self.setting.patient.engine]
         if self.scorer:
@@ -177,8 +194,12 @@ class Run:
         for engine in engines:
             engine.wake()
             engine.reset_cache()
-        self.sync(self.policy.weights())
-        yield
+        gaps = self.processes.gather(self.sync(self.policy.weights()))
+        health = {} if gaps[0] is None else {"sync/gap": max(gaps)}
+        yield health
+        for role, server in self.servers.items():
+            for name, count in server.take_counts().items():
+                health[f"servers/{role}/{name}"] = sum(self.processes.gather(count))
         for engine in engines:
             engine.sleep()
 
@@ -196,7 +217,7 @@ class Run:
         for row in consultation_rows(update, drawn, self.study.rl.sampled_consultations):
             self.records["consultations"].append(row)
         if self.method.tree:
-            self.records["trees"].append(first_tree(update, drawn, self.method))
+            self.records["trees"].append(tree_row(update, drawn.searches[0], self.method))
         else:
             for group in drawn.groups:
                 self.records["candidate_groups"].append(group_row(update, group, self.method))
@@ -205,7 +226,7 @@ class Run:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
         name = f"{update:06d}"
         checkpoint = self._write_checkpoint(self.folder / "checkpoints" / name, update)
-        with self._engines_awake():
+        with self._engines_awake() as health:
             result = evaluate(
                 self.setting,
                 self.development,
@@ -231,7 +252,8 @@ class Run:
         write_json(self.folder / "validation" / f"{name}.json", entry)
         self.checkpoints[update] = entry
         figures = {k: validation[k] for k in ("accuracy", "turns", "actor_tokens", "cases")}
-        self.records["events"].append({"kind": "validation", "update": update, **figures})
+        row = {"kind": "validation", "update": update, **figures, **health}
+        self.records["events"].append(row)
 
     def _write_checkpoint(self, folder: Path, update: int) -> str | None:
         """The checkpoint's digest, in the process that writes it: all of them give their weights.
