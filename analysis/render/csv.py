@@ -1,10 +1,9 @@
 """Raw numbers: every column under its key, deviations and interval ends in columns of their own."""
 
-import csv
-import io
 from collections.abc import Sequence
 
-from analysis.table import Cell, Number, Range, Table
+from analysis.table import Cell, Number, Range, Row, Table
+from pcqc.files import csv_text
 
 _PARTS = {Number: ("", "_sd"), Range: ("_low", "_high")}
 
@@ -17,14 +16,15 @@ def render(tables: Sequence[Table]) -> str:
 def _block(table: Table) -> str:
     suffixes = [_suffixes([row.cells[i] for row in table.rows]) for i in range(len(table.columns))]
     head = [c.key + s for c, parts in zip(table.columns, suffixes, strict=True) for s in parts]
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["row", *head])
-    for row in table.rows:
-        values = [_values(cell) for cell in row.cells]
-        flat = [v.get(s, "") for v, parts in zip(values, suffixes, strict=True) for s in parts]
-        writer.writerow([row.key, *flat])
-    return file.getvalue()
+    return csv_text(["row", *head], (_line(row, suffixes) for row in table.rows))
+
+
+def _line(row: Row, suffixes: Sequence[Sequence[str]]) -> list[str]:
+    values = [_values(cell) for cell in row.cells]
+    return [
+        row.key,
+        *(v.get(s, "") for v, parts in zip(values, suffixes, strict=True) for s in parts),
+    ]
 
 
 def _values(cell: Cell) -> dict[str, str]:

@@ -1,13 +1,11 @@
 """The overlap audit's files: counts as in the paper (Appendix A.1), and the pairs to read."""
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from data_prep.real.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
 from pcqc.errors import UserError
-from pcqc.files import sha256_file, write_atomic, write_json
+from pcqc.files import csv_text, sha256_file, write_atomic, write_json
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]
@@ -40,8 +38,8 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     evaluated = [prompt for name, _ in evaluation for prompt in sets[name]]
     pairs = find_overlap(evaluated, trained).pairs
     rows = _counts(sets, [n for n, _ in training], [n for n, _ in evaluation], pairs)
-    _write_csv(to / "counts.csv", rows[0], (row.values() for row in rows))
-    _write_csv(to / "pairs.csv", _PAIR, map(_pair_row, pairs))
+    write_atomic(to / "counts.csv", csv_text(rows[0], (row.values() for row in rows)))
+    write_atomic(to / "pairs.csv", csv_text(_PAIR, map(_pair_row, pairs)))
     inputs = {
         name: {"file": path.name, "prompts": len(sets[name]), "sha256": sha256_file(path)}
         for name, path in (*training, *evaluation)
@@ -104,11 +102,3 @@ def _pair_row(pair: Pair) -> list[str]:
         else:
             cells.append("yes" if kind in kinds else "")
     return [*cells, left.full, right.full]
-
-
-def _write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_atomic(path, text.getvalue())

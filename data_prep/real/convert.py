@@ -1,7 +1,5 @@
 """A raw file to cases, with the rows that were excluded and a data card beside them."""
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass, field
@@ -13,7 +11,7 @@ from data_prep.real.rows import BadRow, Conflict, Origin, parse, read_lines
 from data_prep.real.sources import source_name
 from pcqc.cases import Case, write_cases
 from pcqc.errors import UserError
-from pcqc.files import sha256_file, write_atomic, write_json, write_jsonl
+from pcqc.files import csv_text, sha256_file, write_atomic, write_json, write_jsonl
 from pcqc.sft_rows import SftRow
 
 NOTHING_TO_ASK = "no facts, or no initial information: no consultation can be held"
@@ -123,8 +121,4 @@ def _name(record: Case | SftRow) -> str:
 
 def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:
     """Write exclusions as CSV with a header, also where there are none."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(tuple(Exclusion.__dataclass_fields__))
-    writer.writerows(astuple(exclusion) for exclusion in exclusions)
-    write_atomic(path, text.getvalue())
+    write_atomic(path, csv_text(Exclusion.__dataclass_fields__, map(astuple, exclusions)))

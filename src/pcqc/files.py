@@ -1,8 +1,10 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
+import csv
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import tempfile
@@ -147,6 +149,15 @@ def read_json(path: str | Path) -> Any:
         ) from problem
     except UnicodeDecodeError as problem:
         raise UserError(f"{path}: not UTF-8 text; mend or remake the file") from problem
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
+    """A header and rows as CSV, the same on every system."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:

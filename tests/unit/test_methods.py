@@ -200,7 +200,7 @@ def test_dropped_thinking_starts_a_new_sequence():
     drawn, chat = draw(PCQC, CASES[:1], protocol=rules)
     laid = lay_out(drawn.consultations[0][0])
     # Turn 0 thinks, so turn 1 does not continue it; turn 1 does not think, so turn 2 continues it.
-    assert [len(one.places) for one in laid] == [1, 2]
+    assert [len(one.starts) for one in laid] == [1, 2]
     kept, _ = draw(PCQC, CASES[:1])
     assert len(lay_out(kept.consultations[0][0])) == 1
     for name in (TERMINAL, KL, QUESTION):

@@ -46,7 +46,7 @@ def trajectory(rng) -> Trajectory:
     terms = {TERMINAL: term, KL: Term(term.weights, np.zeros(length))}
     tokens = rng.integers(3, 120, length).tolist()
     actor = TrainingSequence(tokens, terms, np.zeros(length))
-    return Trajectory([actor], [value_sequence(rng)], 0.0)
+    return Trajectory([actor], [value_sequence(rng)])
 
 
 def drawn(update: int, count: int = 10) -> DrawnTrees:

@@ -183,7 +183,6 @@ def test_what_the_actor_trains_on():
                 assert sequence.tokens[start:stop] == turn.executed.completion.tokens
                 assert set(term.advantages[start:stop]) == {scores[node]}
                 per_token += term.advantages[start]
-            assert t.gain == one.tree.nodes[path[-1]].reward - one.tree.nodes[0].value
         counts, whole = visits(one.tree), advantages(one.tree, by_visits=False)
         assert per_token == pytest.approx(sum(whole[1:][counts[1:] > 0]), abs=1e-9)
 
@@ -215,5 +214,6 @@ def test_what_an_update_draws():
         for d in one.dialogues[1:]
     )
     assert drawn.figures["tokens/actor_all"] == tokens
-    gains = [t.gain for t in drawn.batch]
-    assert np.concatenate(drawn.advantages).tolist() == pytest.approx(gains)
+    for one, gains in zip(drawn.searches, drawn.advantages, strict=True):
+        ends = [one.tree.nodes[path[-1]].reward for _, path in one.trajectories]
+        assert gains.tolist() == [end - one.tree.nodes[0].value for end in ends]

@@ -1,7 +1,5 @@
 """Eligible answers of a continuation study: the judge's word, then a person's review."""
 
-import csv
-import io
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,7 +17,7 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
-from pcqc.files import read_json, write_atomic
+from pcqc.files import csv_text, read_json, write_atomic
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, make_engine, role_weights, single_threaded
 
@@ -43,13 +41,11 @@ def run_grounding(study: Study, method: str, run: str, judge: Judge | None = Non
     found = dict(zip(keys, judgements, strict=True))
     if study.continuation and study.continuation.review:
         found = reviewed(found, read_review(Path(study.continuation.review), method, run))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for (case_id, candidate), said in found.items():
-        words = [_word(getattr(said, name)) for name in CRITERIA]
-        writer.writerow([case_id, candidate, *words, _word(said.eligible), said.judge])
-    write_atomic(folder / "grounding.csv", text.getvalue())
+    lines = (
+        [*key, *(_word(getattr(said, name)) for name in (*CRITERIA, "eligible")), said.judge]
+        for key, said in found.items()
+    )
+    write_atomic(folder / "grounding.csv", csv_text(COLUMNS, lines))
 
 
 def _word(value: bool | None) -> str:

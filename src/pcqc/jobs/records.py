@@ -5,7 +5,7 @@ import dataclasses
 from pcqc.config import Method
 from pcqc.credit.tree import advantages, back_up, visits
 from pcqc.evaluation.benchmark import dialogue_row
-from pcqc.methods.draw import Drawn, DrawnTrees
+from pcqc.methods.draw import Drawn
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.tree_search import Search
 from pcqc.training.policy import UpdateReport
@@ -29,10 +29,10 @@ def event_row(
     }
 
 
-def tree_row(update: int, one: Search, by_visits: bool) -> dict:
+def tree_row(update: int, one: Search, method: Method) -> dict:
     """A searched tree as plain data: what was asked at each node, and every number of it."""
     values, counts = back_up(one.tree), visits(one.tree)
-    scores = advantages(one.tree, by_visits)
+    scores = advantages(one.tree, method.tree.divide_by_visits)
     nodes = []
     for i, (node, dialogue) in enumerate(zip(one.tree.nodes, one.dialogues, strict=True)):
         said = dialogue.consultation.turns[-1].executed if node.parent is not None else None
@@ -59,11 +59,6 @@ def tree_row(update: int, one: Search, by_visits: bool) -> dict:
         "answer_label": case.answer,
         "nodes": nodes,
     }
-
-
-def first_tree(update: int, drawn: DrawnTrees, method: Method) -> dict:
-    """The first case's tree of an update."""
-    return tree_row(update, drawn.searches[0], method.tree.divide_by_visits)
 
 
 def group_row(update: int, group: QuestionGroup, method: Method) -> dict:

@@ -65,7 +65,8 @@ def assemble(
         for consultation, advantage in zip(row, scores, strict=True):
             own = [of_turn[id(t)] for t in consultation.turns if id(t) in of_turn]
             credits = {group.number: float(group.credits[0]) for group in own}
-            sequences += executed_sequences(consultation, float(advantage), credits)
+            of_each_turn = [float(advantage)] * len(consultation.turns)
+            sequences += executed_sequences(consultation, of_each_turn, credits)
             if method.supervise == "all":
                 for group in own:
                     sequences += candidate_sequences(group.turn, group.credits)

@@ -148,10 +148,10 @@ def draw_trees(
     """
     tree = method.tree
     every = search(setting, values, tree, cases, statistics, f"{seed}/update/{update}")
-    kept = _answered([[c for c, _ in one.trajectories] for one in every])
+    rows = [[consultation for consultation, _ in one.trajectories] for one in every]
+    kept = _answered(rows)
     failed = len(cases) - len(kept)
-    cases, searches = [cases[i] for i in kept], [every[i] for i in kept]
-    rows = [[consultation for consultation, _ in one.trajectories] for one in searches]
+    cases, searches, rows = ([column[i] for i in kept] for column in (cases, every, rows))
     rewards = [
         np.array([reward(case, consultation, tree) for consultation in row])
         for case, row in zip(cases, rows, strict=True)

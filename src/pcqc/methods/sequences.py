@@ -1,6 +1,6 @@
 """Token sequences with, for each component of the loss, a weight and an advantage per token."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,54 +58,59 @@ class TrainingSequence:
 
 
 @dataclass
-class _Laid:
-    """A sequence being laid out, with the place of each turn's executed response in it."""
+class Laid:
+    """Executed turns that share their context, as one sequence.
 
-    tokens: list[int]
-    places: list[tuple[int, Turn]]
+    Attributes:
+        tokens: ids of the last turn's state and its executed response.
+        starts: number of each turn -> where its executed response starts in `tokens`.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    starts: dict[int, int] = field(default_factory=dict)
 
 
-def lay_out(consultation: Consultation) -> list[_Laid]:
+def lay_out(consultation: Consultation) -> list[Laid]:
     """The consultation's executed turns as sequences with shared context.
 
     Turns whose state continues the sequence so far share it; where the history was changed (earlier
     thinking dropped) a new sequence starts.
     """
-    laid: list[_Laid] = []
-    for turn in consultation.turns:
-        current = laid[-1].tokens if laid else None
-        if current is None or turn.state[: len(current)] != current:
-            laid.append(_Laid([], []))
-        here = laid[-1]
-        here.places.append((len(turn.state), turn))
-        here.tokens = [*turn.state, *turn.executed.completion.tokens]
+    laid: list[Laid] = []
+    for number, turn in enumerate(consultation.turns):
+        if not laid or turn.state[: len(laid[-1].tokens)] != laid[-1].tokens:
+            laid.append(Laid())
+        laid[-1].starts[number] = len(turn.state)
+        laid[-1].tokens = [*turn.state, *turn.executed.completion.tokens]
     return laid
 
 
 def executed_sequences(
-    consultation: Consultation, advantage: float, credits: dict[int, float]
+    consultation: Consultation,
+    advantages: Sequence[float],
+    credits: Mapping[int, float],
+    weight: float = 1.0,
 ) -> list[TrainingSequence]:
     """Sequences of a complete consultation.
 
     Args:
         consultation: to train on.
-        advantage: terminal advantage, the same for all actor tokens.
+        advantages: of each turn, for all tokens of its executed response.
         credits: turn number -> question credit of its executed question.
+        weight: of each actor token among those of the update.
     """
-    numbers = {id(turn): number for number, turn in enumerate(consultation.turns)}
     sequences = []
     for laid in lay_out(consultation):
         length = len(laid.tokens)
         sequence = TrainingSequence(laid.tokens, engine_logprobs=np.full(length, np.nan))
         terminal, question = Term.zeros(length), Term.zeros(length)
-        for start, turn in laid.places:
-            completion = turn.executed.completion
-            stop = start + len(completion.tokens)
-            sequence.engine_logprobs[start:stop] = completion.logprobs
-            terminal.select(start, stop, advantage)
-            first = turn.executed.question_start
-            if (credit := credits.get(numbers[id(turn)])) is not None and first is not None:
-                question.select(start + first, stop, credit)
+        for number, start in laid.starts.items():
+            executed = consultation.turns[number].executed
+            stop = start + len(executed.completion.tokens)
+            sequence.engine_logprobs[start:stop] = executed.completion.logprobs
+            terminal.select(start, stop, advantages[number], weight)
+            if number in credits and executed.question_start is not None:
+                question.select(start + executed.question_start, stop, credits[number])
         sequence.terms = {TERMINAL: terminal, KL: Term(terminal.weights, np.zeros(length))}
         if question.weights.any():
             sequence.terms[QUESTION] = question

@@ -7,7 +7,7 @@ import numpy as np
 
 from pcqc.consultation import Consultation
 from pcqc.credit.tree import advantages, back_up
-from pcqc.methods.sequences import KL, TERMINAL, Term, TrainingSequence, lay_out
+from pcqc.methods.sequences import TrainingSequence, executed_sequences, lay_out
 from pcqc.methods.tree_search import Search
 
 
@@ -38,62 +38,42 @@ class Trajectory:
     Attributes:
         actor: its sequences; one, unless the history was changed on the way.
         critic: the same tokens with the critic's targets.
-        gain: sum over its turns of the advantage not divided by visits, r - V_psi(root).
     """
 
     actor: list[TrainingSequence]
     critic: list[ValueSequence]
-    gain: float
 
 
 def trajectories(one: Search, by_visits: bool) -> list[Trajectory]:
     """All completed trajectories of a tree that the actor said something in.
+
+    The actor's tokens of a trajectory weigh 1 together, whatever its length.
 
     Args:
         one: the searched tree.
         by_visits: whether advantages are divided by visits.
     """
     targets, scores = back_up(one.tree), advantages(one.tree, by_visits)
-    root = one.tree.nodes[0].value
     found = []
     for consultation, path in one.trajectories:
         if not consultation.turns:
             continue
-        gain = one.tree.nodes[path[-1]].reward - root
-        actor = _actor_sequences(consultation, [scores[i] for i in path[1:]])
+        share = 1 / consultation.actor_tokens
+        actor = executed_sequences(consultation, [scores[i] for i in path[1:]], {}, share)
         states = [(targets[i], one.value_tokens[i]) for i in path[:-1]]
-        found.append(Trajectory(actor, _critic_sequences(consultation, states), gain))
+        found.append(Trajectory(actor, _critic_sequences(consultation, states)))
     return found
-
-
-def _actor_sequences(consultation: Consultation, scores: Sequence[float]) -> list[TrainingSequence]:
-    """Sequences with each turn's advantage; the trajectory's tokens weigh 1 together."""
-    share = 1 / consultation.actor_tokens
-    number = {id(turn): score for turn, score in zip(consultation.turns, scores, strict=True)}
-    sequences = []
-    for laid in lay_out(consultation):
-        length = len(laid.tokens)
-        term, logprobs = Term.zeros(length), np.full(length, np.nan)
-        for start, turn in laid.places:
-            completion = turn.executed.completion
-            stop = start + len(completion.tokens)
-            logprobs[start:stop] = completion.logprobs
-            term.select(start, stop, number[id(turn)], weight=share)
-        terms = {TERMINAL: term, KL: Term(term.weights, np.zeros(length))}
-        sequences.append(TrainingSequence(laid.tokens, terms, logprobs))
-    return sequences
 
 
 def _critic_sequences(
     consultation: Consultation, states: Sequence[tuple[float, np.ndarray]]
 ) -> list[ValueSequence]:
     """Sequences with V_hat and the old values where each turn's state ends."""
-    number = {id(turn): state for turn, state in zip(consultation.turns, states, strict=True)}
     sequences = []
     for laid in lay_out(consultation):
         targets, old = np.full((2, len(laid.tokens)), np.nan)
-        for start, turn in laid.places:
-            target, outputs = number[id(turn)]
+        for number, start in laid.starts.items():
+            target, outputs = states[number]
             targets[start - len(outputs) : start] = target
             old[start - len(outputs) : start] = outputs
         sequences.append(ValueSequence(laid.tokens, targets, old))

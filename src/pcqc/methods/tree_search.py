@@ -4,8 +4,10 @@ Every response that is sampled at a state is answered and leads to a state of it
 values all of them before anything is pruned. A trajectory of the tree is a plain consultation.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from pcqc.seeds import stream, uniform
 Values = Callable[[Sequence[Sequence[int]]], list[np.ndarray]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Search:
     """The tree of one case, and what stands at its nodes.
 
@@ -104,14 +106,13 @@ def search(
 
 def _expand(setting, settings: TreeSearch, leaves, turn: int, name: str) -> list:
     """Sample, answer and append the children of a level's leaves; (search, node) of each."""
-    widths = {
-        id(one): width(
-            one.tree.completed, len(one.tree.leaves), settings.budget, settings.candidates
-        )
-        for one, _ in leaves
-    }
-    dialogues = [one.dialogues[leaf] for one, leaf in leaves]
-    groups = respond(setting, dialogues, [widths[id(one)] for one, _ in leaves], turn, name)
+    widths, dialogues = [], []
+    for one, of_tree in itertools.groupby(leaves, key=itemgetter(0)):
+        numbers = [number for _, number in of_tree]
+        wide = width(one.tree.completed, len(numbers), settings.budget, settings.candidates)
+        widths += [wide] * len(numbers)
+        dialogues += [one.dialogues[number] for number in numbers]
+    groups = respond(setting, dialogues, widths, turn, name)
     groups = answer(setting, dialogues, groups, turn, name)
     children = []
     for (one, leaf), dialogue, group in zip(leaves, dialogues, groups, strict=True):
