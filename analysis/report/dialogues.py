@@ -1,12 +1,9 @@
-"""Consultations to read: the same cases under every method, and one candidate group."""
+"""Consultations to read: the same cases under every method."""
 
 from itertools import islice
-from pathlib import Path
 
 from analysis.collected import Collected
-from analysis.report.markup import escape, simple_table
-from analysis.table import MISSING, Number
-from pcqc.files import read_jsonl
+from analysis.report.markup import escape
 
 CASES = 3
 RUN = "A"
@@ -64,45 +61,3 @@ def _doctor(title: str, dialogue: dict) -> str:
         f"<div class='doctor'><h4><span>{escape(title)}</span>"
         f"<span class='{outcome}'>{outcome}</span></h4>{said}</div>"
     )
-
-
-def candidate_group(collected: Collected) -> str:
-    """The last collected candidate group whose candidates differ most; nothing where none is."""
-    folder = collected.folder / "collected" / "candidate_groups"
-    files = sorted(folder.glob("*/*.jsonl"))
-    if not files:
-        return ""
-    preferred = [path for path in files if path.parent.name == "pcqc"]
-    path = (preferred or files)[0]
-    group = max((row for _, row in read_jsonl(path)), key=lambda row: row["spread"] or 0)
-    return _group(collected, path, group)
-
-
-def _group(collected: Collected, path: Path, group: dict) -> str:
-    options = "; ".join(f"{label}. {text}" for label, text in group["options"].items())
-    history = " ".join(f"{turn['question']} {turn['answer']}" for turn in group["history"])
-    rows = [
-        [
-            candidate["question"] or "(no question)",
-            candidate["answer"] or MISSING,
-            _number(candidate["utility"], 3, signed=False),
-            _number(candidate["gain"], 3),
-            _number(candidate["credit"], 2),
-            "yes" if candidate["executed"] else "no",
-        ]
-        for candidate in group["candidates"]
-    ]
-    caption = (
-        f"{collected.title(path.parent.name)} run {path.stem}, update {group['update']}: "
-        f"{group['initial']} {history} {options}. Right answer: {group['answer_label']}. Before "
-        f"the question the scorer gave it {_number(group['baseline'], 3, signed=False)}; the "
-        "executed question went on."
-    )
-    head = ["Question", "Patient's answer", "Utility u", "Gain Δ", "Credit A", "Executed"]
-    title = "A candidate group, answered and credited."
-    return simple_table("candidates", title, caption, head, rows)
-
-
-def _number(value: float | None, digits: int, signed: bool = True) -> str:
-    """A number as printed; a dash where the scorer gave none."""
-    return MISSING if value is None else Number(value, digits=digits, signed=signed).text()

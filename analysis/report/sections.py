@@ -88,14 +88,12 @@ def all_sections(collected: Collected) -> list[Section]:
         if part.key == "setup":
             body += record.settings(collected)
         found.append(Section(part.key, part.title, body))
-    found += [
+    return [
+        *found,
         Section("selection", "Which checkpoints were chosen, and why", record.selection(collected)),
         Section("dialogues", "Consultations to read", dialogues.consultations(collected)),
         Section("runs", "Every run", record.runs(collected)),
     ]
-    if groups := dialogues.candidate_group(collected):
-        found.insert(-1, Section("candidates", "One state, several questions", groups))
-    return found
 
 
 def _item(collected: Collected, kind: str, name: str) -> str:

@@ -131,61 +131,6 @@ def test_report_escapes_what_models_say(collected, monkeypatch):
         path.write_bytes(before)
 
 
-def test_report_shows_a_candidate_group_where_one_is_collected(collected):
-    group = {
-        "update": 7,
-        "case_id": "clinic_dev-1",
-        "turn": 0,
-        "baseline": 0.31,
-        "spread": 0.2,
-        "initial": "Has fever.",
-        "options": {"A": "amberitis", "B": "bluepox"},
-        "answer_label": "A",
-        "history": [],
-        "candidates": [
-            {
-                "response": "Question: Any rash?",
-                "question": "Any rash?",
-                "answer": "Has rash.",
-                "utility": 0.71,
-                "gain": 0.4,
-                "credit": 1.2,
-                "executed": True,
-                "supervised": True,
-            },
-            {
-                "response": "hm",
-                "question": None,
-                "answer": None,
-                "utility": 0.31,
-                "gain": 0.0,
-                "credit": -0.9,
-                "executed": False,
-                "supervised": True,
-            },
-            {
-                "response": "",
-                "question": None,
-                "answer": None,
-                "utility": None,
-                "gain": None,
-                "credit": None,
-                "executed": False,
-                "supervised": False,
-            },
-        ],
-    }
-    path = collected.folder / "collected/candidate_groups/pcqc/A.jsonl"
-    write_jsonl(path, [{**group, "spread": 0.1, "update": 3}, group])
-    try:
-        text = report.build(collected)
-    finally:
-        path.unlink()
-    assert "update 7" in text
-    assert "(no question)" in text
-    assert "−0.90" in text
-
-
 @pytest.fixture
 def parser():
     parser = argparse.ArgumentParser()
