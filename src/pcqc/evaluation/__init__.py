@@ -1,1 +1,1 @@
-"""Evaluation: benchmarks, and the choice of checkpoints."""
+"""Evaluation: benchmarks, choice of checkpoints, continuations and whether answers are grounded."""
