@@ -35,17 +35,20 @@ class Collected:
 
     Attributes:
         study: the settings.
-        folder: `results/<study>`.
         predictions: one row per (method, run, benchmark, case).
         updates: one row per (method, run, kind, update) of training.
         records: (method, run) -> run id, manifests and selection.
     """
 
     study: Study
-    folder: Path
     predictions: pd.DataFrame
     updates: pd.DataFrame
     records: dict[tuple[str, str], dict[str, Any]]
+
+    @property
+    def folder(self) -> Path:
+        """`results/<study>`."""
+        return self.study.results
 
     @property
     def benchmarks(self) -> dict[str, Benchmark]:
@@ -170,7 +173,7 @@ def load(study: Study) -> Collected:
     predictions = read_frame(folder / "predictions.parquet")
     updates = read_frame(folder / "updates.parquet")
     records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}
-    collected = Collected(study, study.results, predictions, updates, records)
+    collected = Collected(study, predictions, updates, records)
     _check(collected, folder / "predictions.parquet")
     return collected
 

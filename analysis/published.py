@@ -62,6 +62,16 @@ class Published:
     def development(self) -> str:
         return next(n for n, b in self.benchmarks.items() if b.role == "development")
 
+    @property
+    def primary(self) -> list[str]:
+        """Benchmarks without the independent sources, as in the three-benchmark means."""
+        return [n for n, b in self.benchmarks.items() if b.role != "independent_source"]
+
+    def gain(self, minuend: str, subtrahend: str, benchmark: str) -> float:
+        """The gain of a paired comparison, in percentage points."""
+        wanted = (minuend, subtrahend, benchmark)
+        return next(r.gain for r in self.paired if (r.minuend, r.subtrahend, r.benchmark) == wanted)
+
     def by_benchmark(self, *path: str) -> dict[str, dict[str, Estimate]]:
         """method -> benchmark (and `average`) -> estimate, of a table with means and SDs."""
         table = self.tables

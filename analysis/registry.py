@@ -1,12 +1,13 @@
 """Which tables or figures there are, and which of them a study can fill."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from pcqc.config import Study
 from pcqc.errors import UserError
+from pcqc.files import write_atomic
 from pcqc.settings import nearest
 
 
@@ -35,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Registry:
-    """All tables, or all figures, in the order of the report.
+    """All tables, or all figures.
 
     Attributes:
         kind: `table` or `figure`; files go into the folder of that name with an s.
@@ -86,6 +87,13 @@ class Registry:
         folder = study.results / f"{self.kind}s"
         stems = [name, f"{name}{self.beside}"] if self.entries[name].paper else [name]
         return [folder / f"{stem}.{form}" for stem in stems for form in self.forms]
+
+    def write(self, study: Study, name: str, contents: Iterable[str | bytes]) -> list[Path]:
+        """Write the files of one table or figure, given in the order of `paths`; their paths."""
+        paths = self.paths(study, name)
+        for path, content in zip(paths, contents, strict=True):
+            write_atomic(path, content)
+        return paths
 
     def _check(self, name: str) -> None:
         if name not in self.entries:

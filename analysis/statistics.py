@@ -141,18 +141,17 @@ def mcnemar(only_minuend: int, only_subtrahend: int) -> float:
 
 
 def paired_comparison(
-    minuend: np.ndarray, subtrahend: np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
+    minuend: np.ndarray, subtrahend: np.ndarray, seed: int = SEED
 ) -> PairedComparison:
     """Gain of one method over another at fixed checkpoints (Appendix A).
 
     Args:
         minuend, subtrahend: (cases,) booleans, correct or not, in the same order of cases.
-        resamples: percentile-bootstrap resamples of cases.
-        seed: of the resampling.
+        seed: of the percentile bootstrap over cases.
     """
     pairs = np.column_stack([minuend, subtrahend]).astype(bool)
     first, second = pairs.T
-    means = resampled_means(pairs, resamples, seed)
+    means = resampled_means(pairs, rng=seed)
     interval = percentile_interval(100 * (means[:, 0] - means[:, 1]))
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     return PairedComparison(
@@ -165,16 +164,11 @@ def paired_comparison(
         only_minuend=only_first,
         only_subtrahend=only_second,
         p=mcnemar(only_first, only_second),
-        resamples=resamples,
         seed=seed,
     )
 
 
-def runs_and_cases_interval(
-    benchmarks: Sequence[tuple[np.ndarray, np.ndarray]],
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Interval:
+def runs_and_cases_interval(benchmarks: Sequence[tuple[np.ndarray, np.ndarray]]) -> Interval:
     """Interval of a difference of means over runs and benchmarks, resampling cases and runs.
 
     Cases are resampled within each benchmark with all runs of both methods kept together. Runs
@@ -191,14 +185,14 @@ def runs_and_cases_interval(
         the interval of mean(minuend) - mean(subtrahend), averaged over benchmarks, in the unit of
         the metric.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     first_runs, second_runs = (len(part) for part in benchmarks[0])
-    first_weights = _run_weights(first_runs, resamples, rng)
-    second_weights = _run_weights(second_runs, resamples, rng)
+    first_weights = _run_weights(first_runs, RESAMPLES, rng)
+    second_weights = _run_weights(second_runs, RESAMPLES, rng)
     weights = np.hstack([first_weights, -second_weights])
-    total = np.zeros(resamples)
+    total = np.zeros(RESAMPLES)
     for first, second in benchmarks:
-        means = resampled_means(np.vstack([first, second]).T, resamples, rng)
+        means = resampled_means(np.vstack([first, second]).T, rng=rng)
         total += (means * weights).sum(axis=1)
     unit = "case" if first_runs == second_runs == 1 else "case and run"
     return percentile_interval(total / len(benchmarks), unit)

@@ -23,6 +23,8 @@ from analysis.recovery import (
 )
 from analysis.statistics import Estimate, average_over_benchmarks, over_runs, paired_comparison
 
+HALF_POINT = 0.0051  # half of the last printed digit of an interval's ends
+
 
 def averages(paper: Published) -> Iterator[Check]:
     """The last column of the two main tables."""
@@ -82,9 +84,8 @@ def pcqc_runs(paper: Published) -> Iterator[Check]:
             "main_accuracy", f"PCQC on {name}: mean of its runs", main.mean, estimate.mean, 2
         )
         yield equal("main_accuracy", f"PCQC on {name}: SD of its runs", main.sd, estimate.sd, 2)
-    primary = [n for n, b in paper.benchmarks.items() if b.role != "independent_source"]
     scopes = {name: [name] for name in paper.benchmarks}
-    scopes |= {"mean_of_primary": primary, "mean_of_all": list(paper.benchmarks)}
+    scopes |= {"mean_of_primary": paper.primary, "mean_of_all": list(paper.benchmarks)}
     for key, names in scopes.items():
         values, row = [exact[name] for name in names], paper.pcqc_runs[key]
         for run, percent, value in zip("ABC", row.runs, np.mean(values, axis=0), strict=True):
@@ -152,7 +153,7 @@ def paired(paper: Published) -> Iterator[Check]:
     """Gain, p and interval of each row from its recovered discordant counts."""
     for row in paper.paired:
         cases = paper.benchmarks[row.benchmark].cases
-        where = f"{_title(paper, row)}"
+        where = _title(paper, row)
         found = discordant_counts(row, cases)
         counts = recovered_counts(row, cases)
         ours = paired_comparison(*rebuilt_outcomes(counts, cases))
@@ -166,9 +167,6 @@ def paired(paper: Published) -> Iterator[Check]:
         tolerance = 100 / cases + HALF_POINT
         agrees = max(abs(row.low - ours.low), abs(row.high - ours.high)) <= tolerance
         yield Check("paired", f"{where}: interval, within one case", interval, again, agrees)
-
-
-HALF_POINT = 0.0051  # half of the last printed digit of an interval's ends
 
 
 def _title(paper: Published, row: PairedRow) -> str:
@@ -186,11 +184,10 @@ def fixed_checkpoints(paper: Published) -> Iterator[Check]:
     supervision = paper.by_benchmark("question_supervision", "accuracy")
     medqa = supervision["executed_local"]["medqa"].mean
     relation = "Executed-local on MedQA: PCQC run A minus its gain"
-    runs = (paper.pcqc_runs["medqa"].runs[0], 4.42)
+    gain = paper.gain("pcqc", "executed_local", "medqa")
+    runs = (paper.pcqc_runs["medqa"].runs[0], gain)
     yield derived("question_supervision", relation, difference, runs, medqa, (2, 2))
-    gain = next(
-        r.gain for r in paper.paired if (r.minuend, r.benchmark) == ("executed_local", "medqa")
-    )
+    gain = paper.gain("executed_local", "terminal_only", "medqa")
     inputs = (medqa, supervision["terminal_only"]["medqa"].mean)
     yield derived(
         "paired", "Executed-local − Terminal-only on MedQA", difference, inputs, gain, (2, 2)

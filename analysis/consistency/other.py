@@ -44,7 +44,7 @@ def training_cost(paper: Published) -> Iterator[Check]:
     turns = paper.tables["same_state_q1"]["turns"]["pcqc"]["medqa"]
     yield equal(table, "PCQC: Q/ep. of run A", data["pcqc"]["turns"], turns, 3)
     inputs = (data["pcqc"]["accuracy"], data["grpo"]["accuracy"])
-    gain = next(r.gain for r in paper.paired if (r.subtrahend, r.benchmark) == ("grpo", "medqa"))
+    gain = paper.gain("pcqc", "grpo", "medqa")
     yield derived(table, "PCQC − GRPO as paired", difference, inputs, gain, (2, 2))
     relation = "GRPO: Q/ep. possible with the three-run mean and SD"
     estimate = paper.by_benchmark("inquiry_turns")["grpo"]["medqa"]

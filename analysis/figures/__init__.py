@@ -1,11 +1,10 @@
-"""The figures, one module each, in the order of the report."""
+"""The figures, one module each; `contents` has their order."""
 
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from analysis.registry import Entry, Registry
-from pcqc.files import write_atomic
 
 FIGURES = Registry(
     kind="figure",
@@ -43,7 +42,5 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
             if FIGURES.entries[name].paper:
                 shown.append(module.draw_paper())
             contents = [encode(figure, form) for figure in shown for form in FIGURES.forms]
-        for path, content in zip(FIGURES.paths(study, name), contents, strict=True):
-            write_atomic(path, content)
-            written.append(path)
+        written += FIGURES.write(study, name, contents)
     return written

@@ -13,7 +13,6 @@ from analysis.published import RUNS, published
 from analysis.statistics import Estimate
 from analysis.table import listed
 
-NAME = "accuracy_inquiry"
 FAINT = 0.65  # opacity of controls
 
 

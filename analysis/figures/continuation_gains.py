@@ -10,7 +10,6 @@ from analysis.continuation import Gain, main_policy
 from analysis.drawing.style import WIDTH
 from analysis.published import published
 
-NAME = "continuation_gains"
 LOOK = {"all": ("#d55e00", "D", "All candidates"), "grounded": ("#0072b2", "o", "Grounded answers")}
 
 

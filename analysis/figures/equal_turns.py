@@ -9,8 +9,6 @@ from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.instrument import Instrument
 from analysis.statistics import over_runs
 
-NAME = "equal_turns"
-
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""

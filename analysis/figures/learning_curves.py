@@ -9,7 +9,6 @@ from matplotlib.ticker import MaxNLocator
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
-NAME = "learning_curves"
 START = "shared_sft"
 METRICS = {
     "accuracy": (100, "Validation accuracy (%)"),

@@ -18,7 +18,6 @@ from analysis.drawing.boxes import (
 from analysis.drawing.style import WIDTH
 from analysis.tables import information_access
 
-NAME = "method_overview"
 HEIGHT = 3.35
 MATH = {"observed": "$O_t$", "question": "$q_i$", "facts": "facts $z$", "task": "task"}
 

@@ -20,7 +20,6 @@ from analysis.drawing.boxes import (
 )
 from analysis.drawing.style import WIDTH
 
-NAME = "teaser"
 ROW = 0.46  # inches, of a candidate
 UP, DOWN = "#0072b2", "#d55e00"
 

@@ -7,8 +7,6 @@ from analysis.collected import Collected
 from analysis.continuation import policies
 from analysis.drawing.style import WIDTH, look
 
-NAME = "utility_calibration"
-
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""

@@ -1,4 +1,4 @@
-"""The paper's tables and their companions, one module each, in the order of the report."""
+"""The paper's tables and their companions, one module each; `contents` has their order."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.registry import Entry, Registry
-from pcqc.files import write_atomic
 
 if TYPE_CHECKING:
     # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.
@@ -75,7 +74,5 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
         if TABLES.entries[name].paper:
             shown.append(companion(table, module.paper(), study))
         contents = [render(form, tables) for tables in shown for form in TABLES.forms]
-        for path, content in zip(TABLES.paths(study, name), contents, strict=True):
-            write_atomic(path, content)
-            written.append(path)
+        written += TABLES.write(study, name, contents)
     return written

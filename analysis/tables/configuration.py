@@ -129,4 +129,4 @@ def paper() -> Table:
 def _layout(words: Words, settings: Mapping[str, object]) -> Table:
     columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
     rows = [Row(key, (ITEMS[key], str(settings[key]))) for key in ITEMS if key in settings]
-    return Table(words.name, words.title, words.caption, columns, tuple(rows), words.notes)
+    return words.table(columns, rows)

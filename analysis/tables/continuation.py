@@ -44,7 +44,7 @@ def design(collected: Collected, found: Continued) -> str:
     manifest = found.manifest
     wanted = collected.study.continuation.states
     short = (
-        "" if manifest["states"] == wanted else f" No more of the {wanted:,} wanted were to be had."
+        "" if manifest["states"] == wanted else f" Fewer were available than the {wanted:,} wanted."
     )
     benchmark = collected.benchmarks[collected.study.development].title
     return (

@@ -63,4 +63,4 @@ def _layout(words: Words, place: Place, values: Mapping[str, Mapping[str, Estima
         before, after = (values[name][method] for method in METHODS)
         reduction = Number(100 * (1 - after.mean / before.mean), digits=1, unit="%")
         rows.append(Row(name, (title, number(before, 1), number(after, 1), reduction)))
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows), words.notes)
+    return words.table(columns, rows)

@@ -96,4 +96,4 @@ def _layout(words: Words, access: dict[str, dict[str, str]]) -> Table:
     rows = [
         Row(role, (title, *(access[role][item] for item in ITEMS))) for role, title in ROLES.items()
     ]
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows), words.notes)
+    return words.table(columns, rows)

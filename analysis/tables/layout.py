@@ -1,6 +1,6 @@
 """Shapes that several tables share, for the study's numbers and the paper's alike."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.collected import Collected
@@ -50,6 +50,10 @@ class Words:
     caption: str
     notes: tuple[str, ...] = ()
 
+    def table(self, columns: Iterable[Column], rows: Iterable[Row]) -> Table:
+        """The table below these words."""
+        return Table(self.name, self.title, self.caption, tuple(columns), tuple(rows), self.notes)
+
 
 def method_by_benchmark(
     words: Words,
@@ -81,7 +85,7 @@ def method_by_benchmark(
     if best:
         for column in range(1, len(columns)):
             rows = mark_best(rows, column, best)
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows), words.notes)
+    return words.table(columns, rows)
 
 
 def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:

@@ -55,7 +55,7 @@ def table(words: Words, collected: Collected, pairs: Iterable[tuple[str, str, st
         else:
             cells = (label, f"{title} (not run)", *[MISSING] * 4)
         rows.append(Row(f"{name}:{minuend}-{subtrahend}", cells, rule=first))
-    return Table(words.name, words.title, words.caption, COLUMNS, tuple(rows), words.notes)
+    return words.table(COLUMNS, rows)
 
 
 def _cells(found: PairedComparison) -> tuple[Cell, ...]:
@@ -106,4 +106,4 @@ def published_table(words: Words, rows: Iterable[PairedRow]) -> Table:
             row.p,
         )
         built.append(Row(f"{row.benchmark}:{row.minuend}-{row.subtrahend}", cells, rule=first))
-    return Table(words.name, words.title, words.caption, COLUMNS, tuple(built), words.notes)
+    return words.table(COLUMNS, built)

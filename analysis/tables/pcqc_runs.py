@@ -41,13 +41,12 @@ def paper() -> Table:
         name: (list(row.runs), Estimate(row.mean, row.sd, len(row.runs)))
         for name, row in source.pcqc_runs.items()
     }
-    primary = [n for n, b in source.benchmarks.items() if b.role != "independent_source"]
     words = Words(
         NAME,
         "Diagnostic accuracy (%) across independent PCQC training runs in the paper.",
         f"Every run at update {source.tables['training']['reported_updates']['pcqc']}.",
     )
-    return _layout(words, "ABC", Place.paper([]), primary, values)
+    return _layout(words, "ABC", Place.paper([]), source.primary, values)
 
 
 def _layout(
@@ -77,4 +76,4 @@ def _layout(
         cells = (titles[key], *single, mean)
         rule = key.startswith("mean_of") or key == (others or [None])[0]
         rows.append(Row(key, cells, rule=rule))
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows))
+    return words.table(columns, rows)

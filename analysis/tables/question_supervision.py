@@ -72,4 +72,4 @@ def _layout(
     for i, column in enumerate(columns):
         if column.key.endswith("_accuracy"):
             rows = mark_best(rows, i)
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows), words.notes)
+    return words.table(columns, rows)

@@ -75,7 +75,7 @@ def _layout(words: Words, place: Place, values: Mapping[str, Mapping]) -> Table:
         mean = key == "mean"
         title = place.benchmarks.get(key, "Mean")
         rows.append(Row(key, (title, *(_bold(cells) if mean else cells)), rule=mean))
-    return Table(words.name, words.title, words.caption, tuple(columns), tuple(rows))
+    return words.table(columns, rows)
 
 
 def _bold(cells: list[Number]) -> list[Number]:

@@ -92,4 +92,4 @@ def _layout(
         rows.append(Row(method, (title, *cells), rule=method == "pcqc", strong=method == "pcqc"))
     for column, choose in zip(range(1, 5), (max, min, min, min), strict=True):
         rows = mark_best(rows, column, choose)
-    return Table(words.name, words.title, words.caption, COLUMNS, tuple(rows))
+    return words.table(COLUMNS, rows)

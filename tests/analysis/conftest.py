@@ -50,4 +50,4 @@ def comparable(collected):
         benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
     )
     frame = collected.predictions.replace({"benchmark": names})
-    return Renamed(study, collected.folder, frame, collected.updates, collected.records)
+    return Renamed(study, frame, collected.updates, collected.records)
