@@ -140,7 +140,7 @@ def _train(arguments: argparse.Namespace) -> None:
     from pcqc.planning.fit import require_fit
 
     study, method, run = _load(arguments), arguments.method, arguments.run
-    study.method(method), study.seed(run)
+    study.require(method, run)
     # Here and not in the job: a plan is no part of what the job's result is made from.
     require_fit(study)
     from pcqc.jobs.launch import join_job, launch, processes_wanted

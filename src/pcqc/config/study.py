@@ -133,6 +133,11 @@ class Study:
             raise UserError(f"no run '{run}' in study '{self.name}'{nearest(run, self.runs)}")
         return self.runs[run]
 
+    def require(self, method: str, run: str) -> None:
+        """UserError where the study has no such method, or no such run."""
+        self.method(method)
+        self.seed(run)
+
     def to_dict(self) -> dict:
         """All settings as plain data."""
         return dataclasses.asdict(self)

@@ -50,7 +50,7 @@ def run_continuation(study: Study, method: str, run: str) -> None:
     """Draw the study of one policy, resuming it block by block; the manifest is written last."""
     if study.continuation is None:
         raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
-    study.method(method), study.seed(run)
+    study.require(method, run)
     single_threaded()
     job = Job(study, study.continuation, method, run)
     states = job.candidates()

@@ -15,7 +15,7 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     single_threaded()
     paths = Paths.of(study)
     folder = paths.evaluation(method, run)
-    study.method(method), study.seed(run)
+    study.require(method, run)
     cases = {name: read_cases(paths.cases(name)) for name in study.benchmarks}
     update, checkpoint, weights = selected_weights(study, method, run)
     setting = make_setting(study, weights)

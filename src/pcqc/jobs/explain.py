@@ -13,7 +13,7 @@ def explain(study: Study, method: str, run: str) -> str:
         UserError: the run has not been made.
     """
     path = Paths.of(study).run(method, run) / "manifest.json"
-    study.method(method), study.seed(run)
+    study.require(method, run)
     if not path.is_file():
         raise UserError(f"{path}: no such run yet; make it with `snakemake --cores all {method}`")
     manifest = read_json(path)
