@@ -8,6 +8,7 @@ import io
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,7 +53,7 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
         except OSError:
             os.unlink(temporary)
             raise
-        _sync_folder(path.parent)
+        sync(path.parent)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
@@ -73,27 +74,38 @@ def _write_beside(path: Path, data: bytes) -> str:
     return temporary
 
 
-def hold(lock: str | Path, what: str) -> BinaryIO:
+def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
     """Hold a lock file until the returned file is closed or the process ends, however it ends.
 
     Args:
         lock: the file, made where missing.
         what: what it guards, as `a run of the study`, for the error.
+        patience: seconds to wait for another process that holds it.
 
     Raises:
-        UserError: another process holds it, or it cannot be made.
+        UserError: another process still holds it, or it cannot be made.
     """
+    deadline = time.monotonic() + patience
     try:
         Path(lock).parent.mkdir(parents=True, exist_ok=True)
         file = open(lock, "ab")  # noqa: SIM115 (held by the caller)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(
-            f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
-        ) from None
+        while not _locked(file):
+            if time.monotonic() >= deadline:
+                raise UserError(
+                    f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
+                )
+            time.sleep(0.05)
     except OSError as problem:
         raise UserError(f"cannot write {lock}: {describe(problem)}") from problem
     return file
+
+
+def _locked(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _umask() -> int:
@@ -103,9 +115,9 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
-    """Flush a folder's entries, so that a rename in it outlives a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Flush a file, or a folder's entries, so that a rename in it outlives a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.files import describe, read_json, sha256_file, write_json
+from pcqc.files import describe, read_json, sha256_file, sync, write_json
 
 if TYPE_CHECKING:
     import torch
@@ -40,11 +40,11 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
             files = sorted(p for p in temporary.rglob("*") if p.is_file())
             digests = {str(p.relative_to(temporary)): sha256_file(p) for p in files}
             for file in files:
-                _sync(file)
+                sync(file)
             write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
             shutil.rmtree(path, ignore_errors=True)
             os.replace(temporary, path)
-            _sync(path.parent)
+            sync(path.parent)
     except Exception:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -156,11 +156,3 @@ def save_model(
         tokenizer.save_pretrained(folder)
 
     return save_folder(path, write, extra)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -95,8 +95,6 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     if study.method(method).question_group:
         write_jsonl(folder / "candidate_groups.jsonl", groups)
     write_jsonl(folder / "validation" / f"{updates:06}.jsonl", consultations)
-    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    (folder / "checkpoints" / "weights").write_bytes(b"weights")
     _write_manifest(
         folder,
         study,
@@ -107,6 +105,9 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
         checkpoints=[],
         totals={"trajectories": 16 * updates, "actor_tokens": 99, "device_seconds": 3.5},
     )
+    # Weights lie beside the manifest, which does not list them.
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (folder / "checkpoints" / "weights").write_bytes(b"weights")
 
 
 def _write_manifest(folder: Path, study: Study, method: str, run: str, **entries) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_json
-from pcqc.tracking.collect import collect, fetch
+from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
 
@@ -75,19 +75,16 @@ def test_the_local_copy_is_not_what_is_collected(mirrored):
     assert tree(collect(mirrored)) == before
 
 
-def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored, tmp_path):
+def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored):
     before = tree(collect(mirrored))
     path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"clinic_dev\.parquet of run \w+ has changed in MLflow"):
         collect(mirrored)
     assert tree(mirrored.results / "collected") == before
-    with pytest.raises(UserError, match="has changed in MLflow"):
-        fetch(mirrored, "pcqc", tmp_path / "fetched")
-    fetch(mirrored, "shared_sft", tmp_path / "fetched")
 
 
-def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored, tmp_path):
+def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored):
     path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
     path.write_bytes(stored(mirrored, "pcqc", "A", "evaluation/clinic_dev.parquet").read_bytes())
     tracking = mirrored.results / "tracking" / "pcqc.json"
@@ -96,13 +93,13 @@ def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored, tmp_path)
     entry["evaluation/clinic_dev.parquet"] = sha256_file(path)
     write_json(tracking, record)
     with pytest.raises(UserError, match="not the file of its run's manifest"):
-        fetch(mirrored, "pcqc", tmp_path / "fetched")
+        collect(mirrored)
 
 
-def test_a_missing_artifact_is_named_with_its_remedy(mirrored, tmp_path):
+def test_a_missing_artifact_is_named_with_its_remedy(mirrored):
     stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
     with pytest.raises(UserError, match=r"no artifact training/events\.jsonl .* delete run"):
-        fetch(mirrored, "pcqc", tmp_path / "fetched")
+        collect(mirrored)
 
 
 def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
@@ -123,9 +120,3 @@ def test_a_method_that_is_not_mirrored_is_named(mirrored):
     (mirrored.results / "tracking" / "pcqc.json").unlink()
     with pytest.raises(UserError, match="run `pcqc track mirror clinic pcqc` first"):
         collect(mirrored)
-
-
-def test_fetch_brings_back_every_artifact(mirrored, tmp_path):
-    folder = fetch(mirrored, "pcqc", tmp_path / "fetched")
-    record = read_json(mirrored.results / "tracking" / "pcqc.json")
-    assert tree(folder / "A") == record["runs"]["A"]["artifacts"]

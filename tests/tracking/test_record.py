@@ -1,5 +1,6 @@
 import errno
 import json
+from contextlib import closing
 
 import pytest
 
@@ -12,7 +13,7 @@ def rows(path):
 
 
 def write(path, updates):
-    with RunRecord(path) as record:
+    with closing(RunRecord(path)) as record:
         for update in updates:
             record.append({"kind": "update", "update": update, "reward/mean": 0.25 * update})
 
@@ -23,7 +24,7 @@ def test_a_resumed_record_has_the_bytes_of_an_uninterrupted_one(tmp_path):
     write(broken, range(1, 7))
     with broken.open("ab") as file:
         file.write(b'{"kind": "update", "upda')
-    with RunRecord.open(broken, keep_through=4) as record:
+    with closing(RunRecord.open(broken, keep_through=4)) as record:
         for update in range(5, 9):
             record.append({"kind": "update", "update": update, "reward/mean": 0.25 * update})
     assert broken.read_bytes() == whole.read_bytes()

@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import stat
+import threading
 
 import pytest
 
 from pcqc.errors import UserError
 from pcqc.files import (
+    hold,
     read_bytes,
     read_json,
     read_jsonl,
@@ -162,3 +164,12 @@ def test_sha256_of_known_bytes(tmp_path):
     assert sha256_file(tmp_path / "abc") == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
+
+
+def test_a_held_lock_is_refused_or_waited_for(tmp_path):
+    lock = tmp_path / "locks" / "job"
+    holder = hold(lock, "a job")
+    with pytest.raises(UserError, match="a job is already under way"):
+        hold(lock, "a job")
+    threading.Timer(0.2, holder.close).start()
+    hold(lock, "a job", patience=30).close()

@@ -2,13 +2,14 @@
 
 import io
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file, write_atomic, write_json
+from pcqc.tracking.finished import PLACES
 from pcqc.tracking.store import Store, answering, open_store
 from pcqc.tracking.values import is_number
 
@@ -35,28 +36,14 @@ COLUMNS = {
 }
 
 
-def fetch(study: Study, method: str, folder: Path) -> Path:
-    """Download the artifacts of a method's mirrored runs into `folder`/<run>/ and check them.
-
-    The runs are those of tracking/<method>.json. Each file must have the digest written there and
-    the digest in the manifest of its run, which is one of the artifacts.
-
-    Raises:
-        UserError: the method is not mirrored, MLflow does not answer, or an artifact is missing
-            there or is not the file that was mirrored.
-    """
-    with answering(study, REMEDY):
-        _fetch(open_store(study), study, method, folder, lambda artifact: True)
-    return folder
-
-
 def collect(study: Study) -> Path:
     """Write results/<study>/collected/ from MLflow's artifacts of every method of the study.
 
     Equal artifacts give equal bytes. The folder is replaced as a whole, once it is complete.
 
     Raises:
-        UserError: as `fetch`; a run of a method is not mirrored; a prediction file is damaged.
+        UserError: a run of a method is not mirrored; MLflow does not answer; an artifact is missing
+            there or is not the file that was mirrored; a prediction file is damaged.
     """
     target = study.results / "collected"
     new = target.with_name(".collected.new")
@@ -79,10 +66,12 @@ def collect(study: Study) -> Path:
     return target
 
 
-def _fetch(
-    store: Store, study: Study, method: str, folder: Path, needed: Callable[[str], bool]
-) -> dict:
-    """Download what is needed of a method's runs; the method's tracking file."""
+def _fetch(store: Store, study: Study, method: str, folder: Path) -> dict:
+    """Download what is needed of a method's runs; the method's tracking file.
+
+    The runs are those of tracking/<method>.json. Each file must have the digest written there and
+    the digest in the manifest of its run, which is one of the artifacts.
+    """
     path = study.results / "tracking" / f"{method}.json"
     again = f"`pcqc track mirror {study.name} {method}`"
     if not path.exists():
@@ -92,10 +81,10 @@ def _fetch(
         remedy = f"delete run {entry['run_id']} in MLflow if it is there, then run {again}"
         artifacts = _repository(store, entry["run_id"], remedy)
         for artifact, digest in entry["artifacts"].items():
-            if needed(artifact):
+            if _is_needed(artifact):
                 where = f"artifact {artifact} of run {entry['run_id']}"
                 _download(artifacts, artifact, folder / run, digest, where, remedy)
-        for place in ("training", "evaluation", "continuation"):
+        for place in PLACES:
             _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
     return tracking
 
@@ -150,7 +139,7 @@ def _check_manifest(folder: Path, place: str, artifacts: dict[str, str], remedy:
 def _runs(store: Store, study: Study, method: str, new: Path) -> list[dict]:
     """Fetch a method's runs below `new`/fetched; their entries in runs.json."""
     folder = new / "fetched" / method
-    tracking = _fetch(store, study, method, folder, _is_needed)
+    tracking = _fetch(store, study, method, folder)
     found = []
     for run in study.method(method).runs:
         if run not in tracking["runs"]:

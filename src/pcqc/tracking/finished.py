@@ -22,6 +22,9 @@ ALWAYS = (
     "grounding.csv",
 )
 
+# Folder of a run's artifacts in MLflow -> the results folder that they come from.
+PLACES = {"training": "runs", "evaluation": "evaluation", "continuation": "continuation"}
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -93,31 +96,19 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
             missing or is not the one its manifest describes; the run's continuation study is of
             another checkpoint.
     """
-    study.seed(run)
-    trained = study.results / "runs" / method / run
-    evaluated = study.results / "evaluation" / method / run
-    if not (evaluated / "manifest.json").exists():
-        raise UserError(f"{evaluated} has no manifest.json: evaluate run {run} of {method} first")
-    if study.method(method).kind == "rl" and not (trained / "manifest.json").exists():
-        raise UserError(f"{trained} has no manifest.json: finish the training of that run first")
-    files, digests = {}, {}
-    training = None
-    if (trained / "manifest.json").exists():
-        training = _collect(trained, "training", files, digests)
-    evaluation = _collect(evaluated, "evaluation", files, digests)
-    continued, continuation = study.results / "continuation" / method / run, None
-    if (continued / "manifest.json").exists():
-        continuation = _collect(continued, "continuation", files, digests)
-        if continuation["checkpoint"] != evaluation["checkpoint"]:
-            raise UserError(
-                f"{continued} continues from another checkpoint than was evaluated; remove it and "
-                "run the rule `continuation`"
-            )
-    if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
-        raise UserError(
-            f"{evaluated}/manifest.json: '{min(unknown)}' is no benchmark of study '{study.name}'; "
-            "evaluate that run again"
-        )
+    study.require(method, run)
+    needed = {"evaluation": f"evaluate run {run} of {method} first"}
+    if study.method(method).kind == "rl":
+        needed["training"] = "finish the training of that run first"
+    manifests, files, digests = {}, {}, {}
+    for place, folder in PLACES.items():
+        path = study.results / folder / method / run
+        if (path / "manifest.json").exists():
+            manifests[place] = _collect(path, place, files, digests)
+        elif place in needed:
+            raise UserError(f"{path} has no manifest.json: {needed[place]}")
+    _check_agreement(study, method, run, manifests)
+    training, evaluation = manifests.get("training"), manifests["evaluation"]
     selection = files.get("evaluation/selection.json")
     return FinishedRun(
         study=study,
@@ -126,11 +117,27 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         training=training,
         evaluation=evaluation,
         selection=read_json(selection) if selection else None,
-        continuation=continuation,
+        continuation=manifests.get("continuation"),
         files=files,
         digests=digests,
         data=_data(study, [*(["train"] if training else []), *sorted(evaluation["benchmarks"])]),
     )
+
+
+def _check_agreement(study: Study, method: str, run: str, manifests: dict[str, dict]) -> None:
+    """Evaluation and continuation are of one checkpoint, and of the study's benchmarks."""
+    evaluation = manifests["evaluation"]
+    continued = manifests.get("continuation", evaluation)
+    if continued["checkpoint"] != evaluation["checkpoint"]:
+        raise UserError(
+            f"{study.results / 'continuation' / method / run} continues from another checkpoint "
+            "than was evaluated; remove it and run the rule `continuation`"
+        )
+    if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
+        raise UserError(
+            f"{study.results / 'evaluation' / method / run}/manifest.json: '{min(unknown)}' is no "
+            f"benchmark of study '{study.name}'; evaluate that run again"
+        )
 
 
 def finished_runs(study: Study, method: str) -> list[str]:
@@ -140,14 +147,11 @@ def finished_runs(study: Study, method: str) -> list[str]:
 
 
 def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str, str]) -> dict:
-    """Add a folder's files, checkpoints excepted, as artifacts below `place`; its manifest."""
+    """Add a folder's files as artifacts below `place`; its manifest."""
     manifest = read_json(folder / "manifest.json")
     listed = manifest.get("files", {})
     names = [*listed, *(name for name in ALWAYS if (folder / name).exists())]
     for name in sorted(set(names)):
-        # A checkpoint is megabytes that no reader of the interface can open.
-        if name.startswith("checkpoints/"):
-            continue
         path = folder / name
         sha = sha256_file(path)
         if listed.get(name, sha) != sha:

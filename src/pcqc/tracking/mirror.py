@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, write_json
-from pcqc.tracking import explain, notes, traces, values
+from pcqc.files import hold, read_json, write_json
+from pcqc.tracking import notes, reading, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished
-from pcqc.tracking.store import Store, answering, exclusive, open_store
+from pcqc.tracking.store import Store, answering, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -51,7 +51,8 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         "the run's files are complete, "
         f"rerun `pcqc track mirror {study.name} {method}` to mirror them"
     )
-    with answering(study, remedy), exclusive(folder / f".{method}.lock", study):
+    lock, patience = folder / f".{method}.lock", study.tracking.timeout_seconds
+    with answering(study, remedy), hold(lock, f"a mirror of {method}", patience):
         store = open_store(study)
         known = _known_runs(store, method)
         parent = _parent(store, study, method, known)
@@ -124,7 +125,7 @@ def _written(run: FinishedRun) -> dict[str, str]:
     """Artifacts that the mirror writes itself; the others are the run's own files."""
     texts = {"config.json": json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)}
     if run.groups:
-        texts["reading/questions.html"] = explain.page(run.name, run.groups)
+        texts["reading/questions.html"] = reading.page(run.name, run.groups)
     return texts
 
 

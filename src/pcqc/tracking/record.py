@@ -15,15 +15,12 @@ class RunRecord:
     integer "update". A row is one write, so a kill leaves at most one torn line, at the end.
     """
 
-    def __init__(self, path: str | Path, fsync: bool = False):
+    def __init__(self, path: str | Path):
         """Open `path` for appending, made with its folder where missing.
 
-        Args:
-            path: the file; what it holds already is kept as it is (see `open` to resume).
-            fsync: also wait for the disk after each row, so that rows outlive a power cut.
+        What it holds already is kept as it is (see `open` to resume).
         """
         self.path = Path(path)
-        self._fsync = fsync
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
@@ -31,16 +28,13 @@ class RunRecord:
             raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
     @classmethod
-    def open(
-        cls, path: str | Path, keep_through: int | None = None, fsync: bool = False
-    ) -> "RunRecord":
+    def open(cls, path: str | Path, keep_through: int | None = None) -> "RunRecord":
         """Open `path` to go on after a checkpoint: a torn last line and later rows are dropped.
 
         Args:
             path: the file; need not exist.
             keep_through: the checkpoint's update; rows of later updates go, because the resumed
                 run appends them again. None keeps every whole row.
-            fsync: as in the constructor.
 
         Raises:
             UserError: a row before the last line is broken or has no update; names the line.
@@ -50,7 +44,7 @@ class RunRecord:
             kept = _keep(content, keep_through, Path(path))
             if kept != content:
                 write_atomic(path, kept)
-        return cls(path, fsync)
+        return cls(path)
 
     def append(self, row: dict) -> None:
         """Append one row, which must have an integer "update".
@@ -66,8 +60,6 @@ class RunRecord:
             written = self._file.write(line)
             while written < len(line):
                 written += self._file.write(line[written:])
-            if self._fsync:
-                os.fsync(self._file.fileno())
         except OSError as problem:
             self._file.truncate(end)
             raise UserError(f"cannot write {self.path}: {describe(problem)}") from problem
@@ -77,12 +69,6 @@ class RunRecord:
         if not self._file.closed:
             os.fsync(self._file.fileno())
             self._file.close()
-
-    def __enter__(self) -> "RunRecord":
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.close()
 
 
 def _keep(content: bytes, keep_through: int | None, path: Path) -> bytes:

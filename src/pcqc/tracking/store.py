@@ -4,13 +4,11 @@ MLflow is imported here and in its neighbours inside functions only: the import 
 runs need none of it.
 """
 
-import fcntl
 import logging
 import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from urllib.parse import quote
 
 from pcqc.config import Study, tracking_uri
 from pcqc.errors import UserError
-from pcqc.files import describe
+from pcqc.files import describe, hold
 from pcqc.tracking import notes
 
 if TYPE_CHECKING:
@@ -58,7 +56,8 @@ def prepare(study: Study) -> str:
         if not database:
             return within(study, lambda: _experiment(study, uri, None)).experiment_id
         database.parent.mkdir(parents=True, exist_ok=True)
-        with exclusive(database.with_name(f".{database.name}.lock"), study):
+        lock = database.with_name(f".{database.name}.lock")
+        with hold(lock, f"preparing {database}", study.tracking.timeout_seconds):
             _migrate(study, database)
             # MLflow stores the absolute path, whatever it is given. That is also what lets the UI
             # find the artifacts from any working directory.
@@ -155,25 +154,6 @@ def within(study: Study, call: Callable[[], Any]) -> Any:
     if problem:
         raise problem
     return result
-
-
-@contextmanager
-def exclusive(lock: Path, study: Study) -> Iterator[None]:
-    """Hold the lock file `lock`, waiting for another process at most the study's time-out."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + study.tracking.timeout_seconds
-    with open(lock, "ab") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as problem:
-                if time.monotonic() > deadline:
-                    raise UserError(
-                        f"another process holds {lock}; wait for it to end, then run again"
-                    ) from problem
-                time.sleep(0.05)
-        yield
 
 
 def load_mlflow(study: Study) -> None:

@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pcqc.tracking.explain import evenly, table, why
 from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking.reading import evenly, table, why
 
 if TYPE_CHECKING:
     from mlflow.entities import Span, TraceInfo
@@ -34,16 +34,13 @@ class Step:
 def sample(run: FinishedRun) -> list[tuple[str, dict]]:
     """The consultations to show, as (where from, row): spread evenly over the updates.
 
-    Consultations along which candidate groups were drawn come first. A method without training
-    shows consultations of its development benchmark.
+    Where candidate groups were drawn, it is along those. A method without training shows
+    consultations of its development benchmark.
     """
     count = run.study.tracking.consultations_as_traces
-    rows = run.rows("training/consultations.jsonl")
-    if rows:
-        rows.sort(key=lambda row: (row["update"], row["rollout"]))
+    if rows := run.rows("training/consultations.jsonl"):
         drawn = {(group["update"], group["case_id"]) for group in run.groups}
-        first = [r for r in rows if r["rollout"] == min(other["rollout"] for other in rows)]
-        with_groups = [row for row in first if (row["update"], row["case_id"]) in drawn]
+        with_groups = [row for row in rows if (row["update"], row["case_id"]) in drawn]
         return [(f"update {row['update']}", row) for row in evenly(with_groups or rows, count)]
     benchmark = run.study.development
     rows = run.rows(f"evaluation/{benchmark}.jsonl")

@@ -1,6 +1,6 @@
 import pytest
 
-from pcqc.tracking.explain import evenly, page, table, why
+from pcqc.tracking.reading import evenly, page, table, why
 
 
 def candidate(utility, credit, question="Any fever?", executed=False, supervised=True):
