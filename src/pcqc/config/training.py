@@ -71,6 +71,14 @@ class TreeSearch:
     critic_updates: Whole = 4  # first updates that train the critic alone
 
 
+# How a question is credited, in a clause; the key is the setting `question_credit`.
+CREDITS = {
+    "none": "questions get no credit of their own, only the reward of the whole consultation",
+    "same_state": "questions are compared with the other candidates at the same state",
+    "executed_local": "executed questions are compared across all states of an update",
+}
+
+
 @dataclass(frozen=True)
 class Method:
     """A method or control; see `config/methods.yaml`."""

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pcqc.config import Method, Study
+from pcqc.config.training import CREDITS
 
 if TYPE_CHECKING:
     from pcqc.tracking.finished import FinishedRun
@@ -14,12 +15,6 @@ SYNTHETIC = (
     "**The clinic is synthetic**: its cases are drawn from a made-up world, and nothing here says "
     "anything about medicine."
 )
-
-CREDIT = {
-    "none": "questions get no credit of their own, only the reward of the whole consultation",
-    "same_state": "questions are compared with the other candidates at the same state",
-    "executed_local": "executed questions are compared across all states of an update",
-}
 
 
 def of_study(study: Study) -> str:
@@ -113,14 +108,18 @@ def _kind(method: Method) -> str:
     """The method in a clause."""
     if method.kind == "sft":
         return "supervised fine-tuning, the start of every other method"
+    if method.tree:
+        return (
+            f"{method.updates} updates on a searched tree of up to {method.tree.budget} "
+            "consultations a case, credited turn by turn by a critic"
+        )
     clause = f"{method.updates} updates on {method.terminal_group} consultations a case"
     if method.question_group:
         clause += f" and {method.question_group} candidate responses a state"
-        clause += f"; {CREDIT[method.question_credit]}"
+    clause += f"; {CREDITS[method.question_credit]}"
+    if method.question_credit != "none":
         taught = "all candidates" if method.supervise == "all" else "executed questions only"
         clause += f", and {taught} are supervised (beta {method.beta:g})"
-    else:
-        clause += f"; {CREDIT['none']}"
     return clause
 
 
@@ -139,6 +138,14 @@ def _reading(run: "FinishedRun") -> str:
     heading = "## What did it ask, and why was that question credited?\n\n"
     if not run.training:
         return f"{heading}It was never credited. *Traces* shows consultations of the evaluation."
+    if run.study.method(run.method).tree:
+        return (
+            f"{heading}Each turn was credited by a critic on a searched tree. "
+            "`training/trees.jsonl` has one tree an update: at every node the question and its "
+            "answer, the critic's value, the backed-up value, the visits and the advantage; "
+            "`training/search_tree.svg` is a picture of one of them. *Traces* shows consultations "
+            "out of the trees."
+        )
     if not run.groups:
         return (
             f"{heading}This method draws no candidates, so no question has credit of its own: all "
