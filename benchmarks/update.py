@@ -262,7 +262,7 @@ class InTurn(TrainerCallback):
         self.tokens["trl"].append(int(state.num_input_tokens_seen - self.seen))
         drawn, _ = self.ours.step(state.global_step)
         self.seconds["ours"].append(time.perf_counter() - between)
-        self.tokens["ours"].append(sum(len(s.tokens) for s in drawn.batch.sequences))
+        self.tokens["ours"].append(sum(len(s.tokens) for s in drawn.sequences))
 
 
 def compare(work: Work, generate: bool, rounds: int, warm_up: int = 2) -> InTurn:

@@ -61,6 +61,11 @@ class Action:
     text: str | None = None  # the question, or the label
     valid: bool = True
 
+    @property
+    def question(self) -> str | None:
+        """What it asks; None where it asks nothing. A question is never empty."""
+        return self.text if self.kind == "question" else None
+
 
 def actor_prompt(case: PublicCase) -> str:
     """First user message: initial information, clinical question and options."""

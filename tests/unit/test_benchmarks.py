@@ -116,7 +116,7 @@ def test_our_gradient_is_trls(work, start, tmp_path):
     drawn, found = ours.step(1)
     assert found.losses[KL] > 0.01
     assert torch.linalg.norm(used[0] - kept.found) < 1e-3 * torch.linalg.norm(kept.found)
-    assert trainer.state.num_input_tokens_seen == sum(len(s.tokens) for s in drawn.batch.sequences)
+    assert trainer.state.num_input_tokens_seen == sum(len(s.tokens) for s in drawn.sequences)
     # The weights that both end with, where Adam has amplified every rounding, are alike too.
     moved = torch.cat(
         [(a - b).flatten() for a, b in zip(model.parameters(), theirs.parameters(), strict=True)]

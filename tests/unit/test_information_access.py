@@ -137,8 +137,8 @@ def test_the_answer_reaches_no_prompt():
 
     (a, of_a), (c, of_c) = asked("A"), asked("C")
     assert a == c
-    assert of_a.batch.rewards.tolist() == [[1.0, 1.0]]
-    assert of_c.batch.rewards.tolist() == [[0.0, 0.0]]
+    assert [r.tolist() for r in of_a.rewards] == [[1.0, 1.0]]
+    assert [r.tolist() for r in of_c.rewards] == [[0.0, 0.0]]
     # The answer only picks the entry of what the scorer returned.
     assert of_a.groups[0].baseline == pytest.approx(0.1)
     assert of_c.groups[0].baseline == pytest.approx(0.3)

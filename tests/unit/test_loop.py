@@ -6,7 +6,6 @@ import torch
 from helpers import make_case, tiny_model
 
 from pcqc.config import Method, Rl
-from pcqc.methods.assemble import UpdateBatch
 from pcqc.methods.draw import DrawnGroups
 from pcqc.methods.sequences import KL, TERMINAL, Term, TrainingSequence
 from pcqc.training.learners import GroupLearner
@@ -34,8 +33,7 @@ def draw(update, cases, phases) -> DrawnGroups:
     rewards = rng.integers(0, 2, (2, 2)).astype(float)
     figures = {"accuracy": 0.5, "turns": 1.0, "tokens/actor_all": 7}
     drawn = [[None, None], [None, None]]  # consultations, of which the loop only wants the number
-    batch = UpdateBatch(sequences, rewards, rewards)
-    return DrawnGroups(cases, drawn, list(rewards), list(rewards), figures, batch, [])
+    return DrawnGroups(cases, drawn, list(rewards), list(rewards), figures, sequences, [])
 
 
 def run(state, kill_at=None, seed=0):

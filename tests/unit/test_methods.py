@@ -44,10 +44,10 @@ def draw(method, cases=CASES, script=say, protocol=PROTOCOL):
     return drawn, setting.chat
 
 
-def pieces(chat, batch, name):
+def pieces(chat, sequences, name):
     """(text of the selected tokens, their advantage) of each sequence with the component."""
     found = []
-    for sequence in batch.sequences:
+    for sequence in sequences:
         term = sequence.terms.get(name)
         if term is None:
             continue
@@ -84,11 +84,11 @@ def test_terminal_credit_covers_all_actor_tokens_of_all_consultations():
     advantage = 0.5 / (np.sqrt(0.5) + 1e-6)
     own = ["<think>x</think>Question: p?<|im_end|>", "Question: q?<|im_end|>"]
     endings = ["<think>x</think>Final Answer: B<|im_end|>", "Final Answer: A<|im_end|>"]
-    found = pieces(chat, drawn.batch, TERMINAL)
+    found = pieces(chat, drawn.sequences, TERMINAL)
     assert [text for text, _ in found] == [*own, endings[0], *own, endings[1]] * 2
     assert [a for _, a in found] == pytest.approx([*[advantage] * 3, *[-advantage] * 3] * 2)
-    assert [t for t, _ in pieces(chat, drawn.batch, KL)] == [t for t, _ in found]
-    assert drawn.batch.rewards.tolist() == [[1, 0], [1, 0]]
+    assert [t for t, _ in pieces(chat, drawn.sequences, KL)] == [t for t, _ in found]
+    assert [r.tolist() for r in drawn.rewards] == [[1, 0], [1, 0]]
 
 
 def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
@@ -103,7 +103,7 @@ def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
         (" r?<|im_end|>", second[2]),
         (" r?<|im_end|>", second[3]),
     ]
-    found = pieces(chat, drawn.batch, QUESTION)
+    found = pieces(chat, drawn.sequences, QUESTION)
     assert [text for text, _ in found] == [text for text, _ in expected] * 2
     assert [a for _, a in found] == pytest.approx([a for _, a in expected] * 2)
     assert first[0] > 0 > first[1]
@@ -112,7 +112,7 @@ def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
 def test_candidates_stand_at_the_state_they_were_drawn_at():
     drawn, _ = draw(PCQC)
     turn = drawn.groups[0].turn
-    executed, candidate = drawn.batch.sequences[0], drawn.batch.sequences[1]
+    executed, candidate = drawn.sequences[0], drawn.sequences[1]
     length = len(turn.state)
     assert executed.tokens[:length] == candidate.tokens[:length] == turn.state
     assert candidate.tokens[length:] == turn.responses[1].completion.tokens
@@ -124,27 +124,28 @@ def test_same_state_q1_keeps_the_credit_and_drops_the_unexecuted():
     """Appendix C.3: the executed terms of Eq. 10, averaged over their own token count."""
     full, chat = draw(PCQC)
     executed, _ = draw(SAME_STATE_Q1)
-    mine = pieces(chat, executed.batch, QUESTION)
-    assert mine == pieces(chat, full.batch, QUESTION)[:2] + pieces(chat, full.batch, QUESTION)[7:9]
+    mine = pieces(chat, executed.sequences, QUESTION)
+    every = pieces(chat, full.sequences, QUESTION)
+    assert mine == every[:2] + every[7:9]
     assert [g.credits[0] for g in executed.groups] == [g.credits[0] for g in full.groups]
     assert not any(g.credits[1:].any() for g in executed.groups)
-    assert pieces(chat, executed.batch, TERMINAL) == pieces(chat, full.batch, TERMINAL)
+    assert pieces(chat, executed.sequences, TERMINAL) == pieces(chat, full.sequences, TERMINAL)
 
 
-def question_loss_sum(batch) -> float:
+def question_loss_sum(sequences) -> float:
     """Sum of -A over selected question tokens: Eq. 10 at ratio 1, before its normaliser."""
-    terms = [s.terms[QUESTION] for s in batch.sequences if QUESTION in s.terms]
+    terms = [s.terms[QUESTION] for s in sequences if QUESTION in s.terms]
     return -sum(float((t.weights * t.advantages).sum()) for t in terms)
 
 
 def test_the_question_loss_is_executed_plus_unexecuted():
     full, _ = draw(PCQC)
     executed, _ = draw(SAME_STATE_Q1)
-    unexecuted = [s for s in full.batch.sequences if set(s.terms) == {QUESTION}]
-    rest = dataclasses.replace(full.batch, sequences=unexecuted)
-    total, mine, others = (question_loss_sum(b) for b in (full.batch, executed.batch, rest))
+    unexecuted = [s for s in full.sequences if set(s.terms) == {QUESTION}]
+    parts = (full.sequences, executed.sequences, unexecuted)
+    total, mine, others = map(question_loss_sum, parts)
     assert total == pytest.approx(mine + others)
-    counts = [token_counts(b.sequences)[QUESTION] for b in (full.batch, executed.batch, rest)]
+    counts = [token_counts(part)[QUESTION] for part in parts]
     assert counts[0] == counts[1] + counts[2]
     assert counts[1] < counts[0]
 
@@ -155,7 +156,7 @@ def test_executed_local_standardises_gains_across_cases_and_states():
     assert len(gains) == 4
     expected = (gains - gains.mean()) / (gains.std(ddof=1) + 1e-6)
     assert [g.credits[0] for g in drawn.groups] == pytest.approx(expected)
-    assert [a for _, a in pieces(chat, drawn.batch, QUESTION)] == pytest.approx(expected)
+    assert [a for _, a in pieces(chat, drawn.sequences, QUESTION)] == pytest.approx(expected)
     # All candidates are drawn, answered and scored all the same.
     assert all(len(g.utilities) == 4 for g in drawn.groups)
     assert drawn.figures["credit/groups"] == 4
@@ -166,16 +167,16 @@ def test_executed_local_needs_two_events():
         return "Question: p?" if turn == 0 else "Final Answer: B"
 
     drawn, chat = draw(EXECUTED_LOCAL, CASES[:1], once)
-    assert [a for _, a in pieces(chat, drawn.batch, QUESTION)] == [0.0]
+    assert [a for _, a in pieces(chat, drawn.sequences, QUESTION)] == [0.0]
 
 
 def test_terminal_only_draws_no_candidates_and_has_no_question_loss():
     drawn, chat = draw(TERMINAL_ONLY)
     assert drawn.groups == []
     assert all(len(t.responses) == 1 for row in drawn.consultations for c in row for t in c.turns)
-    assert set(token_counts(drawn.batch.sequences)) == {TERMINAL, KL}
+    assert set(token_counts(drawn.sequences)) == {TERMINAL, KL}
     full, _ = draw(PCQC)
-    assert pieces(chat, drawn.batch, TERMINAL) == pieces(chat, full.batch, TERMINAL)
+    assert pieces(chat, drawn.sequences, TERMINAL) == pieces(chat, full.sequences, TERMINAL)
 
 
 @pytest.mark.parametrize("method", [PCQC, SAME_STATE_Q1, EXECUTED_LOCAL, TERMINAL_ONLY])
@@ -188,10 +189,8 @@ def test_a_case_that_comes_up_twice_in_an_update_is_two_cases():
     """At the end of a pass over the training set the next pass may begin with the same case."""
     twice, chat = draw(PCQC, [CASES[0], CASES[0]])
     once, _ = draw(PCQC, [CASES[0]])
-    assert pieces(chat, twice.batch, QUESTION) == pieces(chat, once.batch, QUESTION) * 2
-    assert token_counts(twice.batch.sequences)[QUESTION] == (
-        2 * token_counts(once.batch.sequences)[QUESTION]
-    )
+    assert pieces(chat, twice.sequences, QUESTION) == pieces(chat, once.sequences, QUESTION) * 2
+    assert token_counts(twice.sequences)[QUESTION] == (2 * token_counts(once.sequences)[QUESTION])
 
 
 def test_dropped_thinking_starts_a_new_sequence():
@@ -204,14 +203,14 @@ def test_dropped_thinking_starts_a_new_sequence():
     kept, _ = draw(PCQC, CASES[:1])
     assert len(lay_out(kept.consultations[0][0])) == 1
     for name in (TERMINAL, KL, QUESTION):
-        assert pieces(chat, drawn.batch, name) == pieces(chat, kept.batch, name)
+        assert pieces(chat, drawn.sequences, name) == pieces(chat, kept.sequences, name)
 
 
 def test_consultations_without_turns_are_learned_nothing_from():
     rules = dataclasses.replace(PROTOCOL, prompt_tokens=3)
     drawn, _ = draw(PCQC, protocol=rules)
-    assert drawn.batch.sequences == []
-    assert drawn.batch.rewards.tolist() == [[0, 0], [0, 0]]
+    assert drawn.sequences == []
+    assert [r.tolist() for r in drawn.rewards] == [[0, 0], [0, 0]]
     assert drawn.figures["turns"] == 0
 
 

@@ -238,9 +238,9 @@ def test_a_failed_answer_ends_the_consultation_and_its_case_is_not_trained_on(se
         method = Method(title="", terminal_group=2, question_group=3, kl_coefficient=0.0)
         drawn = draw_groups(setting, None, method, cases, seed=1, update=1)
         assert [case.case_id for case in drawn.cases] == ["case-0", "case-2"]
-        assert drawn.batch.rewards.shape == (2, 2)
+        assert np.shape(drawn.rewards) == (2, 2)
         assert drawn.figures["failures/patient"] == 1
-        texts = [setting.chat.decode(s.tokens) for s in drawn.batch.sequences]
+        texts = [setting.chat.decode(s.tokens) for s in drawn.sequences]
         assert texts
         assert not any("case-1" in text for text in texts)
 

@@ -163,7 +163,7 @@ def test_asymmetric_and_dual_clipping(ratio, advantage, loss):
 
 def test_the_kept_log_probabilities_are_those_before_the_first_step():
     policy = Policy(tiny_model(0), None, RL)
-    batch = [t.actor[0] for t in drawn(0).batch]
+    batch = [t.actor[0] for t in drawn(0).trajectories]
     policy.keep_logprobs(batch)
     for sequence in batch:
         rows = plain_logprobs(policy.model, sequence.tokens)
@@ -173,7 +173,7 @@ def test_the_kept_log_probabilities_are_those_before_the_first_step():
 
 
 def test_a_second_step_meets_ratios_that_are_clipped():
-    batch = [t.actor[0] for t in drawn(0).batch]
+    batch = [t.actor[0] for t in drawn(0).trajectories]
     policy = Policy(tiny_model(0), None, RL)
     policy.keep_logprobs(batch)
     coefficients = {TERMINAL: 1.0, KL: 0.0}
@@ -239,7 +239,7 @@ def test_an_update_takes_several_steps_of_actor_and_critic():
     learner = make_learner(critic_updates=0, trajectories_per_step=3, actor_warmup=0.0)
     report = learner.learn(1, drawn(1))
     assert report.statistics["steps"] == 3
-    tokens = sum(int((t.actor[0].terms[TERMINAL].weights > 0).sum()) for t in drawn(1).batch)
+    tokens = sum(int((t.actor[0].terms[TERMINAL].weights > 0).sum()) for t in drawn(1).trajectories)
     assert report.statistics["tokens/trained"] == tokens
     steps = {float(s["step"]) for s in learner.policy.backend.optimizer.state.values()}
     assert (

@@ -13,7 +13,7 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.methods.draw import draw_trees
 from pcqc.methods.sequences import KL, TERMINAL
 from pcqc.methods.tree_batch import trajectories
-from pcqc.methods.tree_search import search
+from pcqc.methods.tree_search import search_trees
 from pcqc.protocol import ChatFormat
 from pcqc.roles import Actor, Patient
 
@@ -56,7 +56,9 @@ class Critic:
 def grow(setting=None, cases=CASES, values=None, memory=None, **settings):
     statistics = RunningVariance({} if memory is None else memory, 0.4)
     tree = TreeSearch(**settings)
-    return search(setting or make_setting(), values or Critic(), tree, cases, statistics, NAME)
+    return search_trees(
+        setting or make_setting(), values or Critic(), tree, cases, statistics, NAME
+    )
 
 
 def test_one_candidate_without_pruning_is_plain_consultations():
@@ -204,7 +206,7 @@ def test_what_an_update_draws():
     drawn = draw_trees(
         make_setting(), Critic(), method, CASES, RunningVariance({}, 0.4), seed=1, update=4
     )
-    assert drawn.trajectories == len(drawn.batch) == sum(map(len, drawn.consultations))
+    assert drawn.completed == len(drawn.trajectories) == sum(map(len, drawn.consultations))
     right = [c.predicted == "B" for row in drawn.consultations for c in row]
     assert drawn.figures["accuracy"] == pytest.approx(np.mean(right))
     assert drawn.figures["reward/mean"] == pytest.approx(np.concatenate(drawn.rewards).mean())

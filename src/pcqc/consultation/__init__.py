@@ -5,11 +5,11 @@ from pcqc.consultation.play import (
     Opening,
     Setting,
     advance,
-    answer,
+    ask_patient,
     continue_from,
     open_dialogues,
-    respond,
     roll_out,
+    sample_responses,
 )
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "Setting",
     "Turn",
     "advance",
-    "answer",
+    "ask_patient",
     "continue_from",
     "open_dialogues",
     "require_answers",
-    "respond",
     "roll_out",
+    "sample_responses",
 ]

@@ -75,6 +75,10 @@ class Consultation:
         """Non-final interaction attempts (Q/ep. counts these)."""
         return sum(turn.executed.action.kind != "final" for turn in self.turns)
 
+    def right(self, case: Case) -> bool:
+        """Whether it ended with the case's correct diagnosis as a valid final answer."""
+        return self.predicted == case.answer
+
     @property
     def actor_tokens(self) -> int:
         """Tokens that the actor generated in the consultation itself."""
@@ -94,9 +98,14 @@ class Dialogue:
     state: list[int]
     lineage: str
 
-    def branch(self, turn: int, candidate: int) -> "Dialogue":
+    @property
+    def turn(self) -> int:
+        """Number of the turn that comes next, from 0."""
+        return len(self.consultation.turns)
+
+    def branch(self, candidate: int) -> "Dialogue":
         """The same dialogue, to go on with another response; candidate 0 keeps the lineage."""
-        lineage = f"{self.lineage}.{turn}:{candidate}" if candidate else self.lineage
+        lineage = f"{self.lineage}.{self.turn}:{candidate}" if candidate else self.lineage
         consultation = replace(self.consultation, turns=list(self.consultation.turns))
         return replace(self, consultation=consultation, lineage=lineage)
 

@@ -55,7 +55,7 @@ def roll_out(
     """
     dialogues = open_dialogues(setting, cases, rollouts)
     last = setting.protocol.max_turns if turns is None else turns
-    return _play(setting, dialogues, range(last), candidates, f"{seed}/{stage}", rollouts)
+    return _play(setting, dialogues, last, candidates, f"{seed}/{stage}", rollouts)
 
 
 def open_dialogues(setting: Setting, cases: Sequence[Case], rollouts: int = 1) -> list[Dialogue]:
@@ -104,59 +104,55 @@ def continue_from(
         for rollout in range(opening.first_rollout, opening.first_rollout + rollouts):
             consultation = Consultation(case.public, rollout, prompt)
             dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
-            advance(setting, dialogue, (asked,), 0)
+            advance(setting, dialogue, [asked])
             dialogues.append(dialogue)
-    turns = range(1, setting.protocol.max_turns)
-    return _play(setting, dialogues, turns, 1, f"{seed}/{stage}", rollouts)
+    last = setting.protocol.max_turns
+    return _play(setting, dialogues, last, 1, f"{seed}/{stage}", rollouts)
 
 
 def _play(
     setting: Setting,
     dialogues: list[Dialogue],
-    turns: range,
+    turns: int,
     candidates: int,
     name: str,
     rollouts: int,
 ) -> list[list[Consultation]]:
-    """Play the turns side by side; the consultations, `rollouts` to a list."""
-    for turn in turns:
-        going = [d for d in dialogues if d.consultation.ending is None]
-        if not going:
-            break
-        _play_turn(setting, going, turn, candidates, name)
+    """Play up to `turns` turns of each, side by side; the consultations, `rollouts` to a list."""
+    while going := [d for d in dialogues if d.consultation.ending is None and d.turn < turns]:
+        _play_turn(setting, going, candidates, name)
     consultations = [d.consultation for d in dialogues]
     return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
 
 
-def _play_turn(setting, dialogues: list[Dialogue], turn: int, candidates: int, name: str) -> None:
+def _play_turn(setting: Setting, dialogues: list[Dialogue], candidates: int, name: str) -> None:
     # No exchange can follow the last turn, so there is nothing to compare at it.
-    compared = turn + 1 < setting.protocol.max_turns
-    widths = [candidates if d.lineage == "0" and compared else 1 for d in dialogues]
-    groups = respond(setting, dialogues, widths, turn, name)
+    last = setting.protocol.max_turns - 1
+    widths = [candidates if d.consultation.rollout == 0 and d.turn < last else 1 for d in dialogues]
+    groups = sample_responses(setting, dialogues, widths, name)
     # A group is kept where its first response asks; otherwise only that response counts.
-    groups = [g if g[0].action.kind == "question" else g[:1] for g in groups]
-    groups = answer(setting, dialogues, groups, turn, name)
+    groups = [g if g[0].action.question else g[:1] for g in groups]
+    groups = ask_patient(setting, dialogues, groups, name)
     for dialogue, group in zip(dialogues, groups, strict=True):
-        advance(setting, dialogue, tuple(group), turn)
+        advance(setting, dialogue, group)
 
 
-def respond(
-    setting: Setting, dialogues: Sequence[Dialogue], widths: Sequence[int], turn: int, name: str
+def sample_responses(
+    setting: Setting, dialogues: Sequence[Dialogue], widths: Sequence[int], name: str
 ) -> list[list[Response]]:
     """Sample responses at every dialogue's state, in one call of the actor.
 
     Args:
         setting: roles and rules.
-        dialogues: whose turn `turn` it is.
+        dialogues: before their next turn.
         widths: responses of each.
-        turn: number of the turn, from 0.
         name: of the random streams, `<seed>/<stage>`.
 
     Returns:
         One list of responses, not answered yet, per dialogue.
     """
     streams = [
-        tuple(_stream(name, "actor", dialogue, turn, k) for k in range(width))
+        tuple(_stream(name, "actor", dialogue, k) for k in range(width))
         for dialogue, width in zip(dialogues, widths, strict=True)
     ]
     with setting.timed("rollout"):
@@ -167,30 +163,30 @@ def respond(
     ]
 
 
-def answer(
-    setting: Setting,
-    dialogues: Sequence[Dialogue],
-    groups: Sequence[list[Response]],
-    turn: int,
-    name: str,
+def ask_patient(
+    setting: Setting, dialogues: Sequence[Dialogue], groups: Sequence[list[Response]], name: str
 ) -> list[list[Response]]:
-    """The groups with the patient's answers to their questions, in one call; see `respond`.
+    """Have the patient answer all questions of the groups, in one call; see `sample_responses`.
 
     A question of the last turn is not answered: nothing can come of it.
+
+    Returns:
+        The groups, with the answers.
     """
-    if turn + 1 == setting.protocol.max_turns:
-        return list(groups)
+    last = setting.protocol.max_turns - 1
     asked = [
         (i, k)
-        for i, group in enumerate(groups)
+        for i, (dialogue, group) in enumerate(zip(dialogues, groups, strict=True))
         for k, response in enumerate(group)
-        if response.action.kind == "question"
+        if response.action.question and dialogue.turn < last
     ]
+    if not asked:
+        return list(groups)
     inquiries = [
         Inquiry(
             dialogues[i].case.facts,
-            groups[i][k].action.text,
-            _stream(name, "patient", dialogues[i], turn, k),
+            groups[i][k].action.question,
+            _stream(name, "patient", dialogues[i], k),
         )
         for i, k in asked
     ]
@@ -203,8 +199,8 @@ def answer(
     return answered
 
 
-def _stream(name: str, role: str, dialogue: Dialogue, turn: int, candidate: int) -> int:
-    return stream(0, name, role, dialogue.case.case_id, dialogue.lineage, turn, candidate)
+def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
+    return stream(0, name, role, dialogue.case.case_id, dialogue.lineage, dialogue.turn, candidate)
 
 
 def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
@@ -214,13 +210,13 @@ def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> 
     )
 
 
-def advance(setting: Setting, dialogue: Dialogue, group: tuple[Response, ...], turn: int) -> None:
-    """Append the turn's responses, of which the first is executed, or end the consultation.
+def advance(setting: Setting, dialogue: Dialogue, group: Sequence[Response]) -> None:
+    """Append a turn with its responses, of which the first is executed; end what ends with it.
 
     A failure of the patient ends it, also where an unexecuted question met it.
     """
     consultation, executed = dialogue.consultation, group[0]
-    consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, group))
+    consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, tuple(group)))
     if any(response.failure for response in group):
         consultation.ending = "patient_failed"
         return
@@ -229,13 +225,13 @@ def advance(setting: Setting, dialogue: Dialogue, group: tuple[Response, ...], t
         consultation.predicted = action.text if action.valid else None
         consultation.ending = "answer" if action.valid else "invalid_answer"
         return
-    if turn + 1 == setting.protocol.max_turns:
-        consultation.ending = "turn_limit" if action.kind == "question" else "no_action"
+    if dialogue.turn == setting.protocol.max_turns:
+        consultation.ending = "turn_limit" if action.question else "no_action"
         return
     reply = REMINDER
-    if action.kind == "question":
+    if action.question:
         reply = executed.answer
-        consultation.exchanges += (Exchange(action.text, reply),)
+        consultation.exchanges += (Exchange(action.question, reply),)
     dialogue.state = setting.chat.continue_state(
         dialogue.state, executed.completion.tokens, reply, setting.protocol.earlier_thinking
     )

@@ -1,33 +1,16 @@
 """One consultation per case under the shared sampling schedule, and what is kept of it."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pcqc.cases import Case
 from pcqc.consultation import Consultation, Setting, require_answers, roll_out
-from pcqc.errors import UserError
-from pcqc.files import write_atomic, write_jsonl
+from pcqc.files import write_jsonl
+from pcqc.predictions import SCHEMA, write_table
 
-SCHEMA = pa.schema(
-    [
-        ("case_id", pa.string()),
-        ("benchmark", pa.string()),
-        ("method", pa.string()),
-        ("run", pa.string()),
-        ("update", pa.int64()),
-        ("correct", pa.bool_()),
-        ("predicted", pa.string()),
-        ("answer", pa.string()),
-        ("turns", pa.int64()),
-        ("actor_tokens", pa.int64()),
-        ("ending", pa.string()),
-    ]
-)
 CASES_AT_ONCE = 256
 
 
@@ -50,9 +33,7 @@ class Evaluation:
 
     def write(self, predictions: Path, dialogues: Path | None = None) -> None:
         """Write the Parquet file and, where asked, the dialogues as JSONL."""
-        buffer = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(self.predictions, SCHEMA), buffer)
-        write_atomic(predictions, buffer.getvalue())
+        write_table(predictions, pa.Table.from_pylist(self.predictions, SCHEMA))
         if dialogues is not None:
             write_jsonl(dialogues, self.dialogues)
 
@@ -99,30 +80,14 @@ def dialogue_row(case: Case, consultation: Consultation) -> dict:
             {
                 "response": turn.executed.text,
                 "action": turn.executed.action.kind,
-                "question": turn.executed.action.text
-                if turn.executed.action.kind == "question"
-                else None,
+                "question": turn.executed.action.question,
                 "answer": turn.executed.answer,
             }
             for turn in consultation.turns
         ],
         "predicted": consultation.predicted,
         "answer": case.answer,
-        "correct": consultation.predicted == case.answer,
+        "correct": consultation.right(case),
         "ending": consultation.ending,
         "actor_tokens": consultation.actor_tokens,
     }
-
-
-def read_predictions(path: Path) -> pa.Table:
-    """Predictions of a Parquet file; UserError where it is truncated or lacks columns."""
-    try:
-        table = pq.read_table(path)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no predictions there; run the evaluation rule") from None
-    except (pa.ArrowInvalid, OSError) as problem:
-        reason = str(problem).splitlines()[0]
-        raise UserError(f"{path}: not whole Parquet ({reason}); delete it and rerun") from None
-    if missing := set(SCHEMA.names) - set(table.column_names):
-        raise UserError(f"{path}: lacks the column '{min(missing)}'; delete it and rerun")
-    return table

@@ -78,15 +78,15 @@ def draw_candidates(
         if _all_ask(consultation, candidates)
     }
     groups = score_groups(scorer, list(valid.values()))
-    if len(groups) < len(valid):
+    if not all(groups):
         raise UserError("the scorer's server failed; see to it and run again")
     found = {
-        group.case.case_id: [
+        case_id: [
             Candidate(
-                group.case.case_id,
+                case_id,
                 number,
                 response.completion.tokens,
-                response.action.text,
+                response.action.question,
                 response.answer,
                 float(group.utilities[number]),
                 group.baseline,
@@ -96,7 +96,7 @@ def draw_candidates(
                 zip(group.turn.responses, same_state_credit(group.gains), strict=True)
             )
         ]
-        for group in groups
+        for case_id, (group,) in zip(valid, groups, strict=True)
     }
     return [found.get(case.case_id) for case in cases]
 
@@ -137,7 +137,7 @@ def draw_continuations(
                 "case_id": case.case_id,
                 "candidate": candidate.number,
                 "continuation": number,
-                "correct": consultation.predicted == case.answer,
+                "correct": consultation.right(case),
                 "turns": consultation.inquiry_turns,
                 "ending": consultation.ending,
             }

@@ -29,12 +29,12 @@ def event_row(
     }
 
 
-def tree_row(update: int, one: Search, method: Method) -> dict:
+def tree_row(update: int, search: Search, method: Method) -> dict:
     """A searched tree as plain data: what was asked at each node, and every number of it."""
-    values, counts = back_up(one.tree), visits(one.tree)
-    scores = advantages(one.tree, method.tree.divide_by_visits)
+    values, counts = back_up(search.tree), visits(search.tree)
+    scores = advantages(search.tree, method.tree.divide_by_visits)
     nodes = []
-    for i, (node, dialogue) in enumerate(zip(one.tree.nodes, one.dialogues, strict=True)):
+    for i, (node, dialogue) in enumerate(zip(search.tree.nodes, search.dialogues, strict=True)):
         said = dialogue.consultation.turns[-1].executed if node.parent is not None else None
         nodes.append(
             {
@@ -43,13 +43,13 @@ def tree_row(update: int, one: Search, method: Method) -> dict:
                 "visits": int(counts[i]),
                 "advantage": float(scores[i]),
                 "response": said and said.text,
-                "question": said.action.text if said and said.action.kind == "question" else None,
+                "question": said and said.action.question,
                 "answer": said and said.answer,
                 "predicted": dialogue.consultation.predicted,
                 "ending": dialogue.consultation.ending,
             }
         )
-    case = one.case
+    case = search.case
     return {
         "update": update,
         "case_id": case.case_id,
@@ -77,7 +77,7 @@ def group_row(update: int, group: QuestionGroup, method: Method) -> dict:
         "candidates": [
             {
                 "response": response.text,
-                "question": response.action.text if response.action.kind == "question" else None,
+                "question": response.action.question,
                 "answer": response.answer,
                 "utility": float(group.utilities[k]),
                 "gain": float(group.gains[k]),

@@ -8,12 +8,25 @@ import numpy as np
 from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import Consultation, Setting, roll_out
-from pcqc.credit.tree import RunningVariance, back_up, visits
+from pcqc.credit.terminal import terminal_advantages
+from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
-from pcqc.methods.assemble import UpdateBatch, assemble
-from pcqc.methods.question_groups import QuestionGroup, score_groups, supervised_states
+from pcqc.methods.assemble import assemble
+from pcqc.methods.figures import (
+    consultation_figures,
+    group_figures,
+    reward_figures,
+    tree_figures,
+)
+from pcqc.methods.question_groups import (
+    QuestionGroup,
+    assign_credit,
+    score_groups,
+    supervised_states,
+)
+from pcqc.methods.sequences import TrainingSequence
 from pcqc.methods.tree_batch import Trajectory, trajectories
-from pcqc.methods.tree_search import Search, Values, reward, search
+from pcqc.methods.tree_search import Search, Values, search_trees, tree_reward
 from pcqc.roles import Scorer
 
 
@@ -36,7 +49,7 @@ class Drawn:
     figures: dict[str, float]
 
     @property
-    def trajectories(self) -> int:
+    def completed(self) -> int:
         """Number of complete consultations."""
         return sum(map(len, self.consultations))
 
@@ -46,11 +59,11 @@ class DrawnGroups(Drawn):
     """Groups of consultations, with candidate questions at the states of the first.
 
     Attributes:
-        batch: what the learner trains on.
-        groups: scored question groups.
+        sequences: what the learner trains on.
+        groups: scored and credited question groups.
     """
 
-    batch: UpdateBatch
+    sequences: list[TrainingSequence]
     groups: list[QuestionGroup]
 
 
@@ -60,11 +73,11 @@ class DrawnTrees(Drawn):
 
     Attributes:
         searches: the trees.
-        batch: their completed trajectories, what actor and critic train on.
+        trajectories: the completed ones, what actor and critic train on.
     """
 
     searches: list[Search]
-    batch: list[Trajectory]
+    trajectories: list[Trajectory]
 
 
 def draw_groups(
@@ -82,11 +95,11 @@ def draw_groups(
         setting: roles and rules.
         scorer: needed where the method has question credit.
         method: settings.
-        cases: of the update, less those in which a served patient failed.
+        cases: of the update.
         seed: of the run.
         update: number of the update; part of every random stream's name.
     """
-    consultations = roll_out(
+    every = roll_out(
         setting,
         cases,
         rollouts=method.terminal_group,
@@ -94,40 +107,32 @@ def draw_groups(
         seed=seed,
         stage=f"update/{update}",
     )
-    kept = _answered(consultations)
+    kept = _answered(every)
     failures = {"failures/patient": len(cases) - len(kept)}
-    cases, consultations = [cases[i] for i in kept], [consultations[i] for i in kept]
-    groups: list[QuestionGroup] = []
+    cases, consultations = [cases[i] for i in kept], [every[i] for i in kept]
+    rewards = [
+        np.array([float(consultation.right(case)) for consultation in row])
+        for case, row in zip(cases, consultations, strict=True)
+    ]
+    advantages = [terminal_advantages(row) for row in rewards]
+    of_cases: list[list[QuestionGroup]] = [[] for _ in cases]
     if method.question_credit != "none":
+        firsts = [row[0] for row in consultations]
         with setting.timed("scorer"):
-            firsts = [(case, row[0]) for case, row in zip(cases, consultations, strict=True)]
-            groups = score_groups(scorer, firsts)
-            states = sum(len(supervised_states(first)) for _, first in firsts)
-            failures["failures/scorer"] = states - len(groups)
-    batch = assemble(method, cases, consultations, groups)
-    sampled = sum(
-        len(response.completion.tokens)
-        for row in consultations
-        for consultation in row
-        for turn in consultation.turns
-        for response in turn.responses
-    )
+            of_cases = score_groups(scorer, list(zip(cases, firsts, strict=True)))
+        states = sum(len(supervised_states(first)) for first in firsts)
+        failures["failures/scorer"] = states - sum(map(len, of_cases))
+    groups = [group for of_case in of_cases for group in of_case]
+    assign_credit(groups, method)
     figures = {
-        **_reward_figures(batch.rewards),
-        **_consultation_figures(cases, consultations),
-        "tokens/actor_all": sampled,
+        **reward_figures(rewards),
+        **consultation_figures(cases, consultations),
+        "tokens/actor_all": _sampled_tokens(consultations),
         **failures,
-        **_group_figures(groups),
+        **group_figures(groups),
     }
-    return DrawnGroups(
-        list(cases),
-        consultations,
-        list(batch.rewards),
-        list(batch.advantages),
-        figures,
-        batch,
-        groups,
-    )
+    sequences = assemble(method, consultations, advantages, of_cases)
+    return DrawnGroups(cases, consultations, rewards, advantages, figures, sequences, groups)
 
 
 def draw_trees(
@@ -146,31 +151,42 @@ def draw_trees(
         values: the critic.
         statistics: of the variances in the run so far.
     """
-    tree = method.tree
-    every = search(setting, values, tree, cases, statistics, f"{seed}/update/{update}")
-    rows = [[consultation for consultation, _ in one.trajectories] for one in every]
+    rules = method.tree
+    every = search_trees(setting, values, rules, cases, statistics, f"{seed}/update/{update}")
+    rows = [[consultation for consultation, _ in search.trajectories] for search in every]
     kept = _answered(rows)
     failed = len(cases) - len(kept)
     cases, searches, rows = ([column[i] for i in kept] for column in (cases, every, rows))
     rewards = [
-        np.array([reward(case, consultation, tree) for consultation in row])
+        np.array([tree_reward(case, consultation, rules) for consultation in row])
         for case, row in zip(cases, rows, strict=True)
     ]
-    gains = [r - one.tree.nodes[0].value for one, r in zip(searches, rewards, strict=True)]
-    batch = [t for one in searches for t in trajectories(one, tree.divide_by_visits)]
+    gains = [r - search.tree.nodes[0].value for search, r in zip(searches, rewards, strict=True)]
     sampled = sum(
         len(dialogue.consultation.turns[-1].executed.completion.tokens)
-        for one in searches
-        for dialogue in one.dialogues[1:]
+        for search in searches
+        for dialogue in search.dialogues[1:]
     )
     figures = {
-        **_reward_figures(rewards),
-        **_consultation_figures(cases, rows),
+        **reward_figures(rewards),
+        **consultation_figures(cases, rows),
         "tokens/actor_all": sampled,
         "failures/patient": failed,
-        **_tree_figures(searches),
+        **tree_figures(searches),
     }
-    return DrawnTrees(list(cases), rows, rewards, gains, figures, searches, batch)
+    found = [t for search in searches for t in trajectories(search, rules.divide_by_visits)]
+    return DrawnTrees(cases, rows, rewards, gains, figures, searches, found)
+
+
+def _sampled_tokens(consultations: Sequence[Sequence[Consultation]]) -> int:
+    """Tokens of all the actor's responses, unexecuted candidates included."""
+    return sum(
+        len(response.completion.tokens)
+        for row in consultations
+        for consultation in row
+        for turn in consultation.turns
+        for response in turn.responses
+    )
 
 
 def _answered(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
@@ -189,68 +205,3 @@ def _answered(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
     if not kept:
         raise UserError("the patient's server failed in every case; see to it and run again")
     return kept
-
-
-def _reward_figures(rewards: Sequence[np.ndarray]) -> dict[str, float]:
-    """Mean reward, and the share of cases whose consultations were all alike."""
-    return {
-        "reward/mean": float(np.concatenate(list(rewards)).mean()),
-        "reward/equal_group_share": float(np.mean([np.all(r == r[0]) for r in rewards])),
-    }
-
-
-def _consultation_figures(
-    cases: Sequence[Case], consultations: Sequence[Sequence[Consultation]]
-) -> dict[str, float]:
-    every = [c for row in consultations for c in row]
-    right = [
-        c.predicted == case.answer
-        for case, row in zip(cases, consultations, strict=True)
-        for c in row
-    ]
-    return {
-        "accuracy": float(np.mean(right)),
-        "turns": float(np.mean([c.inquiry_turns for c in every])),
-        "tokens/actor": sum(c.actor_tokens for c in every) / len(every),
-        "ending/answer_share": float(np.mean([c.ending == "answer" for c in every])),
-        "ending/turn_limit_share": float(np.mean([c.ending == "turn_limit" for c in every])),
-    }
-
-
-def _group_figures(groups: Sequence[QuestionGroup]) -> dict[str, float]:
-    if not groups:
-        return {}
-    unparsed = [r.answer is None for g in groups for r in g.turn.responses]
-    return {
-        "credit/groups": len(groups),
-        "credit/zero_group_share": float(np.mean([not g.credits.any() for g in groups])),
-        "credit/utility_spread": float(np.mean([g.spread for g in groups])),
-        "credit/utility_mean": float(np.mean([g.utilities.mean() for g in groups])),
-        "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),
-        "credit/gain_best": float(np.mean([g.gains.max() for g in groups])),
-        "credit/unparsed_share": float(np.mean(unparsed)),
-    }
-
-
-def _tree_figures(searches: Sequence[Search]) -> dict[str, float]:
-    nodes = [node for one in searches for node in one.tree.nodes]
-    passed = np.concatenate([visits(one.tree) > 0 for one in searches])
-    targets = np.concatenate([back_up(one.tree) for one in searches])
-    values = np.array([node.value for node in nodes])
-    states = passed & ~np.array([node.terminal for node in nodes])
-    decided = [node.uncertainty for node in nodes if node.uncertainty is not None]
-    return {
-        "tree/nodes": len(nodes) / len(searches),
-        "tree/trajectories": sum(node.terminal for node in nodes) / len(searches),
-        "tree/pruned_share": float(np.mean([node.pruned for node in nodes])),
-        "tree/uncertainty": float(np.mean(decided)) if decided else 0.0,
-        "tree/root_value": float(np.mean([one.tree.nodes[0].value for one in searches])),
-        "critic/correlation": _correlation(values[states], targets[states]),
-    }
-
-
-def _correlation(values: np.ndarray, targets: np.ndarray) -> float:
-    """Pearson's between values and backed-up values; 0 where either is constant."""
-    if len(values) < 2 or min(values.std(), targets.std()) < 1e-6:
-        return 0.0
-    return float(np.corrcoef(values, targets)[0, 1])

@@ -56,27 +56,31 @@ def supervised_states(consultation: Consultation) -> list[tuple[int, Turn]]:
 
 def score_groups(
     scorer: Scorer, firsts: Sequence[tuple[Case, Consultation]]
-) -> list[QuestionGroup]:
-    """Utilities of all candidates of each case's first consultation, in one call of the scorer.
+) -> list[list[QuestionGroup]]:
+    """Utilities of all candidates at each state of the consultations, in one call of the scorer.
 
-    A state on which the scorer failed has no group.
+    Returns:
+        One list of groups per consultation; a state on which the scorer failed has none.
     """
-    states = [(c, n, turn) for c, first in firsts for n, turn in supervised_states(first)]
     evidence = []
-    for case, _, turn in states:
-        evidence.append((case.public, turn.exchanges))
-        evidence += [(case.public, _after(turn, k)) for k in range(len(turn.responses))]
+    for case, consultation in firsts:
+        for _, turn in supervised_states(consultation):
+            evidence.append((case.public, turn.exchanges))
+            evidence += [(case.public, _after(turn, k)) for k in range(len(turn.responses))]
     probabilities = iter(scorer.probabilities(evidence))
     groups = []
-    for case, number, turn in states:
-        read = [next(probabilities) for _ in range(1 + len(turn.responses))]
-        if any(isinstance(one, Failure) for one in read):
-            continue
+    for case, consultation in firsts:
         answer = case.public.labels.index(case.answer)
-        baseline, *utilities = (float(one[answer]) for one in read)
-        utilities = np.array(utilities)
-        credits = np.zeros(len(utilities))
-        groups.append(QuestionGroup(case, number, turn, baseline, utilities, credits))
+        groups.append([])
+        for number, turn in supervised_states(consultation):
+            read = [next(probabilities) for _ in range(1 + len(turn.responses))]
+            if any(isinstance(one, Failure) for one in read):
+                continue
+            baseline, *utilities = (float(one[answer]) for one in read)
+            none = np.zeros(len(utilities))
+            groups[-1].append(
+                QuestionGroup(case, number, turn, baseline, np.array(utilities), none)
+            )
     return groups
 
 
@@ -85,7 +89,7 @@ def _after(turn: Turn, candidate: int) -> tuple[Exchange, ...]:
     response = turn.responses[candidate]
     if response.answer is None:
         return turn.exchanges
-    return (*turn.exchanges, Exchange(response.action.text, response.answer))
+    return (*turn.exchanges, Exchange(response.action.question, response.answer))
 
 
 def assign_credit(groups: Sequence[QuestionGroup], method: Method) -> None:
@@ -103,5 +107,4 @@ def assign_credit(groups: Sequence[QuestionGroup], method: Method) -> None:
     elif method.question_credit == "executed_local":
         credits = executed_local_credit([group.gains[0] for group in groups])
         for group, credit in zip(groups, credits, strict=True):
-            group.credits = np.zeros(len(group.utilities))
             group.credits[0] = credit

@@ -44,23 +44,23 @@ class Trajectory:
     critic: list[ValueSequence]
 
 
-def trajectories(one: Search, by_visits: bool) -> list[Trajectory]:
+def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
     """All completed trajectories of a tree that the actor said something in.
 
     The actor's tokens of a trajectory weigh 1 together, whatever its length.
 
     Args:
-        one: the searched tree.
+        search: the searched tree.
         by_visits: whether advantages are divided by visits.
     """
-    targets, scores = back_up(one.tree), advantages(one.tree, by_visits)
+    targets, scores = back_up(search.tree), advantages(search.tree, by_visits)
     found = []
-    for consultation, path in one.trajectories:
+    for consultation, path in search.trajectories:
         if not consultation.turns:
             continue
         share = 1 / consultation.actor_tokens
         actor = executed_sequences(consultation, [scores[i] for i in path[1:]], {}, share)
-        states = [(targets[i], one.value_tokens[i]) for i in path[:-1]]
+        states = [(targets[i], search.value_tokens[i]) for i in path[:-1]]
         found.append(Trajectory(actor, _critic_sequences(consultation, states)))
     return found
 

@@ -18,9 +18,9 @@ from pcqc.consultation import (
     Dialogue,
     Setting,
     advance,
-    answer,
+    ask_patient,
     open_dialogues,
-    respond,
+    sample_responses,
 )
 from pcqc.credit.tree import RunningVariance, Tree, uncertainty, width
 from pcqc.seeds import stream, uniform
@@ -46,10 +46,10 @@ class Search:
     dialogues: list[Dialogue] = field(default_factory=list)
     value_tokens: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, parent: int | None, dialogue: Dialogue, settings: TreeSearch) -> int:
+    def add(self, parent: int | None, dialogue: Dialogue, rules: TreeSearch) -> int:
         """Append the node of a dialogue; its index."""
         ended = dialogue.consultation.ending is not None
-        gained = reward(self.case, dialogue.consultation, settings) if ended else 0.0
+        gained = tree_reward(self.case, dialogue.consultation, rules) if ended else 0.0
         self.dialogues.append(dialogue)
         self.value_tokens.append(np.empty(0))
         return self.tree.add(parent, reward=gained, terminal=ended)
@@ -64,18 +64,21 @@ class Search:
         ]
 
 
-def reward(case: Case, consultation: Consultation, settings: TreeSearch) -> float:
+# A node of one of the trees.
+Place = tuple[Search, int]
+
+
+def tree_reward(case: Case, consultation: Consultation, rules: TreeSearch) -> float:
     """Terminal reward: of the correct final answer, of another valid one, or of none."""
-    if consultation.predicted == case.answer:
-        return settings.reward_correct
-    answered = consultation.predicted is not None
-    return settings.reward_wrong if answered else settings.reward_none
+    if consultation.right(case):
+        return rules.reward_correct
+    return rules.reward_none if consultation.predicted is None else rules.reward_wrong
 
 
-def search(
+def search_trees(
     setting: Setting,
     values: Values,
-    settings: TreeSearch,
+    rules: TreeSearch,
     cases: Sequence[Case],
     statistics: RunningVariance,
     name: str,
@@ -83,71 +86,73 @@ def search(
     """Grow the tree of every case, breadth first, until all its trajectories have ended.
 
     Args:
-        setting: roles and rules.
+        setting: roles, and the consultation's rules.
         values: the critic.
-        settings: budget, candidates, pruning.
+        rules: of the search: budget, candidates, pruning.
         cases: one tree each.
         statistics: of the variances so far; taken on by this search.
         name: of the random streams, `<seed>/<stage>`; those of a node that was reached by first
             candidates alone are those of a plain consultation's first rollout.
     """
     searches = [Search(case) for case in cases]
-    for one, dialogue in zip(searches, open_dialogues(setting, cases), strict=True):
-        one.add(None, dialogue, settings)
-    _value(setting, values, [(one, 0) for one in searches])
-    for turn in range(setting.protocol.max_turns):
-        leaves = [(one, leaf) for one in searches for leaf in one.tree.leaves]
+    for search, dialogue in zip(searches, open_dialogues(setting, cases), strict=True):
+        search.add(None, dialogue, rules)
+    _value(setting, values, [(search, 0) for search in searches])
+    for depth in range(setting.protocol.max_turns):
+        leaves = [(search, leaf) for search in searches for leaf in search.tree.leaves]
         if not leaves:
             break
-        _value(setting, values, _expand(setting, settings, leaves, turn, name))
-        _prune(setting, settings, leaves, statistics, turn, name)
+        _value(setting, values, _expand(setting, rules, leaves, name))
+        _prune(rules, leaves, depth, statistics, name)
     return searches
 
 
-def _expand(setting, settings: TreeSearch, leaves, turn: int, name: str) -> list:
-    """Sample, answer and append the children of a level's leaves; (search, node) of each."""
+def _expand(setting: Setting, rules: TreeSearch, leaves: Sequence[Place], name: str) -> list[Place]:
+    """Sample, answer and append the children of a level's leaves."""
     widths, dialogues = [], []
-    for one, of_tree in itertools.groupby(leaves, key=itemgetter(0)):
-        numbers = [number for _, number in of_tree]
-        wide = width(one.tree.completed, len(numbers), settings.budget, settings.candidates)
-        widths += [wide] * len(numbers)
-        dialogues += [one.dialogues[number] for number in numbers]
-    groups = respond(setting, dialogues, widths, turn, name)
-    groups = answer(setting, dialogues, groups, turn, name)
+    for search, of_tree in itertools.groupby(leaves, key=itemgetter(0)):
+        own = [search.dialogues[leaf] for _, leaf in of_tree]
+        wide = width(search.tree.completed, len(own), rules.budget, rules.candidates)
+        widths += [wide] * len(own)
+        dialogues += own
+    groups = sample_responses(setting, dialogues, widths, name)
+    groups = ask_patient(setting, dialogues, groups, name)
     children = []
-    for (one, leaf), dialogue, group in zip(leaves, dialogues, groups, strict=True):
+    for (search, leaf), dialogue, group in zip(leaves, dialogues, groups, strict=True):
         for candidate, response in enumerate(group):
-            child = dialogue.branch(turn, candidate)
-            advance(setting, child, (response,), turn)
-            children.append((one, one.add(leaf, child, settings)))
+            child = dialogue.branch(candidate)
+            advance(setting, child, [response])
+            children.append((search, search.add(leaf, child, rules)))
     return children
 
 
-def _value(setting, values: Values, nodes: list[tuple[Search, int]]) -> None:
+def _value(setting: Setting, values: Values, places: Sequence[Place]) -> None:
     """Have the critic value the states among the nodes; ends are worth 0."""
-    going = [(one, i) for one, i in nodes if not one.tree.nodes[i].terminal]
+    going = [(search, i) for search, i in places if not search.tree.nodes[i].terminal]
     with setting.timed("critic"):
-        outputs = values([one.dialogues[i].state for one, i in going])
-    for (one, i), tokens in zip(going, outputs, strict=True):
-        one.value_tokens[i] = tokens
-        one.tree.nodes[i].value = float(np.mean(tokens))
+        outputs = values([search.dialogues[i].state for search, i in going])
+    for (search, i), tokens in zip(going, outputs, strict=True):
+        search.value_tokens[i] = tokens
+        search.tree.nodes[i].value = float(np.mean(tokens))
 
 
-def _prune(setting, settings: TreeSearch, parents, statistics, turn: int, name: str) -> None:
+def _prune(
+    rules: TreeSearch, parents: Sequence[Place], depth: int, statistics: RunningVariance, name: str
+) -> None:
     """Decide at each parent with several children whether the search follows one of them alone."""
-    choices = [(one, i) for one, i in parents if len(one.tree.nodes[i].children) > 1]
-    variances = [float(np.var(one.tree.action_values(i))) for one, i in choices]
-    scores = statistics.score(turn, variances)
-    statistics.absorb(turn, variances)
-    for (one, i), score in zip(choices, scores, strict=True):
-        node = one.tree.nodes[i]
+    choices = [(search, i) for search, i in parents if len(search.tree.nodes[i].children) > 1]
+    variances = [float(np.var(search.tree.action_values(i))) for search, i in choices]
+    scores = statistics.score(depth, variances)
+    statistics.absorb(depth, variances)
+    for (search, i), score in zip(choices, scores, strict=True):
+        node = search.tree.nodes[i]
         node.uncertainty = uncertainty(
-            node.value, one.tree.action_values(i), float(score), settings.variance_weight
+            node.value, search.tree.action_values(i), float(score), rules.variance_weight
         )
-        coordinates = ("prune", one.case.case_id, one.dialogues[i].lineage, turn)
+        coordinates = ("prune", search.case.case_id, search.dialogues[i].lineage, depth)
         draws = np.array([stream(0, name, *coordinates)], np.uint64)
-        certain = node.uncertainty < settings.threshold
-        if certain and uniform(draws, 0)[0] < settings.prune_probability:
+        certain = node.uncertainty < rules.threshold
+        if certain and uniform(draws, 0)[0] < rules.prune_probability:
             kept = node.children[int(uniform(draws, 1)[0] * len(node.children))]
             for child in node.children:
-                one.tree.nodes[child].pruned = child != kept
+                search.tree.nodes[child].pruned = child != kept

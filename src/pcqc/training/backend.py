@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from pcqc.config import Rl
+from pcqc.errors import UserError
 from pcqc.processes import ALONE, Processes
 from pcqc.training.batching import HasSelected, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
@@ -65,12 +66,22 @@ class TorchBackend:
         module: called with a micro-batch; trained in place.
         learning_rate: constant.
         settings: weight decay, gradient clipping.
+
+    Raises:
+        UserError: the module is in bf16, where most steps are smaller than what it can tell apart.
     """
 
     whole = True
     processes = ALONE
 
     def __init__(self, module: torch.nn.Module, learning_rate: float, settings: Rl):
+        dtype = next(module.parameters()).dtype
+        if dtype.itemsize < torch.float32.itemsize:
+            raise UserError(
+                f"steps would round away in weights of {str(dtype).removeprefix('torch.')}: give "
+                "the study a placement, whose learner keeps fp32 master weights "
+                "(docs/deepspeed.md), or hold the actor in float32"
+            )
         self.module, self.learning_rate, self.settings = module, learning_rate, settings
         self.optimizer = torch.optim.AdamW(
             module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay

@@ -41,7 +41,7 @@ class GroupLearner:
 
     def learn(self, update: int, drawn: DrawnGroups) -> UpdateReport:
         """See `Learner.learn`."""
-        return self.policy.update(drawn.batch.sequences, coefficients(self.method))
+        return self.policy.update(drawn.sequences, coefficients(self.method))
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class TreeLearner:
         tree, policy = self.method.tree, self.policy
         rate = self._rate(update)
         if rate:
-            policy.keep_logprobs([s for t in drawn.batch for s in t.actor])
+            policy.keep_logprobs([s for t in drawn.trajectories for s in t.actor])
         clip = Clip(policy.settings.clip, tree.clip_high, tree.dual_clip)
         reports = []
-        for chosen in self._mini_batches(update, len(drawn.batch)):
-            batch = [drawn.batch[i] for i in chosen]
+        for chosen in self._mini_batches(update, len(drawn.trajectories)):
+            batch = [drawn.trajectories[i] for i in chosen]
             figures = self.critic.update([s for t in batch for s in t.critic])
             report = UpdateReport({}, {})
             if rate:

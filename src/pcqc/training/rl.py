@@ -114,7 +114,7 @@ def _one_update(loop: Loop, update: int, totals: Totals) -> tuple[Drawn, UpdateR
     drawn = loop.draw(update, cases, loop.phases)
     with loop.phases.time("update"):
         report = loop.learner.learn(update, drawn)
-    totals.trajectories += drawn.trajectories
+    totals.trajectories += drawn.completed
     totals.actor_tokens += int(drawn.figures["tokens/actor_all"])
     totals.device_seconds += loop.devices * (time.perf_counter() - start)
     return drawn, report
