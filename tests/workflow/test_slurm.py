@@ -1,23 +1,45 @@
-"""The workflow on a real Slurm of one node, which dies while a run is trained on it."""
+"""The whole workflow on a real Slurm of one node, which dies while a run is trained on it."""
 
+import collections
 import re
-import shutil
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import cluster
 import pytest
-from test_kill import essence
+import test_vllm_dag
+from test_kill import essence, unstarted
 from workplace import CORES, STUDY, Workplace
 
 PROFILE = "workflow/profiles/slurm"
 # What a cluster without accounting needs; then what shortens the test.
 HERE = ["--slurm-no-account", "--slurm-status-command", "squeue"]
 SOON = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5"]
-RUN = "terminal_only"
-MEMORY, LONG, SHORT = "4G", "1-00:00:00", "2:00:00"
+KILLED = "pcqc"
+WAIT = 1800  # seconds, for what takes a quarter of it on an idle machine
+# Time and memory that jobs of each rule ask for.
+MODELS, OTHERS = ("1-00:00:00", "4G"), ("2:00:00", "4000M")
+ASKED = {
+    "data": OTHERS,
+    "base": OTHERS,
+    "sft": MODELS,
+    "train": MODELS,
+    "search_tree": OTHERS,
+    "select": OTHERS,
+    "evaluate": MODELS,
+    "continue_candidates": MODELS,
+    "ground_answers": OTHERS,
+    "track_prepare": OTHERS,
+    "track": OTHERS,
+    "collect": OTHERS,
+    "tables": OTHERS,
+    "figures": OTHERS,
+    "paper": OTHERS,
+    "report": OTHERS,
+}
 
 pytestmark = [
     pytest.mark.long,
@@ -31,64 +53,70 @@ def slurm(tmp_path):
         yield running
 
 
-@pytest.fixture
-def whole(tmp_path) -> Workplace:
-    """One method of the miniature study, made on this machine without Slurm."""
-    whole = Workplace(tmp_path / "whole")
-    whole.make(RUN)
-    return whole
-
-
-@pytest.fixture
-def place(whole, tmp_path) -> Workplace:
-    """The same before any run of the method."""
-    place = whole.copied(tmp_path / "place")
-    for folder in ("runs", "evaluation", "logs"):
-        shutil.rmtree(place.results / folder)
-    (place.results / "tracking" / f"{RUN}.json").unlink()
-    return place
-
-
-def submit(place: Workplace, said: Path) -> subprocess.Popen:
-    """The workflow under way, every job of it sent to Slurm."""
-    start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE, "--jobs", "2"]
-    command = [*start, *HERE, *SOON, "--config", f"study={STUDY}", "--", RUN]
+def submit(place: Workplace, study: str, said: Path) -> subprocess.Popen:
+    """The whole workflow of a study under way, every job of it sent to Slurm."""
+    start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
+    command = [*start, *HERE, *SOON, "--config", f"study={study}"]
     with open(said, "w") as log:
         return subprocess.Popen(
             command, cwd=place.folder, env=place.environment(), stdout=log, stderr=log
         )
 
 
-def wait_until(holds, process: subprocess.Popen, seconds: float = 300) -> None:
+def wait_until(holds, process: subprocess.Popen) -> None:
     """Return when a condition holds; fails where the process ends before or time runs out."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + WAIT
     while not holds():
         assert process.poll() is None, "the workflow has ended"
         assert time.monotonic() < until, "waited in vain"
         time.sleep(0.05)
 
 
-def test_a_run_whose_node_dies_goes_on_from_its_state(whole, place, slurm, tmp_path):
-    """Slurm starts the job again when the node is back; its bytes are those of the unkilled run."""
-    run, said = place.results / "runs" / RUN / "A", tmp_path / "said"
-    workflow = submit(place, said)
+def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, str]]:
+    """Rule -> time and memory that its jobs asked for, all alike; each job was completed."""
+    found = collections.defaultdict(set)
+    for comment, state, *resources in slurm.jobs("%k %T %l %m"):
+        assert state == "COMPLETED", comment
+        rule = re.fullmatch(r"rule_(\w+?)(_wildcards_\w+)?", comment)[1]
+        found[rule].add(tuple(resources))
+    return {rule: only for rule, (only,) in found.items()}
+
+
+def make_though_the_node_dies(place: Workplace, study: str, slurm: cluster.OneNodeSlurm) -> None:
+    """Make a whole study by Slurm, whose node dies in the midst of a run and comes back."""
+    results, said = place.folder / "results" / study, place.folder / "said"
+    run = results / "runs" / KILLED / "A"
+    workflow = submit(place, study, said)
     try:
         wait_until(lambda: [*run.glob("state/*/step-*")], workflow)
         slurm.kill_node()
         assert not (run / "manifest.json").exists(), "the run had ended before the node"
         slurm.wait_for("mix*", "alloc*", "down", "down*")
         slurm.start_node()
-        assert workflow.wait(500) == 0, said.read_text()[-3000:]
+        assert workflow.wait(WAIT) == 0, said.read_text()[-3000:]
     finally:
         workflow.kill()
         workflow.wait()
-    log = (place.results / "logs" / "train" / f"{RUN}-A.log").read_text()
-    assert re.search(rf"{RUN} A: from [1-3] of 4 updates", log)
-    assert essence(place.results) == essence(whole.results)
-    asked = {tuple(job) for job in slurm.jobs("%k %T %l %m")}
-    assert asked == {
-        (f"rule_train_wildcards_{RUN}_A", "COMPLETED", LONG, MEMORY),
-        (f"rule_select_wildcards_{RUN}_A", "COMPLETED", SHORT, "4000M"),
-        (f"rule_evaluate_wildcards_{RUN}_A", "COMPLETED", LONG, MEMORY),
-        (f"rule_track_wildcards_{RUN}", "COMPLETED", SHORT, "4000M"),
-    }
+    log = (results / "logs" / "train" / f"{KILLED}-A.log").read_text()
+    assert re.search(rf"{KILLED} A: from [1-3] of 4 updates", log)
+    assert (results / "report.html").is_file()
+
+
+def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
+    """Slurm starts the node's jobs again when it is back; all bytes are those of local jobs."""
+    place = unstarted(mini, tmp_path / "place")
+    jobs = place.planned()
+    make_though_the_node_dies(place, STUDY, slurm)
+    assert essence(place.results) == essence(mini.results)
+    # Each was sent once: it was Slurm that started the node's jobs again.
+    assert len(slurm.jobs("%i")) == len(jobs)
+    assert asked(slurm) == ASKED
+
+
+@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+def test_so_is_one_on_vllm_and_two_deepspeed_processes(slurm, tmp_path):
+    place = Workplace(tmp_path / "place")
+    make_though_the_node_dies(place, test_vllm_dag.NAME, slurm)
+    test_vllm_dag.check_updates(place.folder / "results" / test_vllm_dag.NAME)
+    # It searches no tree.
+    assert asked(slurm) == {rule: asked for rule, asked in ASKED.items() if rule != "search_tree"}
