@@ -4,11 +4,12 @@ The optimiser is the AdamW that `TorchBackend` uses. DeepSpeed hands it, in ever
 of the weights in fp32, which at bf16 are the master copy of those that the module computes with.
 """
 
+import io
 import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 
 import torch
@@ -63,9 +64,7 @@ class DeepSpeedBackend:
         if self.stage == 0 and self.dtype == torch.float32:
             self._clip_before_each_step(settings.max_gradient_norm)
             config["gradient_clipping"] = 0.0
-        self.engine = self.deepspeed.initialize(
-            model=module, optimizer=self.optimizer, config=config
-        )[0]
+        self.engine = self._initialized(module, config, optimizer=self.optimizer)
         self.state = DividedState(self)
 
     def forward(self, padded: Padded) -> torch.Tensor:
@@ -94,7 +93,7 @@ class DeepSpeedBackend:
         for parameter in module.parameters():
             parameter.requires_grad_(False)
         config = _config(LearnerPlacement(devices=(), zero=3), module)
-        return self.deepspeed.initialize(model=module, config=config)[0]
+        return self._initialized(module, config)
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """See `Backend.weights`."""
@@ -107,6 +106,11 @@ class DeepSpeedBackend:
         if self.whole:
             return nullcontext()
         return self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=changed_by)
+
+    def _initialized(self, module: torch.nn.Module, config: dict, **others):
+        """DeepSpeed's engine of a module, without what DeepSpeed prints on the way."""
+        with redirect_stdout(io.StringIO()):
+            return self.deepspeed.initialize(model=module, config=config, **others)[0]
 
     def _clip_before_each_step(self, most: float) -> None:
         """For DeepSpeed's stage 0 in fp32, which would not tell the norm and step regardless."""
