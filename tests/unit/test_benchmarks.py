@@ -13,10 +13,8 @@ import torch
 from benchmarks import __main__ as run_all
 from benchmarks import pcqc_cost, update
 from benchmarks.measure import Finding, Spread, interleaved, machine, ratios, report
-from pcqc.cases import read_cases
 from pcqc.config import load_study
 from pcqc.files import read_json, write_json
-from pcqc.jobs.paths import Paths
 from pcqc.methods.sequences import KL
 from pcqc.models import load_model
 
@@ -152,8 +150,7 @@ def test_pcqc_beside_terminal_only(prepared, monkeypatch):
             for name in (pcqc_cost.BASE, pcqc_cost.OURS)
         },
     )
-    cases = read_cases(Paths.of(study).train_cases)
-    found = pcqc_cost.measure(study, cases, rounds=1)
+    found = pcqc_cost.measure(study, rounds=1)
     base, ours = (found["counts"][name] for name in (pcqc_cost.BASE, pcqc_cost.OURS))
     assert base["turns"] == ours["turns"]
     assert base["states"] == 0 < ours["states"]
@@ -169,9 +166,9 @@ def test_pcqc_beside_terminal_only(prepared, monkeypatch):
 
 def test_what_grows():
     study = load_study("clinic")
-    assert pcqc_cost.grown(study, "cases", 2) == (study, 48)
-    assert pcqc_cost.grown(study, "turns", 3)[0].protocol.max_turns == 3
-    assert pcqc_cost.grown(study, "candidates", 8)[0].method("pcqc").question_group == 8
+    assert pcqc_cost.grown(study, "cases", 48).rl.cases_per_update == 48
+    assert pcqc_cost.grown(study, "turns", 3).protocol.max_turns == 3
+    assert pcqc_cost.grown(study, "candidates", 8).method("pcqc").question_group == 8
 
 
 FOUND = {

@@ -82,23 +82,31 @@ def _scorer(study: Study, work: Work) -> float:
     return _seconds(study, "scorer", decoded=0.0, read=read)
 
 
+def update_passes(method: Method, recomputed: bool) -> int:
+    """Forward passes that a policy's update is worth, on every token that it trains on.
+
+    Forward and backward cost three (Kaplan et al. 2020, Section 2.1). One more each for the
+    reference and, where an update takes several optimiser steps, for the probabilities before it.
+
+    Args:
+        method: whose update.
+        recomputed: whether the pass that gradient checkpointing adds counts.
+    """
+    return 3 + recomputed + bool(method.kl_coefficient) + bool(method.tree)
+
+
 def _update(study: Study, method: Method, work: Work) -> float:
     """The learner's passes over the trained tokens.
 
-    Forward and backward cost three forward passes (Kaplan et al. 2020, Section 2.1). One more each
-    for recomputation under gradient checkpointing, for the reference, and, where an update takes
-    several optimiser steps, for the probabilities before it. A critic reads every state once in the
-    search and is trained on the same tokens.
+    A critic reads every state once in the search and is trained on the same tokens.
     """
     shape = architecture(study, "actor")[1]
     learner, dtype = study.placement.learner, study.dtype("actor")
-    training = 4 if learner.gradient_checkpointing else 3
-    passes = training + bool(method.kl_coefficient) + bool(method.tree)
-    context = _mean_context(study)
+    context, recomputed = _mean_context(study), learner.gradient_checkpointing
     one = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
-    flops = passes * one
+    flops = update_passes(method, recomputed) * one
     if method.tree:
-        flops += (training + 1) * shape.forward_flops(work.trained_tokens, context, 0)
+        flops += (3 + recomputed + 1) * shape.forward_flops(work.trained_tokens, context, 0)
     peak = device(study.placement.device).peak(dtype)
     return flops / (len(learner.devices) * peak * study.assumptions.update_utilisation)
 

@@ -1,5 +1,6 @@
 """Kinds of devices: their memory and their peak speed."""
 
+import re
 from dataclasses import dataclass
 
 from pcqc.errors import UserError
@@ -42,9 +43,25 @@ DEVICES = {
     "CPU": Device(16.0, 5e10, 5e10),
 }
 
+# Words of a driver's name for a device that do not make it another kind. A card (PCIe, NVL), a
+# laptop's chip or a part of a device is one: its peak is another.
+FORM = re.compile(r"NVIDIA|GeForce|SXM\d*|HBM\w*|\d+GB")
+
 
 def device(kind: str) -> Device:
     """The device of that name; UserError with the nearest where there is none."""
     if kind not in DEVICES:
         raise UserError(f"placement.device: no kind '{kind}'{nearest(kind, DEVICES)}")
     return DEVICES[kind]
+
+
+def named(name: str) -> str | None:
+    """Kind of the device that a driver calls so, as `NVIDIA H100 80GB HBM3`; None where unsure."""
+    words = set(re.split(r"[ -]", name))
+    parts = {kind: set(kind.split("-")) for kind in DEVICES}
+    fitting = [
+        kind
+        for kind, own in parts.items()
+        if own <= words and all(FORM.fullmatch(word) for word in words - own)
+    ]
+    return max(fitting, key=len, default=None)

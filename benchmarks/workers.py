@@ -1,0 +1,103 @@
+"""Updates for the benchmarks to time, made as `pcqc train` makes them."""
+
+from collections.abc import Sequence
+
+import torch
+
+from pcqc.config import Study
+from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.jobs.train import Run
+from pcqc.processes import ALONE, Processes
+from pcqc.training.rl import Phases, cases_of_update
+from pcqc.training.trees import TokenTree, grow_trees
+
+
+def finish() -> None:
+    """Wait for what a GPU still works on: a call comes back before that is done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+class Worker:
+    """A run of a method that draws and learns, and writes nothing.
+
+    Args:
+        study: settings; its models and cases must be there.
+        name: of the method.
+        processes: that train together.
+
+    Attributes:
+        run: the run, as the job has it.
+        seconds: per update so far, phase -> seconds.
+        drawn, report: of the last update.
+    """
+
+    def __init__(self, study: Study, name: str, processes: Processes = ALONE):
+        letter, seed = next(iter(study.runs.items()))
+        self.run = Run(study, name, study.method(name), letter, seed, processes)
+        self.seconds: list[dict[str, float]] = []
+
+    def step(self, update: int = 1) -> None:
+        """Update number `update` of the run, from empty caches."""
+        run, phases = self.run, Phases()
+        count = run.study.rl.cases_per_update
+        cases = cases_of_update(run.cases, run.seed, update, count)
+        with phases.time("rest"):
+            self.drawn = run.draw(update, cases, phases)
+            finish()
+        phases.seconds["rest"] -= sum(s for name, s in phases.seconds.items() if name != "rest")
+        with phases.time("update"):
+            self.report = run.learner.learn(update, self.drawn)
+            finish()
+        self.seconds.append(phases.seconds)
+
+    def trees(self) -> list[TokenTree]:
+        """What the last update trained on, laid out as the learner does."""
+        budget = self.run.study.rl.tokens_per_micro_batch
+        return grow_trees(self.drawn.sequences, budget)
+
+    def counts(self) -> dict[str, float]:
+        """How much work the last update was."""
+        sequences = self.drawn.sequences
+        return {
+            "states": len(self.drawn.groups),
+            "turns": self.drawn.figures["turns"],
+            "sampled_tokens": self.drawn.figures["tokens/actor_all"],
+            "trained_tokens": self.report.statistics["tokens/trained"],
+            "sequences": len(sequences),
+            "sequence_tokens": sum(len(s.tokens) for s in sequences),
+            "tree_tokens": sum(len(tree.tokens) for tree in self.trees()),
+        }
+
+
+class Recorded:
+    """An engine that notes what it was asked to generate, and counts tokens.
+
+    Attributes:
+        calls: requests and sampling of each call of `generate`.
+        written: tokens that it generated.
+        read: tokens of the prompts of which it gave log-probabilities.
+    """
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.calls: list[tuple[Sequence[Request], Sampling]] = []
+        self.written = self.read = 0
+
+    def __getattr__(self, name: str):
+        return getattr(self.engine, name)
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
+        """See `Engine.generate`."""
+        groups = self.engine.generate(requests, sampling)
+        if requests:
+            self.calls.append((requests, sampling))
+        self.written += sum(len(completion.tokens) for group in groups for completion in group)
+        return groups
+
+    def next_logprobs(
+        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
+        """See `Engine.next_logprobs`."""
+        self.read += sum(map(len, prompts))
+        return self.engine.next_logprobs(prompts, choices)
