@@ -56,15 +56,13 @@ def _parser() -> argparse.ArgumentParser:
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
         ("continuation", _continuation, "fix candidate questions and continue from each of them"),
         ("grounding", _grounding, "judge the continuation study's answers against the facts"),
+        ("explain", _explain, "say what a run was made from"),
     ):
         command = _study_command(commands, name, handler, text)
         command.add_argument("method", help="name of a method in config/methods.yaml")
         command.add_argument("run", help="letter of the run")
         if name == "select":
             command.add_argument("--benchmark", help="the development benchmark by default")
-    explain = _study_command(commands, "explain", _explain, "say what a run was made from")
-    explain.add_argument("method")
-    explain.add_argument("run")
     _study_command(commands, "check", _check, "check a study's settings and print them")
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN

@@ -16,6 +16,21 @@ _PACKAGES = {
     "analysis": ROOT / "analysis",
 }
 
+_CONSULTATIONS = (
+    *("protocol", "actor_decoding", "patient_decoding", "engine"),
+    *("dtypes.actor", "dtypes.patient"),
+)
+# What a job reads of a study's settings; `dtypes` has the number format of each role's weights.
+_READ = {
+    "sft": ("sft", "protocol", "engine", "models", "rl.tokens_per_micro_batch"),
+    "train": (*_CONSULTATIONS, "dtypes.scorer", "rl", "evaluation_seed"),
+    "evaluate": (*_CONSULTATIONS, "evaluation_seed"),
+    "continuation": (
+        *(*_CONSULTATIONS, "dtypes.scorer"),
+        *(f"continuation.{name}" for name in ("states", "candidates", "continuations", "seed")),
+    ),
+}
+
 
 def source_fingerprint(*modules: str) -> str:
     """Digest of the project's modules that `modules` import, directly or not (16 hex digits).
@@ -35,18 +50,45 @@ def source_fingerprint(*modules: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+def job_settings(study: Study, job: str) -> dict:
+    """Settings that the outcome of a job depends on, as plain data; what is absent is None.
+
+    Args:
+        study: the study.
+        job: `sft`, `train` (see `run_settings`), `evaluate` or `continuation`.
+    """
+    dtypes = {role: study.dtype(role) for role in ("actor", "patient", "scorer")}
+    everything = {**study.to_dict(), "dtypes": dtypes}
+    found = {}
+    for name in _READ[job]:
+        group, _, part = name.partition(".")
+        value = everything[group]
+        found[name] = value[part] if part and value else value
+    return found
+
+
 def run_settings(study: Study, method: str, run: str) -> dict:
     """Settings that the outcome of an RL run depends on, as plain data.
 
     A method's title, its role in the tables and its other runs are none of them.
     """
-    everything = study.to_dict()
-    entry = everything["methods"][method]
-    names = ("protocol", "actor_decoding", "patient_decoding", "rl", "engine", "evaluation_seed")
+    entry = study.to_dict()["methods"][method]
     return {
-        **{name: everything[name] for name in names},
+        **job_settings(study, "train"),
         "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs")},
         "seed": study.seed(run),
+    }
+
+
+def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) -> dict:
+    """What every manifest of a run begins with: whose it is, and what it was made from."""
+    return {
+        "study": study.name,
+        "method": method,
+        "run": run,
+        "seed": seed,
+        "fingerprint": fingerprint,
+        "git_commit": git_commit(),
     }
 
 

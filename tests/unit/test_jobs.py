@@ -13,7 +13,6 @@ from test_server import Stub, said
 
 from pcqc.config import Server, Servers
 from pcqc.errors import UserError
-from pcqc.evaluation.benchmark import SCHEMA, read_predictions
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs import train as train_job
@@ -23,6 +22,7 @@ from pcqc.jobs.paths import Paths
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
+from pcqc.predictions import SCHEMA, read_predictions
 
 METHOD, RUN = "pcqc", "A"
 
@@ -278,9 +278,9 @@ def test_truncated_predictions_are_named(finished, tmp_path):
     whole = finished / "evaluation" / METHOD / RUN / "clinic_dev.parquet"
     path = tmp_path / "cut.parquet"
     path.write_bytes(whole.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"cut.parquet: not whole Parquet"):
+    with pytest.raises(UserError, match=r"cut.parquet: no table of predictions"):
         read_predictions(path)
-    with pytest.raises(UserError, match=r"none.parquet: no predictions there"):
+    with pytest.raises(UserError, match=r"none.parquet: no table of predictions"):
         read_predictions(tmp_path / "none.parquet")
 
 

@@ -1,12 +1,15 @@
 """Fingerprints follow what is imported; folders of weights are whole or refused."""
 
+from dataclasses import replace
+
 import pytest
 from safetensors import SafetensorError
 
 from pcqc import provenance
+from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.models import check_folder, load_model, load_tokenizer, save_folder
-from pcqc.provenance import inputs_fingerprint, source_fingerprint
+from pcqc.provenance import inputs_fingerprint, job_settings, run_settings, source_fingerprint
 
 
 @pytest.fixture
@@ -54,6 +57,16 @@ def test_jobs_do_not_depend_on_the_analysis():
     assert "pcqc.credit.question" in closure
     assert "pcqc.training.rl" in closure
     assert not any(m.startswith(("analysis", "data_prep", "pcqc.cli")) for m in closure)
+
+
+def test_the_number_format_of_a_frozen_role_is_a_setting_of_the_jobs_that_ask_it():
+    study = load_study("real")
+    scorer = replace(study.models.scorer or study.models.actor, dtype="float16")
+    other = replace(study, models=replace(study.models, scorer=scorer))
+    assert study.dtype("scorer") != other.dtype("scorer") == "float16"
+    assert run_settings(study, "pcqc", "A") != run_settings(other, "pcqc", "A")
+    assert job_settings(study, "continuation") != job_settings(other, "continuation")
+    assert job_settings(study, "evaluate") == job_settings(other, "evaluate")
 
 
 def test_inputs_are_told_apart_by_content(tmp_path):

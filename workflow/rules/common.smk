@@ -10,19 +10,19 @@ from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold
 from pcqc.jobs.paths import Paths
-from pcqc.provenance import run_settings, source_fingerprint
+from pcqc.provenance import job_settings, run_settings, source_fingerprint
 from pcqc.tracking.store import sqlite_file
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:
     os.environ["PCQC_DATA"] = str(config["data"])
 
+STUDY_ARGUMENT = config.get("study", "clinic")
 try:
-    STUDY = load_study(config.get("study", "clinic"))
+    STUDY = load_study(STUDY_ARGUMENT)
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 
-STUDY_ARGUMENT = config.get("study", "clinic")
 PATHS = Paths.of(STUDY)
 RESULTS = STUDY.results
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
@@ -68,11 +68,6 @@ def settings(*parts, **more):
     """Digest of the settings that a job reads: parts of the study, and what else is named."""
     everything = STUDY.to_dict()
     return digest({**{part: everything[part] for part in parts}, **more})
-
-
-def source(*modules):
-    """Fingerprint of the modules that a job imports."""
-    return source_fingerprint(*modules)
 
 
 def pcqc(command, start=f"{sys.executable} -m"):

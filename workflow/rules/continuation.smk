@@ -1,9 +1,7 @@
 # The continuation study: what comes of each candidate question, and which answers may count.
 
 
-CONTINUATION = STUDY.to_dict()["continuation"] or {}
-SIZES = {name: CONTINUATION.get(name) for name in ("states", "candidates", "continuations", "seed")}
-REVIEW = [CONTINUATION["review"]] if CONTINUATION.get("review") else []
+REVIEW = [STUDY.continuation.review] if STUDY.continuation and STUDY.continuation.review else []
 
 
 def continued(method):
@@ -27,8 +25,8 @@ rule continue_candidates:
     resources:
         **ON_MODELS,
     params:
-        settings=settings("protocol", "actor_decoding", "patient_decoding", "engine", sizes=SIZES),
-        source=source("pcqc.jobs.continuation"),
+        settings=digest(job_settings(STUDY, "continuation")),
+        source=source_fingerprint("pcqc.jobs.continuation"),
     message:
         "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
     shell:
@@ -45,7 +43,7 @@ rule ground_answers:
     log:
         LOGS / "continuation" / "{method}-{run}-grounding.log",
     params:
-        source=source("pcqc.jobs.grounding", "data_prep.clinic.grounding"),
+        source=source_fingerprint("pcqc.jobs.grounding", "data_prep.clinic.grounding"),
     message:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
     shell:

@@ -24,7 +24,7 @@ if STUDY.synthetic:
             LOGS / "data.log",
         params:
             settings=settings("clinic", "benchmarks", "protocol"),
-            source=source("data_prep.clinic.build"),
+            source=source_fingerprint("data_prep.clinic.build"),
         message:
             "Cases and SFT conversations of the clinic"
         shell:
@@ -47,7 +47,7 @@ else:
             LOGS / "convert-{dataset}.log",
         params:
             format=lambda wildcards: form(RAW[wildcards.dataset].format),
-            source=source("data_prep.real.convert"),
+            source=source_fingerprint("data_prep.real.convert"),
         message:
             "Convert {input}"
         shell:
@@ -66,7 +66,7 @@ else:
             LOGS / "overlap.log",
         params:
             folder=PATHS.overlap,
-            source=source("data_prep.real.audit"),
+            source=source_fingerprint("data_prep.real.audit"),
         message:
             "Audit the overlap of training and evaluation"
         shell:
@@ -88,7 +88,7 @@ else:
             LOGS / "training.log",
         params:
             settings=settings("data", "protocol"),
-            source=source("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.real.prepare"),
         message:
             "Training cases and SFT conversations"
         shell:
@@ -112,7 +112,7 @@ else:
                 benchmark=STUDY.to_dict()["benchmarks"][wildcards.benchmark],
                 seed=STUDY.data.seed,
             ),
-            source=source("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.real.prepare"),
         message:
             "Cases of {wildcards.benchmark}"
         shell:
@@ -130,7 +130,7 @@ else:
             LOGS / "data.log",
         params:
             settings=settings("absent"),
-            source=source("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.real.prepare"),
         message:
             "Digests and exclusions of all cases"
         shell:

@@ -1,7 +1,3 @@
-# Tokens of a micro-batch: the one setting of reinforcement learning that the other stages share.
-BUDGET = STUDY.rl.tokens_per_micro_batch
-
-
 if STUDY.synthetic:
 
     rule base:
@@ -12,8 +8,10 @@ if STUDY.synthetic:
         log:
             LOGS / "base.log",
         params:
-            settings=settings("clinic", "scratch_model", "protocol", budget=BUDGET),
-            source=source("data_prep.clinic.pretrain"),
+            settings=settings(
+                "clinic", "scratch_model", "protocol", budget=STUDY.rl.tokens_per_micro_batch
+            ),
+            source=source_fingerprint("data_prep.clinic.pretrain"),
         message:
             "Base model, from scratch"
         shell:
@@ -28,7 +26,7 @@ else:
             LOGS / "base.log",
         params:
             settings=settings("models"),
-            source=source("pcqc.jobs.pretrained"),
+            source=source_fingerprint("pcqc.jobs.pretrained"),
         message:
             "Pretrained models"
         shell:
@@ -47,8 +45,8 @@ rule sft:
     resources:
         **ON_MODELS,
     params:
-        settings=settings("sft", "protocol", "engine", "models", budget=BUDGET),
-        source=source("pcqc.jobs.sft"),
+        settings=digest(job_settings(STUDY, "sft")),
+        source=source_fingerprint("pcqc.jobs.sft"),
     message:
         "Shared SFT: actor and patient"
     shell:

@@ -11,7 +11,7 @@ rule tables:
         LOGS / "tables.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source("analysis.tables"),
+        source=source_fingerprint("analysis.tables"),
     message:
         "Tables"
     shell:
@@ -27,7 +27,7 @@ rule figures:
         LOGS / "figures.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source("analysis.figures"),
+        source=source_fingerprint("analysis.figures"),
     message:
         "Figures"
     shell:
@@ -46,7 +46,7 @@ rule report:
         LOGS / "report.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source("analysis.report"),
+        source=source_fingerprint("analysis.report"),
     message:
         "Report"
     shell:
@@ -65,7 +65,7 @@ rule paper:
         LOGS / "paper.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source("analysis.paper"),
+        source=source_fingerprint("analysis.paper"),
     message:
         "Paper"
     shell:

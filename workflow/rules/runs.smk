@@ -15,7 +15,7 @@ rule train:
         **ON_MODELS,
     params:
         settings=lambda wildcards: digest(run_settings(STUDY, wildcards.method, wildcards.run)),
-        source=source("pcqc.jobs.train"),
+        source=source_fingerprint("pcqc.jobs.train"),
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
@@ -30,7 +30,7 @@ rule search_tree:
     log:
         LOGS / "search_tree" / "{method}-{run}.log",
     params:
-        source=source("analysis.search_tree"),
+        source=source_fingerprint("analysis.search_tree"),
     message:
         "Draw a tree of {wildcards.method}, run {wildcards.run}"
     shell:
@@ -52,7 +52,7 @@ rule select:
         LOGS / "select" / "{method}-{run}.log",
     params:
         settings=settings("benchmarks"),
-        source=source("pcqc.jobs.select"),
+        source=source_fingerprint("pcqc.jobs.select"),
     message:
         "Choose the checkpoint of {wildcards.method}, run {wildcards.run}"
     shell:
@@ -72,10 +72,8 @@ rule evaluate:
     resources:
         **ON_MODELS,
     params:
-        settings=settings(
-            "protocol", "actor_decoding", "patient_decoding", "engine", "evaluation_seed"
-        ),
-        source=source("pcqc.jobs.evaluate"),
+        settings=digest(job_settings(STUDY, "evaluate")),
+        source=source_fingerprint("pcqc.jobs.evaluate"),
     message:
         "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:

@@ -37,7 +37,7 @@ rule track:
             "tracking",
             method=STUDY.to_dict()["methods"][wildcards.method],
         ),
-        source=source("pcqc.tracking.mirror"),
+        source=source_fingerprint("pcqc.tracking.mirror"),
     message:
         "Mirror {wildcards.method} in MLflow"
     shell:
@@ -54,7 +54,7 @@ rule collect:
     log:
         LOGS / "track" / "collect.log",
     params:
-        source=source("pcqc.tracking.collect"),
+        source=source_fingerprint("pcqc.tracking.collect"),
     message:
         "Collect all runs from MLflow"
     shell:

@@ -1,25 +1,23 @@
 """The continuation study of one policy: candidates first, then what comes of each."""
 
 import dataclasses
-import io
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pcqc.cases import Case, read_cases
 from pcqc.choice import selected_success
 from pcqc.config import Continuation, Study, digest
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
-from pcqc.files import read_json, sha256_file, write_atomic, write_json
+from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.predictions import write_table
 from pcqc.progress import Progress
-from pcqc.provenance import git_commit, inputs_fingerprint, source_fingerprint
+from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint
 
 CANDIDATES = pa.schema(
     [
@@ -111,24 +109,22 @@ class Job:
     def write(self, states: list[list[Candidate]], rows: list[dict]) -> None:
         """Write both tables and the manifest, and drop the state."""
         candidates = [c.row() for group in states for c in group]
-        _write_table(self.folder / "candidates.parquet", candidates, CANDIDATES)
-        _write_table(self.folder / "continuations.parquet", rows, CONTINUATIONS)
+        tables = {
+            "candidates.parquet": pa.Table.from_pylist(candidates, CANDIDATES),
+            "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
+        }
+        for name, table in tables.items():
+            write_table(self.folder / name, table)
         shape = (len(states), self.settings.candidates, self.settings.continuations)
         utility = np.array([c["utility"] for c in candidates]).reshape(shape[:2])
         correct = np.array([r["correct"] for r in rows], float).reshape(shape)
         chosen = selected_success(utility, correct.mean(axis=2)) if states else {}
-        names = ("candidates.parquet", "continuations.parquet")
         write_json(
             self.folder / "manifest.json",
             {
-                "study": self.study.name,
-                "method": self.method,
-                "run": self.run,
-                "seed": self.settings.seed,
+                **heading(self.study, self.method, self.run, self.settings.seed, self.fingerprint),
                 "update": self.update,
                 "checkpoint": self.checkpoint,
-                "fingerprint": self.fingerprint,
-                "git_commit": git_commit(),
                 "benchmark": self.study.development,
                 "states": len(states),
                 "replaced": self.examined - len(states),
@@ -136,22 +132,18 @@ class Job:
                 "continuations": self.settings.continuations,
                 "trajectories": len(rows),
                 "success": {name: float(values.mean()) for name, values in chosen.items()},
-                "files": {name: sha256_file(self.folder / name) for name in names},
+                "files": {name: sha256_file(self.folder / name) for name in tables},
             },
         )
         shutil.rmtree(self.state)
 
     def _fingerprint(self) -> str:
-        everything = self.study.to_dict()
-        names = ("protocol", "actor_decoding", "patient_decoding", "engine")
-        sizes = {k: getattr(self.settings, k) for k in ("states", "candidates", "continuations")}
         inputs = [self.paths.cases(self.study.development)]
         roles = ("patient", self.study.starts_from("scorer"))
         inputs += [self.paths.model(role) / "manifest.json" for role in roles]
         return digest(
             [
-                [everything[name] for name in names],
-                {**sizes, "seed": self.settings.seed},
+                job_settings(self.study, "continuation"),
                 self.checkpoint,
                 inputs_fingerprint(inputs),
                 source_fingerprint("pcqc.jobs.continuation"),
@@ -196,9 +188,3 @@ class Job:
 def _blocks(items: list) -> list[list]:
     """Consecutive blocks: what a kill costs is at most one."""
     return [items[i : i + CASES_AT_ONCE] for i in range(0, len(items), CASES_AT_ONCE)]
-
-
-def _write_table(path: Path, rows: list[dict], schema: pa.Schema) -> None:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema), buffer)
-    write_atomic(path, buffer.getvalue())

@@ -7,7 +7,7 @@ from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
 from pcqc.progress import Progress
-from pcqc.provenance import git_commit, source_fingerprint
+from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint
 
 
 def run_evaluation(study: Study, method: str, run: str) -> None:
@@ -58,22 +58,16 @@ def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:
     folder = paths.evaluation(method, run)
     names = ["selection.json"]
     names += [s[kind] for s in summaries.values() for kind in ("predictions", "dialogues")]
-    settings = study.to_dict()
-    inputs = [sha256_file(paths.cases(name)) for name in study.benchmarks]
-    relevant = [settings[k] for k in ("protocol", "actor_decoding", "patient_decoding")]
-    source = source_fingerprint("pcqc.jobs.evaluate")
-    fingerprint = digest([relevant, study.evaluation_seed, checkpoint, inputs, source])
+    inputs = [paths.cases(name) for name in study.benchmarks]
+    inputs.append(paths.model("patient") / "manifest.json")
+    settings, source = job_settings(study, "evaluate"), source_fingerprint("pcqc.jobs.evaluate")
+    fingerprint = digest([settings, checkpoint, inputs_fingerprint(inputs), source])
     write_json(
         folder / "manifest.json",
         {
-            "study": study.name,
-            "method": method,
-            "run": run,
-            "seed": study.seed(run),
+            **heading(study, method, run, study.seed(run), fingerprint),
             "update": update,
             "checkpoint": checkpoint,
-            "fingerprint": fingerprint,
-            "git_commit": git_commit(),
             "benchmarks": summaries,
             "files": {name: sha256_file(folder / name) for name in names},
         },

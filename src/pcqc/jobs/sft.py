@@ -9,7 +9,7 @@ from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, single_threaded
 from pcqc.models import load_model, save_model
 from pcqc.protocol import ChatFormat
-from pcqc.provenance import inputs_fingerprint, source_fingerprint
+from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
 from pcqc.training.sft import (
     Conversation,
     encode_conversations,
@@ -83,12 +83,10 @@ def _examples(study: Study, chat: ChatFormat) -> list[list[Example]]:
 
 def _fingerprint(study: Study, start: Path) -> str:
     """Of everything that the outcome depends on; names the resumable state."""
-    settings = study.to_dict()
     inputs = [start / "manifest.json", Paths.of(study).conversations]
     return digest(
         [
-            [settings[name] for name in ("sft", "protocol", "engine", "models")],
-            study.rl.tokens_per_micro_batch,
+            job_settings(study, "sft"),
             inputs_fingerprint(inputs),
             source_fingerprint("pcqc.jobs.sft"),
         ]

@@ -20,7 +20,7 @@ from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, 
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
 from pcqc.processes import ALONE, Processes
-from pcqc.provenance import git_commit, inputs_fingerprint, run_settings, source_fingerprint
+from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord
 from pcqc.training.backend import Backend, TorchBackend
 from pcqc.training.critic import Critic
@@ -279,12 +279,7 @@ class Run:
         write_json(
             self.folder / "manifest.json",
             {
-                "study": self.study.name,
-                "method": self.name,
-                "run": self.run,
-                "seed": self.seed,
-                "fingerprint": self.fingerprint,
-                "git_commit": git_commit(),
+                **heading(self.study, self.name, self.run, self.seed, self.fingerprint),
                 "settings": settings,
                 "updates": self.method.updates,
                 "checkpoints": checkpoints,

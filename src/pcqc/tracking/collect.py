@@ -1,14 +1,16 @@
 """The way back: what the analysis reads is fetched from MLflow, digest by digest."""
 
-import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import pyarrow
+
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl, sha256_file, write_atomic, write_json
+from pcqc.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.predictions import read_predictions, write_table
 from pcqc.tracking.finished import PLACES
 from pcqc.tracking.store import Store, answering, open_store
 from pcqc.tracking.values import is_number
@@ -20,20 +22,6 @@ if TYPE_CHECKING:
 NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*", "continuation/*")
 
 REMEDY = "check the store, then run the command again; nothing was changed"
-
-COLUMNS = {
-    "case_id": "string",
-    "benchmark": "string",
-    "method": "string",
-    "run": "string",
-    "update": "int64",
-    "correct": "bool",
-    "predicted": "string",
-    "answer": "string",
-    "turns": "int64",
-    "actor_tokens": "int64",
-    "ending": "string",
-}
 
 
 def collect(study: Study) -> Path:
@@ -186,19 +174,10 @@ def _evaluations(new: Path, study: Study, runs: list[dict]) -> Iterator[tuple[Pa
 
 def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
     """Gather all predictions into one table and all dialogues into one folder."""
-    import pyarrow
-    import pyarrow.parquet
-
-    types = {"string": pyarrow.string(), "int64": pyarrow.int64(), "bool": pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
     tables = []
     for folder, run, benchmark in _evaluations(new, study, runs):
         path = folder / benchmark["predictions"]
-        try:
-            table = pyarrow.parquet.read_table(path).select(list(COLUMNS)).cast(schema)
-        except (pyarrow.ArrowException, KeyError) as problem:
-            reason = " ".join(str(problem).split())[:200]
-            raise UserError(f"{path}: no table of predictions ({reason}); evaluate again") from None
+        table = read_predictions(path)
         if len(table) != benchmark["cases"]:
             raise UserError(
                 f"{path} has {len(table)} rows for {benchmark['cases']} cases; evaluate again"
@@ -207,13 +186,11 @@ def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
         dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
         dialogues.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(folder / benchmark["dialogues"], dialogues)
-    _write_table(new / "predictions.parquet", pyarrow.concat_tables(tables))
+    write_table(new / "predictions.parquet", pyarrow.concat_tables(tables))
 
 
 def _write_updates(new: Path, runs: list[dict]) -> None:
     """Gather the numbers of all events: one row for each, one column for each number."""
-    import pyarrow
-
     rows = []
     for run in runs:
         path = new / "fetched" / run["method"] / run["run"] / "training" / "events.jsonl"
@@ -226,7 +203,7 @@ def _write_updates(new: Path, runs: list[dict]) -> None:
     schema = pyarrow.schema(
         [*keys.items(), ("update", pyarrow.int64()), *((n, pyarrow.float64()) for n in numbers)]
     )
-    _write_table(new / "updates.parquet", pyarrow.Table.from_pylist(rows, schema))
+    write_table(new / "updates.parquet", pyarrow.Table.from_pylist(rows, schema))
 
 
 def _keep_continuations(new: Path, runs: list[dict]) -> None:
@@ -236,11 +213,3 @@ def _keep_continuations(new: Path, runs: list[dict]) -> None:
             place = Path(run["method"]) / run["run"]
             (new / "continuation" / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.move(new / "fetched" / place / "continuation", new / "continuation" / place)
-
-
-def _write_table(path: Path, table: Any) -> None:
-    import pyarrow.parquet
-
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(table, buffer)
-    write_atomic(path, buffer.getvalue())

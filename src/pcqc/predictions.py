@@ -1,0 +1,42 @@
+"""Predictions of an evaluation, one row a case, as Parquet files hold them."""
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pcqc.errors import UserError
+from pcqc.files import write_atomic
+
+SCHEMA = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("benchmark", pa.string()),
+        ("method", pa.string()),
+        ("run", pa.string()),
+        ("update", pa.int64()),
+        ("correct", pa.bool_()),
+        ("predicted", pa.string()),
+        ("answer", pa.string()),
+        ("turns", pa.int64()),
+        ("actor_tokens", pa.int64()),
+        ("ending", pa.string()),
+    ]
+)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table as a whole Parquet file."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    write_atomic(path, buffer.getvalue())
+
+
+def read_predictions(path: Path) -> pa.Table:
+    """Predictions of a Parquet file, as in `SCHEMA`; UserError where it holds none."""
+    try:
+        return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
+    except (pa.ArrowException, KeyError, OSError) as problem:
+        reason = " ".join(str(problem).split())[:200]
+        raise UserError(f"{path}: no table of predictions ({reason}); evaluate again") from None
