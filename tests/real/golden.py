@@ -9,7 +9,7 @@ from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import roll_out
 from pcqc.methods.assemble import assemble
-from pcqc.methods.question_groups import QuestionGroup
+from pcqc.methods.question_groups import QuestionGroup, assign_credit
 from pcqc.methods.sequences import QUESTION, TERMINAL, TrainingSequence
 
 METHOD = Method("PCQC", terminal_group=1, question_group=2, question_credit="same_state", beta=1.0)
@@ -45,7 +45,8 @@ def golden_text(
     )
     first = consultation.turns[0]
     group = QuestionGroup(case, 0, first, 0.5, np.array([0.9, 0.1]), np.zeros(2))
-    executed, unexecuted = assemble(METHOD, [case], drawn, [group]).sequences
+    assign_credit([group], METHOD)
+    executed, unexecuted = assemble(METHOD, drawn, [np.zeros(1)], [[group]])
     chat, start = setting.chat, len(first.state)
     lines = [HEAD.format(name=name)]
     lines += _rows(chat, executed, list(_authors(chat, consultation)), 0)

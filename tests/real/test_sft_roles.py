@@ -7,6 +7,7 @@ from helpers import make_tokenizer, tiny_model
 
 from data_prep.real.prepare import prepare
 from pcqc.config import Pretrained
+from pcqc.errors import UserError
 from pcqc.files import read_jsonl, sha256_file
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.sft import run_sft
@@ -38,6 +39,12 @@ def test_the_patient_is_a_checkpoint_of_the_actors_training(taught):
     shorter, first = taught(epochs=1, patient_epochs=1)
     assert shorter["actor"] == shorter["patient"] == weights["patient"]
     assert first == losses[:2]
+
+
+def test_a_conversation_over_the_limit_is_refused(taught, study):
+    protocol = dataclasses.replace(study.protocol, response_tokens=10)
+    with pytest.raises(UserError, match=r"over the protocol's \d+; raise protocol\.response_"):
+        taught(dataclasses.replace(study, protocol=protocol))
 
 
 def test_a_patient_without_epochs_is_the_pretrained_model(taught, study):

@@ -54,12 +54,13 @@ def run(state, kill_at=None, seed=0):
         seed=3,
         state=state,
         draw=draw,
+        on_resume=lambda update: happened.append(("from", update)),
         on_update=on_update,
         on_checkpoint=lambda update: happened.append(("checkpoint", update)),
         label="test",
     )
     try:
-        totals = run_loop(loop, lambda update: happened.append(("from", update)))
+        totals = run_loop(loop)
     except Killed:
         totals = None
     return policy, totals, happened

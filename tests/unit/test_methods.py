@@ -197,11 +197,11 @@ def test_dropped_thinking_starts_a_new_sequence():
     """With the thinking of earlier turns dropped, what the actor saw is what is trained on."""
     rules = dataclasses.replace(PROTOCOL, earlier_thinking="drop")
     drawn, chat = draw(PCQC, CASES[:1], protocol=rules)
-    laid = lay_out(drawn.consultations[0][0])
+    laid = lay_out(drawn.consultations[0][0].executed)
     # Turn 0 thinks, so turn 1 does not continue it; turn 1 does not think, so turn 2 continues it.
     assert [len(one.starts) for one in laid] == [1, 2]
     kept, _ = draw(PCQC, CASES[:1])
-    assert len(lay_out(kept.consultations[0][0])) == 1
+    assert len(lay_out(kept.consultations[0][0].executed)) == 1
     for name in (TERMINAL, KL, QUESTION):
         assert pieces(chat, drawn.sequences, name) == pieces(chat, kept.sequences, name)
 

@@ -12,8 +12,7 @@ from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.training.sft import (
     Conversation,
-    encode_conversations,
-    lay_out_examples,
+    examples_of,
     read_conversations,
     sft_optimizer,
     sft_plan,
@@ -116,15 +115,10 @@ def test_a_finished_training_is_not_repeated(tmp_path):
 
 def test_turns_that_continue_share_a_sequence():
     first, second = ([1, 2], [3, 4]), ([1, 2, 3, 4, 5], [6])
-    (example,) = lay_out_examples([first, second])
+    (example,) = examples_of([first, second])
     assert example == Example([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1])
-    apart = lay_out_examples([first, ([1, 2, 4, 5], [6])])
+    apart = examples_of([first, ([1, 2, 4, 5], [6])])
     assert apart == [Example([1, 2, 3, 4], [0, 0, 1, 1]), Example([1, 2, 4, 5, 6], [0, 0, 0, 0, 1])]
-
-
-def test_a_conversation_over_the_limit_is_refused():
-    with pytest.raises(UserError, match="has 4 tokens, over the limit of 3"):
-        encode_conversations([Conversation([])], lambda messages: [([1, 2], [3, 4])], 3)
 
 
 def message(role, content="x"):

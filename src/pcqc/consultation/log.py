@@ -71,6 +71,11 @@ class Consultation:
     predicted: str | None = None
 
     @property
+    def executed(self) -> list[tuple[list[int], list[int]]]:
+        """Token ids of each turn's state and of its executed response."""
+        return [(turn.state, turn.executed.completion.tokens) for turn in self.turns]
+
+    @property
     def inquiry_turns(self) -> int:
         """Non-final interaction attempts (Q/ep. counts these)."""
         return sum(turn.executed.action.kind != "final" for turn in self.turns)

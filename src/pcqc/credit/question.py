@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.credit.standardise import EPSILON, THRESHOLD, standardise
+from pcqc.credit.standardise import standardise
 
 
 def diagnostic_gain(utilities: np.ndarray, baseline: float) -> np.ndarray:
@@ -12,9 +12,7 @@ def diagnostic_gain(utilities: np.ndarray, baseline: float) -> np.ndarray:
     return np.asarray(utilities, np.float64) - baseline
 
 
-def same_state_credit(
-    gains: np.ndarray, threshold: float = THRESHOLD, epsilon: float = EPSILON
-) -> np.ndarray:
+def same_state_credit(gains: np.ndarray) -> np.ndarray:
     """Relative question credit A^Q of the K candidates of one state (Eq. 5 and 8).
 
     Args:
@@ -23,12 +21,10 @@ def same_state_credit(
     Returns:
         float64 [K]; zeros where the candidates are nearly indistinguishable.
     """
-    return standardise(gains, threshold, epsilon)
+    return standardise(gains)
 
 
-def executed_local_credit(
-    gains: Sequence[float], threshold: float = THRESHOLD, epsilon: float = EPSILON
-) -> np.ndarray:
+def executed_local_credit(gains: Sequence[float]) -> np.ndarray:
     """Credit of executed questions, standardised across all events of an update (Appendix B.5).
 
     Args:
@@ -37,4 +33,4 @@ def executed_local_credit(
     Returns:
         float64 [events]; zeros for fewer than two events or nearly equal gains.
     """
-    return standardise(np.array(gains, np.float64), threshold, epsilon)
+    return standardise(gains)

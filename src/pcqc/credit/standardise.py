@@ -1,15 +1,15 @@
 """The paper's one way of turning values into credit: centre, threshold, divide."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 THRESHOLD = 1e-4  # tau
 EPSILON = 1e-6  # epsilon_norm
 
 
-def standardise(
-    values: np.ndarray, threshold: float = THRESHOLD, epsilon: float = EPSILON
-) -> np.ndarray:
-    """(x - mean) / (sd + epsilon), or zeros where sd < threshold (Eq. 4 and 5).
+def standardise(values: Sequence[float]) -> np.ndarray:
+    """(x - mean) / (sd + EPSILON), or zeros where sd < THRESHOLD (Eq. 4 and 5).
 
     Args:
         values: float [n]; their sample standard deviation divides by n - 1.
@@ -21,6 +21,6 @@ def standardise(
     if len(values) < 2:
         return np.zeros_like(values)
     deviation = values.std(ddof=1)
-    if deviation < threshold:
+    if deviation < THRESHOLD:
         return np.zeros_like(values)
-    return (values - values.mean()) / (deviation + epsilon)
+    return (values - values.mean()) / (deviation + EPSILON)

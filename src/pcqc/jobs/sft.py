@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from pcqc.config import Study, digest
+from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, single_threaded
@@ -12,7 +13,7 @@ from pcqc.protocol import ChatFormat
 from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
 from pcqc.training.sft import (
     Conversation,
-    encode_conversations,
+    examples_of,
     read_conversations,
     sft_optimizer,
     sft_plan,
@@ -67,18 +68,29 @@ def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
 
 
 def _examples(study: Study, chat: ChatFormat) -> list[list[Example]]:
-    """The conversations as training examples, every state built as a consultation builds it."""
-    protocol = study.protocol
-
-    def encode(conversation: Conversation) -> list[tuple[list[int], list[int]]]:
-        turns = chat.turns(conversation.messages, protocol.earlier_thinking)
-        turns = turns if conversation.train == "all" else turns[-1:]
-        if conversation.facts:
-            turns += chat.answers(conversation.messages, conversation.facts)
-        return turns
-
+    """Of each conversation its examples, every state built as a consultation builds it."""
+    path, protocol = Paths.of(study).conversations, study.protocol
+    examples = [
+        examples_of(_turns(conversation, chat, protocol.earlier_thinking))
+        for conversation in read_conversations(path)
+    ]
     limit = protocol.prompt_tokens + protocol.response_tokens
-    return encode_conversations(read_conversations(Paths.of(study).conversations), encode, limit)
+    longest = max(len(one.tokens) for of_one in examples for one in of_one)
+    if longest > limit:
+        raise UserError(
+            f"{path}: a conversation has {longest} tokens, over the protocol's {limit}; raise "
+            "protocol.response_tokens or remove the row"
+        )
+    return examples
+
+
+def _turns(conversation: Conversation, chat: ChatFormat, earlier_thinking: str) -> list:
+    """(state, response) token ids of each turn to train on."""
+    turns = chat.turns(conversation.messages, earlier_thinking)
+    turns = turns if conversation.train == "all" else turns[-1:]
+    if conversation.facts:
+        turns += chat.answers(conversation.messages, conversation.facts)
+    return turns
 
 
 def _fingerprint(study: Study, start: Path) -> str:

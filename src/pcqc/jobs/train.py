@@ -85,6 +85,7 @@ class Run:
             seed=self.seed,
             state=state,
             draw=self.draw,
+            on_resume=self._on_resume,
             on_update=self._on_update,
             on_checkpoint=self._on_checkpoint,
             label=f"{self.name} {self.run}",
@@ -92,7 +93,7 @@ class Run:
             devices=self.study.placement.devices if self.study.placement else 1,
             processes=self.processes,
         )
-        totals = run_loop(loop, self._on_resume)
+        totals = run_loop(loop)
         if not self.processes.leads:
             return
         for record in self.records.values():

@@ -1,6 +1,6 @@
 """Token sequences with, for each component of the loss, a weight and an advantage per token."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,29 +59,32 @@ class TrainingSequence:
 
 @dataclass
 class Laid:
-    """Executed turns that share their context, as one sequence.
+    """Turns that share their context, as one sequence.
 
     Attributes:
-        tokens: ids of the last turn's state and its executed response.
-        starts: number of each turn -> where its executed response starts in `tokens`.
+        tokens: ids of the last turn's state and its response.
+        starts: number of each turn -> where its response starts in `tokens`.
     """
 
     tokens: list[int] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
 
 
-def lay_out(consultation: Consultation) -> list[Laid]:
-    """The consultation's executed turns as sequences with shared context.
+def lay_out(turns: Iterable[tuple[list[int], list[int]]]) -> list[Laid]:
+    """Turns as sequences with shared context.
 
     Turns whose state continues the sequence so far share it; where the history was changed (earlier
     thinking dropped) a new sequence starts.
+
+    Args:
+        turns: token ids of each turn's state and of its response.
     """
     laid: list[Laid] = []
-    for number, turn in enumerate(consultation.turns):
-        if not laid or turn.state[: len(laid[-1].tokens)] != laid[-1].tokens:
+    for number, (state, response) in enumerate(turns):
+        if not laid or state[: len(laid[-1].tokens)] != laid[-1].tokens:
             laid.append(Laid())
-        laid[-1].starts[number] = len(turn.state)
-        laid[-1].tokens = [*turn.state, *turn.executed.completion.tokens]
+        laid[-1].starts[number] = len(state)
+        laid[-1].tokens = [*state, *response]
     return laid
 
 
@@ -100,7 +103,7 @@ def executed_sequences(
         weight: of each actor token among those of the update.
     """
     sequences = []
-    for laid in lay_out(consultation):
+    for laid in lay_out(consultation.executed):
         length = len(laid.tokens)
         sequence = TrainingSequence(laid.tokens, engine_logprobs=np.full(length, np.nan))
         terminal, question = Term.zeros(length), Term.zeros(length)

@@ -70,7 +70,7 @@ def _critic_sequences(
 ) -> list[ValueSequence]:
     """Sequences with V_hat and the old values where each turn's state ends."""
     sequences = []
-    for laid in lay_out(consultation):
+    for laid in lay_out(consultation.executed):
         targets, old = np.full((2, len(laid.tokens)), np.nan)
         for number, start in laid.starts.items():
             target, outputs = states[number]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from pcqc.config import Decoding
-from pcqc.engines.base import Completion, Engine, Request, Sampling
+from pcqc.engines.base import Completion, Engine, Request
 from pcqc.protocol import ChatFormat
+from pcqc.roles.decoding import sampling
 
 
 class Actor:
@@ -16,9 +17,7 @@ class Actor:
 
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
-        self.sampling = Sampling(
-            decoding.temperature, decoding.top_p, decoding.max_tokens, chat.end_of_turn
-        )
+        self.sampling = sampling(decoding, chat)
 
     def act(
         self, states: Sequence[Sequence[int]], streams: Sequence[tuple[int, ...]]

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.config import Decoding
-from pcqc.engines.base import Engine, Failure, Request, Sampling
+from pcqc.engines.base import Engine, Failure, Request
 from pcqc.protocol import ChatFormat
+from pcqc.roles.decoding import sampling
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,7 @@ class Patient:
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
         self.chat = chat
-        self.sampling = Sampling(
-            decoding.temperature, decoding.top_p, decoding.max_tokens, chat.end_of_turn
-        )
+        self.sampling = sampling(decoding, chat)
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
         """The answer to each inquiry, as text; or why there is none, where it is served."""

@@ -96,24 +96,23 @@ class Policy:
         """
         clip = clip or Clip(self.settings.clip, self.settings.clip)
         counts = token_counts(sequences)
-        totals = dict.fromkeys(counts, 0.0)
-        statistics: dict[str, float] = {}
-        norm = 0.0
+        sums, norm = {}, 0.0
         if sequences:
-            budget = self.settings.tokens_per_micro_batch
-            for micro_batch in laid_out(self.backend, sequences, budget):
-                self._accumulate(*micro_batch, counts, coefficients, clip, totals, statistics)
+            micro_batches = laid_out(self.backend, sequences, self.settings.tokens_per_micro_batch)
+            sums = _together(
+                [self._add_gradient(*one, counts, coefficients, clip) for one in micro_batches]
+            )
             norm = self.backend.step(rate)
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
-        parts = self.backend.processes.gather((totals, statistics))
-        totals = {name: sum(part[name] for part, _ in parts) for name in totals}
-        return UpdateReport(totals, _summary(_together([part for _, part in parts]), norm))
+        sums = _together(self.backend.processes.gather(sums))
+        losses = {name: sums[f"loss/{name}"] for name in counts}
+        return UpdateReport(losses, _summary(sums, norm))
 
-    def _accumulate(
-        self, batch, selected, padded, counts, coefficients, clip: Clip, totals, statistics
-    ) -> None:
-        """Add one micro-batch's gradient, losses and statistics; see `laid_out`."""
+    def _add_gradient(
+        self, batch, selected, padded, counts, coefficients, clip: Clip
+    ) -> dict[str, float]:
+        """Add one micro-batch's gradient (see `laid_out`); its parts of losses and statistics."""
         logprobs = self.backend.forward(padded)
         with torch.no_grad():
             # Even where no token here has the term: parts of its weights may be asked for by all.
@@ -121,7 +120,7 @@ class Policy:
             reference = self.reference(padded) if compared else None
         old = self._old_logprobs(batch, selected, logprobs)
         weight, advantage = self._flatten(batch, selected)
-        loss = 0 * logprobs.sum()
+        loss, losses = 0 * logprobs.sum(), dict.fromkeys(counts, 0.0)
         for name, count in counts.items():
             if name not in weight or not coefficients[name]:
                 continue
@@ -130,12 +129,14 @@ class Policy:
             else:
                 per_token = clipped_policy_loss(logprobs, old, advantage[name], clip)
             component = (per_token * weight[name]).sum() / count
-            totals[name] += float(component.detach())
+            losses[name] = float(component.detach())
             loss = loss + coefficients[name] * component
         self.backend.backward(loss)
         engine = joined([s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)])
-        new = _statistics(logprobs.detach(), old, engine, clip)
-        statistics |= _together([statistics, new])
+        return {
+            **{f"loss/{name}": value for name, value in losses.items()},
+            **_statistics(logprobs.detach(), old, engine, clip),
+        }
 
     def _old_logprobs(self, batch, selected, logprobs: torch.Tensor) -> torch.Tensor:
         """log pi_old of the selected tokens: as it was kept, else that of this first step."""

@@ -48,11 +48,19 @@ class Loop:
         draw: (update, cases, phases) -> consultations with their credit, drawn from the current
             policy.
         learner: learns from them.
+        cases: to train on.
+        method: settings; how many updates.
+        settings: cases per update, and how often to checkpoint and to save.
+        seed: of the run; names the order of the cases.
+        state: folder of the resumable state.
+        label: for progress.
+        on_resume: number of finished updates -> None; called once, before any other.
         on_update: (update, drawn, report, totals, seconds) -> None; keeps the record.
         on_checkpoint: update -> None; writes and validates a checkpoint.
         memory: plain data that `draw` keeps from update to update; saved and resumed.
         devices: allocated devices; device-seconds are this times the wall clock.
         processes: that run this loop together; the first says how far it is.
+        phases: seconds of the update under way.
     """
 
     cases: Sequence[Case]
@@ -62,6 +70,7 @@ class Loop:
     seed: int
     state: Path
     draw: Callable[[int, list[Case], Phases], Drawn]
+    on_resume: Callable[[int], None]
     on_update: Callable[[int, Drawn, UpdateReport, Totals, dict[str, float]], None]
     on_checkpoint: Callable[[int], None]
     label: str
@@ -71,22 +80,14 @@ class Loop:
     phases: Phases = field(default_factory=Phases)
 
 
-def run_loop(loop: Loop, on_resume: Callable[[int], None]) -> Totals:
-    """Run all updates, from the saved state where there is one.
-
-    Args:
-        loop: see `Loop`.
-        on_resume: called once with the number of finished updates, before any other.
-
-    Returns:
-        The totals through the last update.
-    """
+def run_loop(loop: Loop) -> Totals:
+    """Run all updates, from the saved state where there is one; the totals through the last."""
     settings = loop.settings
     cursor = load_state(loop.state, loop.learner.parts, loop.processes)
     cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
     totals = Totals(**cursor["totals"])
     loop.memory.update(cursor["memory"])
-    on_resume(cursor["step"])
+    loop.on_resume(cursor["step"])
     progress = Progress(
         loop.label,
         loop.method.updates,

@@ -1,15 +1,17 @@
 """Supervised fine-tuning on the assistant tokens of conversations (Appendix A.2)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import torch
 
 from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl
+from pcqc.methods.sequences import lay_out
 from pcqc.seeds import generator
 from pcqc.training.supervised import Example, Plan
 
@@ -107,38 +109,16 @@ def sft_optimizer(model, settings: Sft) -> torch.optim.Optimizer:
     )
 
 
-def lay_out_examples(turns: Sequence[tuple[list[int], list[int]]]) -> list[Example]:
-    """Examples of a conversation from its (state, response) pairs of token ids.
-
-    Turns whose state continues what went before share one sequence, as in reinforcement learning.
-    """
-    examples: list[Example] = []
-    for state, response in turns:
-        last = examples[-1] if examples else None
-        if last is None or state[: len(last.tokens)] != last.tokens:
-            last = Example([], [])
-            examples.append(last)
-        context = state[len(last.tokens) :]
-        last.tokens.extend([*context, *response])
-        last.weights.extend([0.0] * len(context) + [1.0] * len(response))
-    return examples
-
-
-Encode = Callable[[Conversation], list[tuple[list[int], list[int]]]]
-
-
-def encode_conversations(
-    conversations: Sequence[Conversation], encode: Encode, limit: int
-) -> list[list[Example]]:
-    """Examples of each conversation.
+def examples_of(turns: Sequence[tuple[list[int], list[int]]]) -> list[Example]:
+    """Examples of a conversation; those that share their context are one, as in RL.
 
     Args:
-        conversations: as read.
-        encode: conversation -> (state, response) token ids of each turn to train on.
-        limit: longest sequence allowed.
+        turns: token ids of each turn's state and of the response to train on.
     """
-    encoded = [lay_out_examples(encode(conversation)) for conversation in conversations]
-    longest = max(len(e.tokens) for examples in encoded for e in examples)
-    if longest > limit:
-        raise UserError(f"an SFT conversation has {longest} tokens, over the limit of {limit}")
-    return encoded
+    examples = []
+    for laid in lay_out(turns):
+        weights = np.zeros(len(laid.tokens))
+        for number, start in laid.starts.items():
+            weights[start : start + len(turns[number][1])] = 1
+        examples.append(Example(laid.tokens, weights.tolist()))
+    return examples

@@ -32,6 +32,7 @@ class Plan:
         max_gradient_norm: clipping.
         save_every: steps between resumable states.
         label: for progress.
+        finished: losses so far -> whether to stop before all steps.
     """
 
     batch: Callable[[int, list[float]], Sequence[Example]]
