@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -317,6 +318,41 @@ def test_a_real_server_gives_what_the_model_gives(server_url, engines):
     assert results[0][0].kind == "refused"
     assert results[1][0].tokens
     assert served.counts == {"retries": 0, "refused": 1}
+
+
+ALONE = """
+import sys, time
+from pathlib import Path
+from pcqc.engines.vllm import VllmEngine
+engine = VllmEngine(Path(sys.argv[1]), cache_tokens=4096, own_process=True)
+print("ready", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
+
+
+def ended(group: int) -> bool:
+    """Whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_killed_learner_leaves_no_vllm_behind(folders):
+    command = [sys.executable, "-c", ALONE, str(folders[TIED])]
+    learner = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert any(line == "ready\n" for line in learner.stderr), "vLLM did not start"
+        learner.kill()
+        learner.wait()
+        until = time.monotonic() + 60
+        while not ended(learner.pid):
+            assert time.monotonic() < until, "vLLM outlives its learner"
+            time.sleep(0.1)
+    finally:
+        if not ended(learner.pid):
+            os.killpg(learner.pid, signal.SIGKILL)
 
 
 def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):

@@ -67,6 +67,8 @@ class VllmEngine:
         self.shared = not own_process and tensor_parallel == 1
         with _environment(self.shared, tensor_parallel):
             self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel, sleeps)
+        if not self.shared:
+            self.llm.collective_rpc("end_with", args=(os.getpid(),))
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode
 
