@@ -94,7 +94,7 @@ def _convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -
         except BadRow as problem:
             if not leave_out_bad_rows:
                 raise UserError(
-                    f"{raw}, line {number}: {problem}; mend the row, or leave such rows out with "
+                    f"{raw}, line {number}: {problem}; fix the row, or leave such rows out with "
                     "--leave-out-bad-rows"
                 ) from None
             conversion.exclusions.append(Exclusion(raw.name, number, "", f"bad row: {problem}"))

@@ -22,7 +22,7 @@ def recognise(raw: Path, name: str | None = None) -> ModuleType:
     try:
         fields = set(parse(line))
     except BadRow as problem:
-        raise UserError(f"{raw}, line {number}: {problem}; mend the file") from None
+        raise UserError(f"{raw}, line {number}: {problem}; fix the file") from None
     for module in FORMATS.values():
         if fields >= module.FIELDS:
             return module

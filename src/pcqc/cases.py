@@ -116,13 +116,13 @@ def read_cases(path: Path, as_published: bool = False) -> list[Case]:
         if missing := _FIELDS - {"origin"} - set(row):
             raise UserError(f"{where}: a case needs the field '{min(missing)}'; add it")
         if not isinstance(row["facts"], list):
-            raise UserError(f"{where}: 'facts' must be a list of texts; mend the row")
+            raise UserError(f"{where}: 'facts' must be a list of texts; fix the row")
         try:
             case = Case(**{**row, "facts": tuple(row["facts"])})
         except ValueError as error:
-            raise UserError(f"{where}: {error}; mend or remove the row") from None
+            raise UserError(f"{where}: {error}; fix or remove the row") from None
         if not as_published and (problem := _unready(case)):
-            raise UserError(f"{where}: {problem}; mend or remove the row")
+            raise UserError(f"{where}: {problem}; fix or remove the row")
         if case.case_id in seen:
             first = seen[case.case_id]
             raise UserError(f"{where}: case id '{case.case_id}' already stands in line {first}")

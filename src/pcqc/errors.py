@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """Something the user can mend: a wrong file, row, setting or machine.
+    """Something the user can fix: a wrong file, row, setting or machine.
 
     The message is one line that says what is wrong, where (file and row), and the remedy. The
     command line prints it as ``pcqc: error: <message>`` and exits with status 2; any other

@@ -157,10 +157,10 @@ def read_json(path: str | Path) -> Any:
     except json.JSONDecodeError as problem:
         where = f"line {problem.lineno} column {problem.colno}"
         raise UserError(
-            f"{path}, {where}: not JSON ({problem.msg}); mend or remake the file"
+            f"{path}, {where}: not JSON ({problem.msg}); fix or remake the file"
         ) from problem
     except UnicodeDecodeError as problem:
-        raise UserError(f"{path}: not UTF-8 text; mend or remake the file") from problem
+        raise UserError(f"{path}: not UTF-8 text; fix or remake the file") from problem
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
@@ -190,10 +190,10 @@ def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict]]:
             row = json.loads(line)
         except json.JSONDecodeError as problem:
             raise UserError(
-                f"{path}, line {number}: not JSON ({problem.msg}); mend or remove the line"
+                f"{path}, line {number}: not JSON ({problem.msg}); fix or remove the line"
             ) from problem
         except UnicodeDecodeError as problem:
-            raise UserError(f"{path}, line {number}: not UTF-8 text; mend the line") from problem
+            raise UserError(f"{path}, line {number}: not UTF-8 text; fix the line") from problem
         if not isinstance(row, dict):
             found = type(row).__name__
             raise UserError(f"{path}, line {number}: expected an object {{...}}, found {found}")

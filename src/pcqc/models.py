@@ -105,7 +105,7 @@ def load_tokenizer(path: Path):
     from transformers import AutoTokenizer
 
     if not path.is_dir():
-        raise UserError(f"{path}: no model there; run the rule that makes it")
+        raise UserError(f"{path}: no model there; `snakemake --cores all` makes it")
     return AutoTokenizer.from_pretrained(path, local_files_only=True)
 
 

@@ -63,7 +63,7 @@ def locate(source: Pretrained) -> Path:
     folder = Path(source.source).expanduser()
     if not folder.is_dir():
         raise UserError(
-            f"{folder}: no folder with pretrained weights there; mend the study's 'models' (a "
+            f"{folder}: no folder with pretrained weights there; fix the study's 'models' (a "
             "Hugging Face repository needs a 'revision' beside it)"
         )
     return folder
@@ -101,7 +101,10 @@ def _packaged(package: str, name: str) -> Path:
         if file.name == name and Path(file.locate()).is_file():
             return Path(file.locate())
     held = ", ".join(sorted(f.name for f in files if f.suffix == ".gguf")) or "none"
-    raise UserError(f"the package '{package}' has no file {name} (its GGUF files: {held})")
+    raise UserError(
+        f"the package '{package}' has no file {name}; name one of its GGUF files ({held}) in the "
+        "study's 'models'"
+    )
 
 
 def _cached(repository: str, revision: str) -> Path:

@@ -72,9 +72,9 @@ def read_yaml(path: Path) -> dict:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
-        raise UserError(f"{path}{line}: {problem}; mend the file") from None
+        raise UserError(f"{path}{line}: {problem}; fix the file") from None
     if not isinstance(data, dict):
-        raise UserError(f"{path}: must hold settings as `name: value`; mend the file")
+        raise UserError(f"{path}: must hold settings as `name: value`; fix the file")
     return data
 
 

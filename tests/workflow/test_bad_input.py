@@ -47,7 +47,7 @@ def test_broken_json(copy, refuse):
     path.write_text("\n".join([*lines[:2], lines[2][:40], *lines[3:]]))
     line = refuse(*TRAIN)
     assert "data/train.jsonl, line 3: not JSON" in line
-    assert "mend or remove the line" in line
+    assert "fix or remove the line" in line
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_corrupted_checkpoint(copy, refuse):
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     line = refuse(*EVALUATE)
     assert f"checkpoints/{update:06d}/model.safetensors: corrupted" in line
-    # What the line says must really mend it.
+    # What the line says must really fix it.
     assert f"remove {run.relative_to(copy.folder)} and run `make results`" in line
     shutil.rmtree(run)
     assert "Train terminal_only, run A" in copy.planned()

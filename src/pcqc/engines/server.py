@@ -44,7 +44,10 @@ class ServerEngine:
         )
         (model,) = self._all([("GET", "/v1/models", None, _first_model)])
         if isinstance(model, Failure):
-            raise UserError(f"{server.url}: no model is served there ({model})")
+            raise UserError(
+                f"{server.url}: no model is served there ({model}); start the server, or correct "
+                "the study's 'servers'"
+            )
         self.model = model
 
     def generate(
@@ -147,7 +150,10 @@ class ServerEngine:
         except urllib3.exceptions.HTTPError as problem:
             return Failure("connection", str(problem))
         if reply.status in SETUP:
-            raise UserError(f"{self.server.url}{path}: status {reply.status}: {_start(reply)}")
+            raise UserError(
+                f"{self.server.url}{path}: status {reply.status}: {_start(reply)}; correct the "
+                "study's 'servers', or have that server answer without a key"
+            )
         if reply.status != 200:
             busy = reply.status >= 500 or reply.status in BUSY
             return Failure("status" if busy else "refused", f"{reply.status}: {_start(reply)}")

@@ -49,7 +49,7 @@ class WeightSync:
             raise UserError(
                 f"engine and learner differ by {gap:.3g} after a weight update (token {token} "
                 f"after prompt {number}: log-probability {theirs:.4f} and {ours:.4f}; tolerance "
-                f"{self.tolerance:g}): the engine has stale weights, or rounds more coarsely "
-                "than engine.sync_tolerance allows"
+                f"{self.tolerance:g}): the engine has stale weights, or rounds more coarsely than "
+                "that; run again, and if it stays, raise engine.sync_tolerance"
             )
         return gap

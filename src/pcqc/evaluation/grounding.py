@@ -96,7 +96,10 @@ class ModelJudge:
         ]
         drawn = self.engine.generate(requests, self.sampling)
         if failures := [one for (one,) in drawn if isinstance(one, Failure)]:
-            raise UserError(f"the judge's server failed {len(failures)} times ({failures[0]})")
+            raise UserError(
+                f"the judge's server failed {len(failures)} times ({failures[0]}); see to the "
+                "server and run again"
+            )
         replies = iter(drawn)
         return [
             Judgement(*(self._agreed(next(replies), next(replies)) for _ in CRITERIA), self.name)

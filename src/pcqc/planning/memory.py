@@ -14,7 +14,7 @@ from pcqc.planning.work import trained
 
 # Weights that ZeRO 3 gathers at most at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
-# Per logit: its fp32 log-probability, the gradient of that, and the gradient in the model's format.
+# Per logit, besides its gradient in the model's format: its fp32 log-probability and its gradient.
 LOGIT_BYTES = 4 + 4
 
 

@@ -168,7 +168,7 @@ def load_mlflow(study: Study) -> None:
     if not uri.startswith((SQLITE, "http://", "https://")):
         raise UserError(
             f"the MLflow address '{shown(uri)}' is neither sqlite:///<file> nor http(s)://...; "
-            "mend tracking.uri or MLFLOW_TRACKING_URI"
+            "fix tracking.uri or MLFLOW_TRACKING_URI"
         )
     # Two attempts, each a little under half of the time, fit into the study's time-out.
     attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))

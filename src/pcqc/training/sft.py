@@ -46,10 +46,10 @@ def read_conversations(path: Path) -> list[Conversation]:
         if len(roles) < 3 or roles != expected:
             raise UserError(
                 f"{path}, line {line}: 'messages' must be system, user, assistant, user, ... and "
-                "end with the assistant; mend or remove the row"
+                "end with the assistant; fix or remove the row"
             )
         if train not in ("all", "last"):
-            raise UserError(f"{path}, line {line}: 'train' must be all or last; mend the row")
+            raise UserError(f"{path}, line {line}: 'train' must be all or last; fix the row")
         conversations.append(Conversation(messages, train, tuple(row.get("facts", ()))))
     if not conversations:
         raise UserError(f"{path}: holds no conversations; run the data rule again")
