@@ -18,6 +18,7 @@ from analysis.table import listed
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
+from pcqc.paths import Paths
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 
@@ -46,9 +47,8 @@ class Collected:
     records: dict[tuple[str, str], dict[str, Any]]
 
     @property
-    def folder(self) -> Path:
-        """`results/<study>`."""
-        return self.study.results
+    def paths(self) -> Paths:
+        return Paths.of(self.study)
 
     @property
     def benchmarks(self) -> dict[str, Benchmark]:
@@ -103,13 +103,13 @@ class Collected:
         frame = self._cases.get((method, run, benchmark))
         if frame is None:
             raise UserError(
-                f"{self.folder / 'collected'}: no predictions of {method} run {run} on "
+                f"{self.paths.collected}: no predictions of {method} run {run} on "
                 f"{benchmark}; evaluate and collect that run"
             )
         reference = next(f for (_, _, name), f in self._cases.items() if name == benchmark)
         if not frame.index.equals(reference.index):
             raise UserError(
-                f"{self.folder / 'collected'}: {method} run {run} was evaluated on other cases "
+                f"{self.paths.collected}: {method} run {run} was evaluated on other cases "
                 f"of {benchmark} than the rest; evaluate it again"
             )
         return frame
@@ -145,7 +145,7 @@ class Collected:
         """Run id, manifests and selection of a run; UserError where the run is absent."""
         if (method, run) not in self.records:
             raise UserError(
-                f"{self.folder / 'collected' / 'runs.json'}: no run {run} of {method}; train, "
+                f"{self.paths.collected / 'runs.json'}: no run {run} of {method}; train, "
                 "evaluate and collect it"
             )
         return self.records[method, run]
@@ -158,7 +158,7 @@ class Collected:
 
     def dialogues(self, method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
         """The dialogues of a run on a benchmark, in the file's order."""
-        path = self.folder / "collected" / "dialogues" / method / run / f"{benchmark}.jsonl"
+        path = self.paths.collected / "dialogues" / method / run / f"{benchmark}.jsonl"
         for _, row in read_jsonl(path):
             yield row
 
@@ -169,7 +169,7 @@ def load(study: Study) -> Collected:
     Raises:
         UserError: a file is missing or broken, or holds what the study does not have.
     """
-    folder = study.results / "collected"
+    folder = Paths.of(study).collected
     predictions = read_frame(folder / "predictions.parquet")
     updates = read_frame(folder / "updates.parquet")
     records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}

@@ -190,7 +190,7 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
     Raises:
         UserError: a file is missing, broken, or does not hold what its manifest says.
     """
-    folder = collected.folder / "collected" / "continuation" / method / run
+    folder = collected.paths.collected / "continuation" / method / run
     manifest = collected.record(method, run).get("continuation")
     if not manifest:
         raise UserError(

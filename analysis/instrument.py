@@ -32,12 +32,12 @@ class Instrument:
     """Bayes figures of one benchmark of a synthetic study, each computed once."""
 
     def __init__(self, collected: Collected, benchmark: str):
-        data = collected.folder / "data"
+        paths = collected.paths
         settings = collected.benchmarks[benchmark]
         self.collected, self.benchmark = collected, benchmark
-        self.world = World.load(data / "world.json")
+        self.world = World.load(paths.world)
         self.rates = self.world.rates(settings.base_rates)
-        self._path = data / f"{benchmark}.jsonl"
+        self._path = paths.cases(benchmark)
         self._known: dict[tuple[Any, ...], float] = {}
 
     @cached_property

@@ -10,6 +10,7 @@ from analysis.drawing.style import encode, house_style
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, write_atomic
+from pcqc.paths import Paths
 
 NAME = "search_tree.svg"
 MOST_NODES = 48  # of a tree that is still legible
@@ -29,7 +30,7 @@ def draw_run(study: Study, method: str, run: str) -> Path:
     if study.method(method).tree is None:
         raise UserError(f"'{method}' searches no tree; only methods with `tree` settings do")
     study.seed(run)
-    folder = study.results / "runs" / method / run
+    folder = Paths.of(study).run(method, run)
     rows = [row for _, row in read_jsonl(folder / "trees.jsonl")]
     if not rows:
         raise UserError(f"{folder}/trees.jsonl: no tree there; train the run first")

@@ -20,8 +20,8 @@ from benchmarks.rollouts import on_vllm
 from pcqc.cases import read_cases
 from pcqc.config import load_study
 from pcqc.engines.base import Engine
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_scorer, single_threaded
+from pcqc.paths import Paths
 from pcqc.roles import Scorer
 
 LEAST = 3.0

@@ -24,8 +24,8 @@ from pcqc.config import Study, load_study
 from pcqc.consultation import Setting, roll_out
 from pcqc.engines.base import Request, Sampling, vllm_seed
 from pcqc.engines.vllm import VllmEngine
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_setting, role_weights, single_threaded
+from pcqc.paths import Paths
 
 LEAST_OF_BARE = 0.85
 ROLLOUTS, CANDIDATES = 4, 4

@@ -12,7 +12,7 @@ STYLE = Path(__file__).with_name("style.css")
 
 def write(collected: Collected) -> Path:
     """Write `results/<study>/report.html`; equal inputs give equal bytes."""
-    path = collected.folder / "report.html"
+    path = collected.paths.root / "report.html"
     write_atomic(path, build(collected))
     return path
 
@@ -32,6 +32,6 @@ def build(collected: Collected) -> str:
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         f"<body><div class='page'><nav>{links}</nav><main>{sections.head(collected)}{body}"
         f"<footer>Written by <code>pcqc report {escape(collected.study.name)}</code> from "
-        f"<code>{escape(str(collected.folder / 'collected'))}</code>.</footer>"
+        f"<code>{escape(str(collected.paths.collected))}</code>.</footer>"
         "</main></div></body></html>\n"
     )

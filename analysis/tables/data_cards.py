@@ -25,9 +25,9 @@ SHOWN_EXCLUSIONS = 3  # of a set; the others stand in its exclusions.csv
 
 def build(collected: Collected) -> Table:
     """One row per published file of the study, in its order."""
-    study, data = collected.study, collected.folder / "data"
-    cards = {n: read_json(data / "converted" / f"{n}.card.json") for n in study.raw_files}
-    used = read_json(data / "manifest.json")["files"]
+    study, paths = collected.study, collected.paths
+    cards = {n: read_json(paths.converted(n).with_suffix(".card.json")) for n in study.raw_files}
+    used = read_json(paths.data / "manifest.json")["files"]
     titles = {name: _title(collected, name, card) for name, card in cards.items()}
     rows = []
     for name, card in cards.items():

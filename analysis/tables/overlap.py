@@ -24,7 +24,7 @@ COUNTS = {
 
 def build(collected: Collected) -> Table:
     """One row per evaluation and training set; counts are of evaluation cases."""
-    folder = collected.folder / "data" / "overlap"
+    folder = collected.paths.overlap
     thresholds = read_json(folder / "inputs.json")["thresholds"]
     try:
         with open(folder / "counts.csv", newline="", encoding="utf-8") as file:

@@ -6,7 +6,7 @@ from pcqc.cases import Case, write_cases
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_json, write_jsonl
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.seeds import generator
 
 TRAINING = Benchmark("Training", "held_out")

@@ -8,7 +8,7 @@ from data_prep.clinic.questions import asked_findings
 from data_prep.clinic.world import World
 from pcqc.config import Study
 from pcqc.evaluation.grounding import Answered, Judgement
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.protocol import UNANSWERABLE
 
 _SENTENCE = re.compile(r"[^.]+\.?")

@@ -28,9 +28,9 @@ from data_prep.clinic.world import World
 from pcqc.config import ScratchModel, Study, digest
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import single_threaded
 from pcqc.models import save_model
+from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
 from pcqc.provenance import source_fingerprint
 from pcqc.seeds import generator

@@ -12,8 +12,8 @@ from pcqc.cases import Case, read_cases, write_cases
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, sha256_file, write_json, write_jsonl
-from pcqc.jobs.paths import Paths
 from pcqc.models import load_tokenizer
+from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
 from pcqc.seeds import generator
 from pcqc.settings import nearest

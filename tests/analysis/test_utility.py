@@ -79,7 +79,7 @@ def test_calibration_bins_hold_all_candidates():
 
 def test_files_are_read_into_states_and_candidates(collected):
     found = main_policy(collected)
-    place = collected.folder / "collected" / "continuation" / "pcqc" / "A"
+    place = collected.paths.collected / "continuation" / "pcqc" / "A"
     rows = pd.read_parquet(place / "continuations.parquet")
     mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
     assert found.success[3, 2] == mine["correct"].mean()
@@ -91,8 +91,8 @@ def test_files_are_read_into_states_and_candidates(collected):
 
 def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     found = main_policy(collected)
-    world = World.load(collected.folder / "data" / "world.json")
-    cases = {c.case_id: c for c in read_cases(collected.folder / "data" / "clinic_dev.jsonl")}
+    world = World.load(collected.paths.root / "data" / "world.json")
+    cases = {c.case_id: c for c in read_cases(collected.paths.root / "data" / "clinic_dev.jsonl")}
     hits = picks(collected, found)
     for i, case_id in enumerate(found.case_ids):
         best = {world.findings[f] for f in best_first_questions(world, cases[case_id])}

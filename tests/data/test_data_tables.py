@@ -40,8 +40,8 @@ def collected(fixtures, tmp_path):
     used = {"train.jsonl": 1, "sft.jsonl": 3, "medqa.jsonl": 4, "icraft_md.jsonl": 2}
     files = {"files": {name: {"rows": rows} for name, rows in used.items()}}
     write_json(data / "manifest.json", files)
-    study = SimpleNamespace(raw_files=FILES, benchmarks=BENCHMARKS)
-    return Collected(study, tmp_path, None, None, {})
+    study = SimpleNamespace(results=tmp_path, raw_files=FILES, benchmarks=BENCHMARKS)
+    return Collected(study, None, None, {})
 
 
 def texts(row):
@@ -80,7 +80,7 @@ def test_every_form_is_written(collected, module, form):
 
 
 def test_a_missing_audit_is_named(collected):
-    (collected.folder / "data" / "overlap" / "counts.csv").unlink()
+    (collected.paths.root / "data" / "overlap" / "counts.csv").unlink()
     with pytest.raises(UserError, match=r"counts\.csv: No such file or directory; run"):
         overlap.build(collected)
 

@@ -10,8 +10,8 @@ from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
 from pcqc.cases import write_cases
 from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
-from pcqc.jobs.paths import Paths
 from pcqc.models import load_tokenizer, save_model
+from pcqc.paths import Paths
 from pcqc.pretrained import install
 
 LIMIT = 160  # the short cases' prompts have 141 tokens

@@ -12,7 +12,7 @@ from pcqc.cases import read_cases
 from pcqc.config import RawFile
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.training.sft import read_conversations
 
 

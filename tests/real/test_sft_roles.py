@@ -9,9 +9,9 @@ from data_prep.real.prepare import prepare
 from pcqc.config import Pretrained
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, sha256_file
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.sft import run_sft
 from pcqc.models import save_model
+from pcqc.paths import Paths
 
 
 @pytest.fixture

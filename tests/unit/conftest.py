@@ -6,8 +6,8 @@ from small_runs import small_study
 
 from data_prep.clinic.build import build_clinic
 from pcqc.jobs import sft as sft_job
-from pcqc.jobs.paths import Paths
 from pcqc.models import save_model
+from pcqc.paths import Paths
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from data_prep.clinic.world import World, as_case, ask, draw_patient, make_world
 from pcqc.config import Benchmark, Clinic, load_study
 from pcqc.errors import UserError
 from pcqc.files import read_json
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.protocol import Exchange, parse_action
 from pcqc.seeds import generator
 

@@ -10,7 +10,7 @@ from data_prep.clinic.build import build_clinic
 from data_prep.clinic.world import World
 from pcqc.cases import read_cases
 from pcqc.config import ROOT, load_study
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
 ACCURACY = {"best": best_accuracy, "random": random_accuracy}

@@ -25,7 +25,7 @@ from pcqc.evaluation.grounding import (
 from pcqc.files import read_json, write_json
 from pcqc.jobs import continuation as job
 from pcqc.jobs.grounding import run_grounding
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.protocol import UNANSWERABLE, ChatFormat
 
 CASES = [make_case(i) for i in range(3)]

@@ -18,10 +18,10 @@ from pcqc.jobs import sft as sft_job
 from pcqc.jobs import train as train_job
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
+from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA, read_predictions
 
 METHOD, RUN = "pcqc", "A"

@@ -9,7 +9,7 @@ import analysis.tables
 from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.provenance import job_settings, run_settings, source_fingerprint
 from pcqc.tracking.store import sqlite_file
 
@@ -82,7 +82,7 @@ LAUNCHER = config.get("launcher", f"{sys.executable} -m")
 
 def tracked(method):
     """Record of a method's runs in MLflow."""
-    return RESULTS / "tracking" / f"{method}.json"
+    return PATHS.tracking(method)
 
 
 def evaluated(method):

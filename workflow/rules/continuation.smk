@@ -12,14 +12,14 @@ def continued(method):
 
 rule continue_candidates:
     input:
-        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+        PATHS.evaluation("{method}", "{run}") / "selection.json",
         trained,
         MODELS,
         PATHS.cases(STUDY.development),
     output:
-        RESULTS / "continuation" / "{method}" / "{run}" / "manifest.json",
-        RESULTS / "continuation" / "{method}" / "{run}" / "candidates.parquet",
-        RESULTS / "continuation" / "{method}" / "{run}" / "continuations.parquet",
+        PATHS.continuation("{method}", "{run}") / "manifest.json",
+        PATHS.continuation("{method}", "{run}") / "candidates.parquet",
+        PATHS.continuation("{method}", "{run}") / "continuations.parquet",
     log:
         LOGS / "continuation" / "{method}-{run}.log",
     resources:
@@ -39,7 +39,7 @@ rule ground_answers:
         PATHS.cases(STUDY.development),
         REVIEW,
     output:
-        RESULTS / "continuation" / "{method}" / "{run}" / "grounding.csv",
+        PATHS.continuation("{method}", "{run}") / "grounding.csv",
     log:
         LOGS / "continuation" / "{method}-{run}-grounding.log",
     params:

@@ -8,7 +8,7 @@ rule train:
         PATHS.train_cases,
         PATHS.cases(STUDY.development),
     output:
-        RESULTS / "runs" / "{method}" / "{run}" / "manifest.json",
+        PATHS.run("{method}", "{run}") / "manifest.json",
     log:
         LOGS / "train" / "{method}-{run}.log",
     resources:
@@ -24,9 +24,9 @@ rule train:
 
 rule search_tree:
     input:
-        RESULTS / "runs" / "{method}" / "{run}" / "manifest.json",
+        PATHS.run("{method}", "{run}") / "manifest.json",
     output:
-        RESULTS / "runs" / "{method}" / "{run}" / "search_tree.svg",
+        PATHS.run("{method}", "{run}") / "search_tree.svg",
     log:
         LOGS / "search_tree" / "{method}-{run}.log",
     params:
@@ -47,7 +47,7 @@ rule select:
     input:
         trained,
     output:
-        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+        PATHS.evaluation("{method}", "{run}") / "selection.json",
     log:
         LOGS / "select" / "{method}-{run}.log",
     params:
@@ -61,12 +61,12 @@ rule select:
 
 rule evaluate:
     input:
-        RESULTS / "evaluation" / "{method}" / "{run}" / "selection.json",
+        PATHS.evaluation("{method}", "{run}") / "selection.json",
         trained,
         MODELS,
         [PATHS.cases(name) for name in STUDY.benchmarks],
     output:
-        RESULTS / "evaluation" / "{method}" / "{run}" / "manifest.json",
+        PATHS.evaluation("{method}", "{run}") / "manifest.json",
     log:
         LOGS / "evaluate" / "{method}-{run}.log",
     resources:

@@ -27,7 +27,7 @@ rule track:
         lambda wildcards: searched(wildcards.method),
         lambda wildcards: continued(wildcards.method),
     output:
-        RESULTS / "tracking" / "{method}.json",
+        PATHS.tracking("{method}"),
     log:
         LOGS / "track" / "{method}.log",
     params:
@@ -48,9 +48,9 @@ rule collect:
     input:
         [tracked(method) for method in METHODS],
     output:
-        RESULTS / "collected" / "predictions.parquet",
-        RESULTS / "collected" / "updates.parquet",
-        RESULTS / "collected" / "runs.json",
+        PATHS.collected / "predictions.parquet",
+        PATHS.collected / "updates.parquet",
+        PATHS.collected / "runs.json",
     log:
         LOGS / "track" / "collect.log",
     params:

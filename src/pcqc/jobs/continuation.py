@@ -13,8 +13,8 @@ from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.evaluate import selected_weights
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.paths import Paths
 from pcqc.predictions import write_table
 from pcqc.progress import Progress
 from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint

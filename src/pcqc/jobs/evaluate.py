@@ -4,8 +4,8 @@ from pcqc.cases import read_cases
 from pcqc.config import Study, digest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
+from pcqc.paths import Paths
 from pcqc.progress import Progress
 from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint
 

@@ -3,7 +3,7 @@
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 
 
 def explain(study: Study, method: str, run: str) -> str:

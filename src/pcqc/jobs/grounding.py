@@ -18,8 +18,8 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.files import csv_text, read_json, write_atomic
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, make_engine, role_weights, single_threaded
+from pcqc.paths import Paths
 
 
 def run_grounding(study: Study, method: str, run: str, judge: Judge | None = None) -> None:

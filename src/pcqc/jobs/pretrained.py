@@ -2,7 +2,7 @@
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 from pcqc.pretrained import download, install
 
 

@@ -3,7 +3,7 @@
 from pcqc.config import Study
 from pcqc.evaluation.selection import check_role, select
 from pcqc.files import read_json, write_json
-from pcqc.jobs.paths import Paths
+from pcqc.paths import Paths
 
 
 def run_selection(study: Study, method: str, run: str, benchmark: str | None = None) -> None:

@@ -13,8 +13,8 @@ from pcqc.config import Study
 from pcqc.consultation import Setting
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
-from pcqc.jobs.paths import Paths
 from pcqc.models import check_folder, load_model, load_tokenizer
+from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy

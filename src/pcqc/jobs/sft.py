@@ -6,9 +6,9 @@ from pathlib import Path
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.setup import chat_format, single_threaded
 from pcqc.models import load_model, save_model
+from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
 from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
 from pcqc.training.sft import (

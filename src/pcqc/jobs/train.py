@@ -14,11 +14,11 @@ from pcqc.engines.spread import SpreadEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
-from pcqc.jobs.paths import Paths
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
+from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.tracking.record import RunRecord

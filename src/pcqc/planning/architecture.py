@@ -6,6 +6,7 @@ from pathlib import Path
 from pcqc.config import Pretrained, Study
 from pcqc.errors import UserError
 from pcqc.files import read_json
+from pcqc.paths import Paths
 
 BYTES = {"float32": 4, "bfloat16": 2}
 
@@ -113,7 +114,7 @@ def architecture(study: Study, role: str) -> tuple[str, Architecture]:
     Raises:
         UserError: none of these knows the model.
     """
-    made = study.results / "models" / study.starts_from(role) / "config.json"
+    made = Paths.of(study).model(study.starts_from(role)) / "config.json"
     if study.models is None:
         name = "from scratch"
         return (name, read_config(made)) if made.is_file() else (name, _scratch(study))

@@ -10,6 +10,7 @@ import pyarrow
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
 from pcqc.tracking.finished import PLACES
 from pcqc.tracking.store import Store, answering, open_store
@@ -33,7 +34,7 @@ def collect(study: Study) -> Path:
         UserError: a run of a method is not mirrored; MLflow does not answer; an artifact is missing
             there or is not the file that was mirrored; a prediction file is damaged.
     """
-    target = study.results / "collected"
+    target = Paths.of(study).collected
     new = target.with_name(".collected.new")
     with answering(study, REMEDY):
         shutil.rmtree(new, ignore_errors=True)
@@ -60,7 +61,7 @@ def _fetch(store: Store, study: Study, method: str, folder: Path) -> dict:
     The runs are those of tracking/<method>.json. Each file must have the digest written there and
     the digest in the manifest of its run, which is one of the artifacts.
     """
-    path = study.results / "tracking" / f"{method}.json"
+    path = Paths.of(study).tracking(method)
     again = f"`pcqc track mirror {study.name} {method}`"
     if not path.exists():
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); run {again} first")

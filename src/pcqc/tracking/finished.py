@@ -7,6 +7,7 @@ from pathlib import Path
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.paths import Paths
 
 # Raised when a mirror of the same files would come out otherwise: runs are then mirrored anew.
 LAYOUT = 1
@@ -22,8 +23,12 @@ ALWAYS = (
     "grounding.csv",
 )
 
-# Folder of a run's artifacts in MLflow -> the results folder that they come from.
-PLACES = {"training": "runs", "evaluation": "evaluation", "continuation": "continuation"}
+# Folder of a run's artifacts in MLflow -> where they come from.
+PLACES = {
+    "training": Paths.run,
+    "evaluation": Paths.evaluation,
+    "continuation": Paths.continuation,
+}
 
 
 @dataclass(frozen=True)
@@ -101,12 +106,12 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     if study.method(method).kind == "rl":
         needed["training"] = "finish the training of that run first"
     manifests, files, digests = {}, {}, {}
-    for place, folder in PLACES.items():
-        path = study.results / folder / method / run
-        if (path / "manifest.json").exists():
-            manifests[place] = _collect(path, place, files, digests)
+    for place, folder_of in PLACES.items():
+        folder = folder_of(Paths.of(study), method, run)
+        if (folder / "manifest.json").exists():
+            manifests[place] = _collect(folder, place, files, digests)
         elif place in needed:
-            raise UserError(f"{path} has no manifest.json: {needed[place]}")
+            raise UserError(f"{folder} has no manifest.json: {needed[place]}")
     _check_agreement(study, method, run, manifests)
     training, evaluation = manifests.get("training"), manifests["evaluation"]
     selection = files.get("evaluation/selection.json")
@@ -126,24 +131,24 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
 
 def _check_agreement(study: Study, method: str, run: str, manifests: dict[str, dict]) -> None:
     """Evaluation and continuation are of one checkpoint, and of the study's benchmarks."""
-    evaluation = manifests["evaluation"]
+    paths, evaluation = Paths.of(study), manifests["evaluation"]
     continued = manifests.get("continuation", evaluation)
     if continued["checkpoint"] != evaluation["checkpoint"]:
         raise UserError(
-            f"{study.results / 'continuation' / method / run} continues from another checkpoint "
+            f"{paths.continuation(method, run)} continues from another checkpoint "
             "than was evaluated; remove it and run the rule `continuation`"
         )
     if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
         raise UserError(
-            f"{study.results / 'evaluation' / method / run}/manifest.json: '{min(unknown)}' is no "
+            f"{paths.evaluation(method, run)}/manifest.json: '{min(unknown)}' is no "
             f"benchmark of study '{study.name}'; evaluate that run again"
         )
 
 
 def finished_runs(study: Study, method: str) -> list[str]:
     """Letters of the method's runs that are evaluated, in the study's order."""
-    folder = study.results / "evaluation" / method
-    return [run for run in study.runs if (folder / run / "manifest.json").exists()]
+    paths = Paths.of(study)
+    return [r for r in study.runs if (paths.evaluation(method, r) / "manifest.json").exists()]
 
 
 def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str, str]) -> dict:
@@ -163,12 +168,13 @@ def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str
 
 def _data(study: Study, names: list[str]) -> dict[str, dict]:
     """Digest, number of rows and path of the named data sets."""
-    path = study.results / "data" / "manifest.json"
+    folder = Paths.of(study).data
+    path = folder / "manifest.json"
     known = {Path(name).stem: (name, entry) for name, entry in read_json(path)["files"].items()}
     found = {}
     for name in names:
         if name not in known:
             raise UserError(f"{path} has no data set '{name}'; make the study's data again")
         file, entry = known[name]
-        found[name] = {**entry, "path": str(study.results / "data" / Path(file).name)}
+        found[name] = {**entry, "path": str(folder / Path(file).name)}
     return found

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_json
+from pcqc.paths import Paths
 from pcqc.tracking import notes, reading, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished
 from pcqc.tracking.store import Store, answering, open_store
@@ -44,20 +45,20 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
     study.method(method)
     finished = [read_finished(study, method, run) for run in runs or finished_runs(study, method)]
     if not finished:
-        folder = study.results / "evaluation" / method
-        raise UserError(f"{folder} holds no evaluated run to mirror; evaluate the method first")
-    folder = study.results / "tracking"
+        raise UserError(
+            f"{study.results} holds no evaluated run of {method} to mirror; evaluate it first"
+        )
+    target = Paths.of(study).tracking(method)
     remedy = (
         "the run's files are complete, "
         f"rerun `pcqc track mirror {study.name} {method}` to mirror them"
     )
-    lock, patience = folder / f".{method}.lock", study.tracking.timeout_seconds
+    lock, patience = target.with_name(f".{method}.lock"), study.tracking.timeout_seconds
     with answering(study, remedy), hold(lock, f"a mirror of {method}", patience):
         store = open_store(study)
         known = _known_runs(store, method)
         parent = _parent(store, study, method, known)
         mirrored = {run.run: _mirror_run(store, run, parent, known) for run in finished}
-        target = folder / f"{method}.json"
         earlier = read_json(target)["runs"] if runs and target.exists() else {}
         experiment = {"experiment": study.name, "experiment_id": store.experiment.experiment_id}
         write_json(target, {**experiment, "parent_run_id": parent, "runs": {**earlier, **mirrored}})
@@ -79,8 +80,8 @@ def _known_runs(store: Store, method: str) -> list["Run"]:
 
 def _parent(store: Store, study: Study, method: str, known: list["Run"]) -> str:
     """The id of the method's parent run, created where missing, its description up to date."""
-    folder = study.results / "evaluation" / method
-    evaluations = [read_json(folder / r / "manifest.json") for r in finished_runs(study, method)]
+    folders = [Paths.of(study).evaluation(method, run) for run in finished_runs(study, method)]
+    evaluations = [read_json(folder / "manifest.json") for folder in folders]
     note = notes.of_method(study, method, evaluations)
     for run in known:
         if run.data.tags.get("stage") == "method":

@@ -1,4 +1,4 @@
-"""Where a study keeps its files; the workflow and every job ask here."""
+"""Where a study keeps its files: jobs, tracking, analysis and the workflow ask here."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,3 +63,12 @@ class Paths:
 
     def continuation(self, method: str, run: str) -> Path:
         return self.root / "continuation" / method / run
+
+    def tracking(self, method: str) -> Path:
+        """Which MLflow run holds what of a method."""
+        return self.root / "tracking" / f"{method}.json"
+
+    @property
+    def collected(self) -> Path:
+        """Folder of what came back from MLflow, all that the analysis reads of runs."""
+        return self.root / "collected"
