@@ -14,6 +14,7 @@ from test_server import Stub, said
 from pcqc.config import Server, Servers
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.jobs import engines
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs import train as train_job
 from pcqc.jobs.evaluate import run_evaluation
@@ -150,7 +151,7 @@ def test_what_the_probe_finds_stands_in_the_record(study, monkeypatch):
     """Of every time that the engine was handed weights: five updates, three validations."""
     gaps = [n / 1e6 for n in range(8)]
     found = iter(gaps)
-    monkeypatch.setattr(train_job, "make_sync", lambda *_: lambda weights: next(found))
+    monkeypatch.setattr(engines, "make_sync", lambda *_: lambda weights: next(found))
     train_job.run_training(study, METHOD, RUN)
     assert [row["sync/gap"] for row in events(Path("results/small"))] == gaps
 

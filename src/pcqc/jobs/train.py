@@ -1,34 +1,27 @@
 """One RL run: a method, a run letter, and everything it writes."""
 
 import dataclasses
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 from pcqc.cases import Case, read_cases
 from pcqc.config import Method, Rl, Study, digest
 from pcqc.credit.tree import RunningVariance
-from pcqc.engines.server import ServerEngine
-from pcqc.engines.spread import SpreadEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.files import read_json, sha256_file, write_json
+from pcqc.jobs.engines import Engines
+from pcqc.paths import Paths
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
-from pcqc.jobs.setup import make_scorer, make_setting, make_sync, role_weights, single_threaded
+from pcqc.jobs.run_folder import RECORDS, RunFolder
+from pcqc.jobs.setup import make_scorer, make_setting, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
-from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
-from pcqc.tracking.record import RunRecord
 from pcqc.training.backend import Backend, TorchBackend
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
 from pcqc.training.policy import Policy
-from pcqc.training.rl import Loop, Phases, run_loop
-
-RECORDS = ("events", "consultations", "candidate_groups", "trees")
+from pcqc.training.rl import Loop, Phases, Totals, run_loop
 
 
 def run_training(study: Study, method_name: str, run: str, processes: Processes = ALONE) -> None:
@@ -52,7 +45,6 @@ class Run:
         self.study, self.name, self.method, self.run, self.seed = study, name, method, run, seed
         self.processes = processes
         self.paths = Paths.of(study)
-        self.folder = self.paths.run(name, run)
         self.cases = read_cases(self.paths.train_cases)
         self.development = read_cases(self.paths.cases(study.development))
         weights = role_weights(study, "actor")
@@ -61,21 +53,20 @@ class Run:
         self.policy = Policy(self.model, reference, study.rl, self._backend)
         shared = self.model if self.policy.backend.whole else None
         self.setting = make_setting(study, weights, shared)
-        self.sync = make_sync(study, self.setting, self.policy, self.development)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
-        self.servers = self._servers()
-        self._spread_engines()
+        self.engines = Engines(
+            study, self.setting, self.scorer, self.policy, self.development, processes
+        )
         self.learner = self._tree_learner() if method.tree else GroupLearner(method, self.policy)
         self.memory: dict = {}
-        self.fingerprint = self._fingerprint()
-        self.records_kept = [*RECORDS[:2], RECORDS[3] if method.tree else RECORDS[2]]
-        self.checkpoints: dict[int, dict] = {}
+        unused = "candidate_groups" if method.tree else "trees"
+        records = [record for record in RECORDS if record != unused]
+        self.folder = RunFolder(self.paths.run(name, run), self._fingerprint(), records)
 
     def train(self) -> None:
         """Run the loop and write the manifest last."""
-        state = self.folder / "state" / self.fingerprint
         if self.processes.leads:
-            self._drop_other_states(state)
+            self.folder.clear()
         self.processes.meet()
         loop = Loop(
             cases=self.cases,
@@ -83,7 +74,7 @@ class Run:
             method=self.method,
             settings=self.study.rl,
             seed=self.seed,
-            state=state,
+            state=self.folder.state,
             draw=self.draw,
             on_resume=self._on_resume,
             on_update=self._on_update,
@@ -94,11 +85,8 @@ class Run:
             processes=self.processes,
         )
         totals = run_loop(loop)
-        if not self.processes.leads:
-            return
-        for record in self.records.values():
-            record.close()
-        self._write_manifest(dataclasses.asdict(totals))
+        if self.processes.leads:
+            self.folder.finish(self._manifest(totals))
 
     def _backend(self, module, learning_rate: float, settings: Rl) -> Backend:
         """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
@@ -108,19 +96,6 @@ class Run:
 
         learner = self.study.placement.learner
         return DeepSpeedBackend(module, learning_rate, settings, learner, self.processes)
-
-    def _servers(self) -> dict[str, ServerEngine]:
-        """The engines of this process that ask a server, by role."""
-        roles = {"patient": self.setting.patient, "scorer": self.scorer}
-        engines = {name: role.engine for name, role in roles.items() if role}
-        return {name: e for name, e in engines.items() if isinstance(e, ServerEngine)}
-
-    def _spread_engines(self) -> None:
-        """Each role's engines, one in every process, used as one."""
-        if self.processes.count > 1:
-            for role in (self.setting.actor, self.setting.patient, self.scorer):
-                if role is not None:
-                    role.engine = SpreadEngine(role.engine, self.processes)
 
     def _tree_learner(self) -> TreeLearner:
         """The actor's policy beside a critic, which starts from Shared SFT too."""
@@ -142,33 +117,15 @@ class Run:
             ]
         )
 
-    def _drop_other_states(self, state: Path) -> None:
-        """A changed setting starts afresh: states and records of other fingerprints go."""
-        others = [p for p in (self.folder / "state").glob("*") if p != state]
-        if others or not state.exists():
-            for name in RECORDS:
-                (self.folder / f"{name}.jsonl").unlink(missing_ok=True)
-            shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
-            shutil.rmtree(self.folder / "validation", ignore_errors=True)
-        for other in others:
-            shutil.rmtree(other)
-
     def _on_resume(self, update: int) -> None:
-        if not self.processes.leads:
-            return
-        self.records = {
-            name: RunRecord.open(self.folder / f"{name}.jsonl", keep_through=update)
-            for name in self.records_kept
-        }
-        for path in sorted((self.folder / "validation").glob("*.json")):
-            if int(path.stem) <= update:
-                self.checkpoints[int(path.stem)] = read_json(path)
+        if self.processes.leads:
+            self.folder.go_on(update)
 
     def draw(self, update: int, cases: Sequence[Case], phases: Phases) -> Drawn:
         """Draw an update's material from the current policy; see `Loop.draw`."""
         setting = dataclasses.replace(self.setting, timed=phases.time)
         names = {"seed": self.seed, "update": update}
-        with self._engines_awake() as health:
+        with self.engines.awake() as health:
             if self.method.tree is None:
                 drawn = draw_groups(setting, self.scorer, self.method, cases, **names)
             else:
@@ -177,32 +134,6 @@ class Run:
                 drawn = draw_trees(setting, values, self.method, cases, statistics, **names)
         drawn.figures |= health
         return drawn
-
-    @contextmanager
-    def _engines_awake(self) -> Iterator[dict[str, float]]:
-        """All engines for as long as they are needed, the actor's with the learner's weights.
-
-        A cache never outlives an update: a resumed run meets the caches it would have met.
-
-        Yields:
-            Figures for the record, complete once the engines sleep: `sync/gap` where an engine with
-            a copy of the weights was compared with the learner, and `servers/<role>/...` where
-            a role is served.
-        """
-        engines = [self.setting.actor.engine, self.setting.patient.engine]
-        if self.scorer:
-            engines.append(self.scorer.engine)
-        for engine in engines:
-            engine.wake()
-            engine.reset_cache()
-        gaps = self.processes.gather(self.sync(self.policy.weights()))
-        health = {} if gaps[0] is None else {"sync/gap": max(gaps)}
-        yield health
-        for role, server in self.servers.items():
-            for name, count in server.take_counts().items():
-                health[f"servers/{role}/{name}"] = sum(self.processes.gather(count))
-        for engine in engines:
-            engine.sleep()
 
     def _on_update(self, update, drawn: Drawn, report, totals, seconds) -> None:
         gap = report.statistics.get("gap/max", 0.0)
@@ -214,49 +145,33 @@ class Run:
             )
         if not self.processes.leads:
             return
-        self.records["events"].append(event_row(update, drawn, report, totals, seconds))
-        for row in consultation_rows(update, drawn, self.study.rl.sampled_consultations):
-            self.records["consultations"].append(row)
-        if self.method.tree:
-            self.records["trees"].append(tree_row(update, drawn.searches[0], self.method))
+        folder, method = self.folder, self.method
+        folder.append("events", event_row(update, drawn, report, totals, seconds))
+        count = self.study.rl.sampled_consultations
+        folder.append("consultations", *consultation_rows(update, drawn, count))
+        if method.tree:
+            folder.append("trees", tree_row(update, drawn.searches[0], method))
         else:
-            for group in drawn.groups:
-                self.records["candidate_groups"].append(group_row(update, group, self.method))
+            rows = (group_row(update, group, method) for group in drawn.groups)
+            folder.append("candidate_groups", *rows)
 
     def _on_checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
-        name = f"{update:06d}"
-        checkpoint = self._write_checkpoint(self.folder / "checkpoints" / name, update)
-        with self._engines_awake() as health:
-            result = evaluate(
+        digest = self._write_checkpoint(update)
+        with self.engines.awake() as health:
+            found = evaluate(
                 self.setting,
                 self.development,
                 seed=self.study.evaluation_seed,
                 benchmark=self.study.development,
                 labels={"method": self.name, "run": self.run, "update": update},
             )
-        if not self.processes.leads:
-            return
-        predictions = self.folder / "validation" / f"{name}.parquet"
-        result.write(predictions)
-        validation = {
-            "benchmark": self.study.development,
-            **result.summary(),
-            "predictions": f"validation/{name}.parquet",
-        }
-        entry = {
-            "update": update,
-            "path": f"checkpoints/{name}",
-            "digest": checkpoint,
-            "validation": validation,
-        }
-        write_json(self.folder / "validation" / f"{name}.json", entry)
-        self.checkpoints[update] = entry
-        figures = {k: validation[k] for k in ("accuracy", "turns", "actor_tokens", "cases")}
-        row = {"kind": "validation", "update": update, **figures, **health}
-        self.records["events"].append(row)
+        if self.processes.leads:
+            figures = self.folder.keep_validation(update, digest, self.study.development, found)
+            row = {"kind": "validation", "update": update, **figures, **health}
+            self.folder.append("events", row)
 
-    def _write_checkpoint(self, folder: Path, update: int) -> str | None:
+    def _write_checkpoint(self, update: int) -> str | None:
         """The checkpoint's digest, in the process that writes it: all of them give their weights.
 
         A whole copy of the weights is made, where they are divided, in that process's memory alone.
@@ -269,22 +184,15 @@ class Run:
         if not self.processes.leads:
             return None
         tokenizer = self.setting.chat.tokenizer
+        folder = self.folder.checkpoint(update)
         return save_model(folder, self.model, tokenizer, {"update": update}, weights.items())
 
-    def _write_manifest(self, totals: dict) -> None:
-        checkpoints = [self.checkpoints[u] for u in sorted(self.checkpoints)]
-        files = [self.folder / f"{name}.jsonl" for name in self.records_kept]
-        files += [self.folder / c["validation"]["predictions"] for c in checkpoints]
+    def _manifest(self, totals: Totals) -> dict:
         settings = self.study.to_dict()
         settings["methods"] = {self.name: settings["methods"][self.name]}
-        write_json(
-            self.folder / "manifest.json",
-            {
-                **heading(self.study, self.name, self.run, self.seed, self.fingerprint),
-                "settings": settings,
-                "updates": self.method.updates,
-                "checkpoints": checkpoints,
-                "totals": totals,
-                "files": {str(f.relative_to(self.folder)): sha256_file(f) for f in files},
-            },
-        )
+        return {
+            **heading(self.study, self.name, self.run, self.seed, self.folder.fingerprint),
+            "settings": settings,
+            "updates": self.method.updates,
+            "totals": dataclasses.asdict(totals),
+        }
