@@ -54,5 +54,5 @@ def _word(value: bool | None) -> str:
 
 def _model_judge(study: Study) -> ModelJudge:
     single_threaded()
-    chat = chat_format(study, Paths.of(study).model(study.starts_from("scorer")))
-    return ModelJudge(make_engine(study, "scorer", role_weights(study, "scorer")), chat)
+    weights = role_weights(study, "scorer")
+    return ModelJudge(make_engine(study, "scorer", weights), chat_format(study, weights.folder))

@@ -61,10 +61,19 @@ class Weights:
         return load_model(self.folder, self.dtype, self.remedy)
 
 
+def start_weights(study: Study, role: str) -> Weights:
+    """Weights of `actor`, `patient` or `scorer` before any fine-tuning."""
+    command = "models" if study.pretrained else "pretrain"
+    return _made_by(study, command, study.starts_from(role), role)
+
+
 def role_weights(study: Study, role: str) -> Weights:
-    """Weights that `actor` (Shared SFT), `patient` or `scorer` starts with."""
-    folder = Paths.of(study).model(study.starts_from(role) if role == "scorer" else role)
-    command = "sft" if role != "scorer" else "models" if study.pretrained else "pretrain"
+    """Weights that a role takes part with: Shared SFT's, but the scorer is never fine-tuned."""
+    return start_weights(study, role) if role == "scorer" else _made_by(study, "sft", role, role)
+
+
+def _made_by(study: Study, command: str, model: str, role: str) -> Weights:
+    folder = Paths.of(study).model(model)
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
     return Weights(folder, study.dtype(role), remedy)
 
@@ -146,5 +155,5 @@ def make_sync(
 
 def make_scorer(study: Study) -> Scorer:
     """The frozen scorer: a model as it was before any fine-tuning."""
-    tokenizer = load_tokenizer(Paths.of(study).model(study.starts_from("scorer")))
-    return Scorer(make_engine(study, "scorer", role_weights(study, "scorer")), tokenizer)
+    weights = role_weights(study, "scorer")
+    return Scorer(make_engine(study, "scorer", weights), load_tokenizer(weights.folder))

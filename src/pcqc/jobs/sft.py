@@ -6,7 +6,7 @@ from pathlib import Path
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
-from pcqc.jobs.setup import chat_format, single_threaded
+from pcqc.jobs.setup import chat_format, single_threaded, start_weights
 from pcqc.models import load_model, save_model
 from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
@@ -42,16 +42,13 @@ def run_sft(study: Study) -> None:
 def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
     """Train from the weights that the roles share, write each role after its epochs; the losses."""
     paths, first = Paths.of(study), next(iter(epochs))
-    start = paths.model(study.starts_from(first))
-    command = "models" if study.pretrained else "pretrain"
-    remedy = f"remove {start} and run `pcqc {command} {study.name}`"
-    model = load_model(start, study.dtype(first), remedy)
-    chat = chat_format(study, start)
+    start = start_weights(study, first)
+    model, chat = start.load(), chat_format(study, start.folder)
     examples = _examples(study, chat)
     settings = dataclasses.replace(study.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
     per_epoch = steps_per_epoch(len(examples), settings)
-    state = paths.root / "models" / "state" / f"sft-{first}-{_fingerprint(study, start)}"
+    state = paths.root / "models" / "state" / f"sft-{first}-{_fingerprint(study, start.folder)}"
     losses = []
     for step, loss in train_supervised(model, [sft_optimizer(model, settings)], plan, state):
         losses.append(loss)
@@ -62,7 +59,7 @@ def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
     for role, count in epochs.items():
         trained = model
         if count < settings.epochs:
-            trained = load_model(state / role if count else start, study.dtype(first))
+            trained = load_model(state / role if count else start.folder, start.dtype)
         save_model(paths.model(role), trained, chat.tokenizer, {"epochs": count})
     return losses
 
