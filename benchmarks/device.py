@@ -53,11 +53,15 @@ def on_this_device(
         study = replace(study, models=replace(study.models, actor=actor))
     elif dtype:
         study = replace(study, engine=replace(study.engine, dtype=dtype))
-    placement = None
-    if recomputed or study.dtype("actor") == "bfloat16":
-        learner = LearnerPlacement((0,), zero=1, gradient_checkpointing=recomputed)
-        placement = Placement(gpu_name() or "CPU", learner, devices_per_node=1)
-    return replace(study, placement=placement)
+    if not recomputed and study.dtype("actor") == "float32":
+        return replace(study, placement=None)
+    learner = LearnerPlacement((0,), zero=1, gradient_checkpointing=recomputed)
+    return replace(
+        study,
+        placement=Placement(gpu_name() or "CPU", learner, devices_per_node=1),
+        # In DeepSpeed's own process vLLM would find its communication taken down at the end.
+        engine=replace(study.engine, process="own"),
+    )
 
 
 def update_flops(shape: Architecture, trees: Sequence[TokenTree], passes: int) -> float:

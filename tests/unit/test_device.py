@@ -98,6 +98,7 @@ def test_bfloat16_and_checkpointing_are_deepspeeds():
     clinic = device.on_this_device(load_study("clinic"), "transformers", recomputed=True)
     assert clinic.placement.learner == LearnerPlacement((0,), zero=1, gradient_checkpointing=True)
     assert clinic.dtype("scorer") == "float32"
+    assert clinic.engine.process == "own"
 
 
 def test_torch_alone_refuses_bfloat16():
