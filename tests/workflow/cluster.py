@@ -14,6 +14,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "sinfo")
 # Jobs read the system's file: a submitted job does not inherit SLURM_CONF.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
+DEVICES = CONFIGURATION.with_name("gres.conf")
 MUNGE = Path("/run/munge")
 LINES = """
 ClusterName={name}
@@ -25,6 +26,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
+GresTypes=gpu
 ReturnToService=2
 MinJobAge=7200
 SlurmdTimeout=10
@@ -34,8 +36,13 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory=6000 State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory=6000 Gres=gpu:2 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+# Devices that are there on every machine stand in for GPUs: they are counted and never opened.
+TWO_GPUS = """
+Name=gpu File=/dev/null
+Name=gpu File=/dev/zero
 """
 
 
@@ -68,6 +75,7 @@ class OneNodeSlurm:
         with contextlib.ExitStack() as ends:
             self._munge(ends)
             ends.enter_context(replaced(CONFIGURATION, self._configuration()))
+            ends.enter_context(replaced(DEVICES, TWO_GPUS))
             self._daemon(ends, "slurmctld", "-D", "-i", "-c")
             self.node = self._daemon(ends, "slurmd", "-D", "-c")
             ends.callback(self.kill_node)
@@ -100,8 +108,8 @@ class OneNodeSlurm:
         return self._ask("sinfo", "-h", "-o", "%t")
 
     def jobs(self, columns: str) -> list[list[str]]:
-        """Columns of squeue (`%k %T`) of every job since the start, the oldest first."""
-        said = self._ask("squeue", "-h", "-t", "all", "-S", "i", "-o", columns)
+        """Columns of squeue (`Comment:80,State`) of every job since the start, the oldest first."""
+        said = self._ask("squeue", "-h", "-t", "all", "-S", "i", "-O", columns)
         return [line.split() for line in said.splitlines()]
 
     def wait_for(self, *states: str, seconds: float = 90) -> None:

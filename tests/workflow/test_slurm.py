@@ -20,13 +20,16 @@ HERE = ["--slurm-no-account", "--slurm-status-command", "squeue"]
 SOON = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5"]
 KILLED = "pcqc"
 WAIT = 1800  # seconds, for what takes a quarter of it on an idle machine
-# Time and memory that jobs of each rule ask for.
-MODELS, OTHERS = ("1-00:00:00", "4G"), ("2:00:00", "4000M")
+# The clinic needs no GPU; `train` asks for one of the node's all the same, and for cores with it.
+GPU = ["--set-resources", "train:gpu=1", "train:cpus_per_gpu=1"]
+# Time, memory, GPUs and cores for each that jobs of each rule ask for.
+MODELS, OTHERS = ("1-00:00:00", "4G", "N/A", "N/A"), ("2:00:00", "4000M", "N/A", "N/A")
+COLUMNS = "Comment:80,State,TimeLimit,MinMemory,tres-per-job,cpus-per-tres"
 ASKED = {
     "data": OTHERS,
     "base": OTHERS,
     "sft": MODELS,
-    "train": MODELS,
+    "train": ("1-00:00:00", "4G", "gres:gpu:1", "gres:gpu:1"),
     "search_tree": OTHERS,
     "select": OTHERS,
     "evaluate": MODELS,
@@ -56,7 +59,7 @@ def slurm(tmp_path):
 def submit(place: Workplace, study: str, said: Path) -> subprocess.Popen:
     """The whole workflow of a study under way, every job of it sent to Slurm."""
     start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
-    command = [*start, *HERE, *SOON, "--config", f"study={study}"]
+    command = [*start, *HERE, *SOON, *GPU, "--config", f"study={study}"]
     with open(said, "w") as log:
         return subprocess.Popen(
             command, cwd=place.folder, env=place.environment(), stdout=log, stderr=log
@@ -72,10 +75,10 @@ def wait_until(holds, process: subprocess.Popen) -> None:
         time.sleep(0.05)
 
 
-def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, str]]:
-    """Rule -> time and memory that its jobs asked for, all alike; each job was completed."""
+def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, ...]]:
+    """Rule -> what its jobs asked for (see `ASKED`), all alike; each job was completed."""
     found = collections.defaultdict(set)
-    for comment, state, *resources in slurm.jobs("%k %T %l %m"):
+    for comment, state, *resources in slurm.jobs(COLUMNS):
         assert state == "COMPLETED", comment
         rule = re.fullmatch(r"rule_(\w+?)(_wildcards_\w+)?", comment)[1]
         found[rule].add(tuple(resources))
@@ -109,7 +112,7 @@ def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
     make_though_the_node_dies(place, STUDY, slurm)
     assert essence(place.results) == essence(mini.results)
     # Each was sent once: it was Slurm that started the node's jobs again.
-    assert len(slurm.jobs("%i")) == len(jobs)
+    assert len(slurm.jobs("JobID")) == len(jobs)
     assert asked(slurm) == ASKED
 
 
@@ -119,4 +122,4 @@ def test_so_is_one_on_vllm_and_two_deepspeed_processes(slurm, tmp_path):
     make_though_the_node_dies(place, test_vllm_dag.NAME, slurm)
     test_vllm_dag.check_updates(place.folder / "results" / test_vllm_dag.NAME)
     # It searches no tree.
-    assert asked(slurm) == {rule: asked for rule, asked in ASKED.items() if rule != "search_tree"}
+    assert asked(slurm) == {rule: what for rule, what in ASKED.items() if rule != "search_tree"}
