@@ -9,12 +9,12 @@ from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.engines import Engines
-from pcqc.paths import Paths
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.jobs.setup import make_scorer, make_setting, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.models import save_model
+from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
 from pcqc.training.backend import Backend, TorchBackend
