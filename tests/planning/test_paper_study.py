@@ -8,6 +8,7 @@ import yaml
 
 from pcqc.config import ROOT, Study, load_study
 from pcqc.planning.plan import make_plan
+from pcqc.training.order import batches_per_pass
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
 SETTINGS = yaml.safe_load(FIXTURE.read_text())
@@ -82,5 +83,6 @@ def test_the_plans_trajectories_are_the_papers(text, study):
 
 def test_updates_are_two_passes_over_the_cases(study):
     """Which is why ATPO, whose number of updates is not reported, has as many as PCQC."""
-    assert study.methods["pcqc"].updates == 2 * (14256 // 128)
+    passes = 2 * batches_per_pass(study.data.training_cases, study.rl.cases_per_update)
+    assert study.methods["pcqc"].updates == passes == 222
     assert study.methods["atpo"].updates == study.methods["pcqc"].updates

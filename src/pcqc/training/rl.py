@@ -8,11 +8,12 @@ from pathlib import Path
 
 from pcqc.cases import Case
 from pcqc.config import Method, Rl
+from pcqc.errors import UserError
 from pcqc.methods.draw import Drawn
 from pcqc.processes import ALONE, Processes
 from pcqc.progress import Progress
-from pcqc.seeds import generator
 from pcqc.training.learners import Learner
+from pcqc.training.order import batch_of_step
 from pcqc.training.policy import UpdateReport
 from pcqc.training.state import load_state, save_state
 
@@ -122,13 +123,15 @@ def _one_update(loop: Loop, update: int, totals: Totals) -> tuple[Drawn, UpdateR
 
 
 def cases_of_update(cases: Sequence[Case], seed: int, update: int, count: int) -> list[Case]:
-    """Cases of an update (from 1): passes over the training set, each in an order of its own.
+    """Cases of an update (from 1); no case twice.
 
     The order depends on the run's seed alone, so that methods of one run letter share it.
+
+    Raises:
+        UserError: there are fewer than `count`.
     """
-    chosen = []
-    for position in range((update - 1) * count, update * count):
-        epoch, index = divmod(position, len(cases))
-        order = generator(seed, "case order", epoch).permutation(len(cases))
-        chosen.append(cases[int(order[index])])
-    return chosen
+    if len(cases) < count:
+        raise UserError(
+            f"{len(cases)} training cases are fewer than rl.cases_per_update = {count}; lower it"
+        )
+    return [cases[i] for i in batch_of_step(update - 1, len(cases), count, seed, "case order")]
