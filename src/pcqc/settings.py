@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import re
 import types
 import typing
 from pathlib import Path
@@ -35,12 +36,34 @@ class Range:
         return " and ".join(bounds + ([f"at most {self.most:g}"] if self.most != math.inf else []))
 
 
+class Filled:
+    """Of a list: at least one entry."""
+
+    def __contains__(self, values: tuple) -> bool:
+        return bool(values)
+
+    def __str__(self) -> str:
+        return "a list of at least one"
+
+
+class Plain:
+    """Of a name: it may stand in a file's name, in a workflow's pattern and in a query."""
+
+    def __contains__(self, name: str) -> bool:
+        return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) is not None
+
+    def __str__(self) -> str:
+        return "named by letters, digits, '_' and '-'"
+
+
 # Annotations of settings. A float is finite without being asked to.
 Count = Annotated[int, Range(least=1)]
 Whole = Annotated[int, Range(least=0)]
 Positive = Annotated[float, Range(above=0)]
 Weight = Annotated[float, Range(least=0)]
 Share = Annotated[float, Range(least=0, most=1)]
+Name = Annotated[str, Plain()]
+Some = Annotated[tuple[T, ...], Filled()]
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -120,9 +143,9 @@ def nearest(word: str, known: typing.Iterable[str]) -> str:
 def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        number, (bounds, *_) = _convert(arguments[0], value, where), hint.__metadata__
-        _expect(number in bounds, str(bounds), value, where)
-        return number
+        converted, (bounds, *_) = _convert(arguments[0], value, where), hint.__metadata__
+        _expect(converted in bounds, str(bounds), value, where)
+        return converted
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
@@ -136,6 +159,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         _expect(isinstance(value, dict), "a group of settings", value, where)
         for key in value:
             _expect(isinstance(key, str), "named by texts (put the name in quotes)", key, where)
+            _convert(arguments[0], key, where)
         return {k: _convert(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
     if origin in (tuple, list):
         _expect(isinstance(value, list), "a list", value, where)
@@ -152,5 +176,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
-    if not holds:
-        raise UserError(f"{where}: must be {wanted}, not {value!r}")
+    if holds:
+        return
+    # YAML takes 1e-6 and 2.5e6 for texts.
+    power = wanted == "a number" and re.fullmatch(r"([-+]?\d+\.?\d*)[eE]([-+]?\d+)", str(value))
+    written = f"; write {float(power[1])}e{int(power[2]):+d}" if power else ""
+    raise UserError(f"{where}: must be {wanted}, not {value!r}{written}")

@@ -85,7 +85,7 @@ def test_the_default_folder_is_below_the_working_directory(write, monkeypatch):
     ("change", "said"),
     [
         (lambda s: s.pop("models"), "needs the settings 'data' and 'models'"),
-        (lambda s: s["data"].update(training=[]), "needs the settings 'data' and 'models'"),
+        (lambda s: s["data"].update(training=[]), "data.training: must be a list of at least one"),
         (lambda s: s["benchmarks"]["medqa"].pop("raw"), "benchmarks.medqa: the setting 'raw'"),
         (lambda s: s["models"]["actor"].update(revision="x"), "models.actor: 'revision' is of"),
         (lambda s: s["models"].update(doctor={}), "unknown setting 'doctor'"),

@@ -51,11 +51,27 @@ def removed(path: str):
     return change
 
 
-def test_a_study_is_named_by_its_file(load):
+def test_a_study_is_named_by_its_file(load, tmp_path):
     study = load()
     assert study.name == "small"
     assert study.results.parts == ("results", "small")
     assert study.benchmarks[study.development].role == "development"
+    (tmp_path / "small.yaml").rename(tmp_path / "two words.yaml")
+    with pytest.raises(
+        UserError, match=r"two words\.yaml: a study's file must be named by letters"
+    ):
+        load_study(tmp_path / "two words.yaml")
+
+
+def test_one_run_is_common_to_all_that_are_compared(load):
+    def runs(**given):
+        return lambda data: [setting(f"methods.{m}.runs", r)(data) for m, r in given.items()]
+
+    assert load().common_runs == ["A", "B", "C"]
+    assert load(runs(terminal_only=["C", "B"], atpo_u1=["A"])).common_runs == ["B", "C"]
+    assert load(runs(terminal_only=[])).common_runs == ["A", "B", "C"]
+    with pytest.raises(UserError, match="no run is common to all that have any"):
+        load(runs(grpo=["B"], terminal_only=["A"]))
 
 
 @pytest.mark.parametrize(
@@ -69,14 +85,24 @@ def test_a_study_is_named_by_its_file(load):
         (setting("rl.cases_per_update", "8"), "rl.cases_per_update: must be a whole number"),
         (setting("rl.cases_per_update", True), "must be a whole number, not True"),
         (setting("rl.cases_per_update", 1.5), "must be a whole number, not 1.5"),
-        (setting("rl.learning_rate", "1e-3"), "rl.learning_rate: must be a number, not '1e-3'"),
+        (
+            setting("rl.learning_rate", "1e-3"),
+            r"rl.learning_rate: must be a number, not '1e-3'; write 1\.0e-3$",
+        ),
+        (setting("rl.clip", "2.5E6"), r"must be a number, not '2.5E6'; write 2\.5e\+6$"),
+        (setting("rl.clip", "x"), "must be a number, not 'x'$"),
         (setting("synthetic", 1), "synthetic: must be true or false, not 1"),
         (setting("title", 3), "title: must be a text, not 3"),
         (setting("rl", [1]), r"rl: must be a group of settings, not \[1\]"),
         (setting("benchmarks", [1]), "benchmarks: must be a group of settings"),
         (setting("clinic.sft_questions", 3), "clinic.sft_questions: must be a list, not 3"),
         (setting("clinic.sft_questions", [1, "x"]), r"sft_questions\[1\]: must be a whole number"),
+        (setting("clinic.sft_questions", []), r"must be a list of at least one, not \[\]"),
+        (setting("benchmarks.clinic_dev.options", []), "clinic_dev.options: must be a list of at"),
         (setting("runs", {False: 1}), "runs: must be named by texts"),
+        (setting("runs", {"a/b": 1}), "small.yaml: runs: must be named by letters.* not 'a/b'"),
+        (setting("benchmarks", {"../x": {}}), "benchmarks: must be named by letters"),
+        (setting("name", "other"), "unknown setting 'name'"),
         (
             setting("benchmarks.clinic_dev.role", "train"),
             "clinic_dev.role: 'train' is not one of development, held_out, independent_source",
@@ -130,7 +156,7 @@ def test_every_number_among_the_settings_has_a_range():
 
 def numbers(hint, path="study"):
     """Path and annotation of every number below a type of settings."""
-    if typing.get_origin(hint) is typing.Annotated or hint in (int, float):
+    if hint in (int, float) or getattr(hint, "__origin__", None) in (int, float):
         yield path, hint
     elif dataclasses.is_dataclass(hint):
         for name, inner in typing.get_type_hints(hint, include_extras=True).items():
@@ -153,6 +179,12 @@ def numbers(hint, path="study"):
         (setting("clinic.typical", 99), "clinic.typical exceeds clinic.findings"),
         (setting("benchmarks.clinic_dev.options", [99]), "options must lie between 2 and"),
         (removed("benchmarks.clinic_dev.cases"), "clinic_dev: the setting 'cases' is missing"),
+        (setting("benchmarks.train", CLINIC["benchmarks"]["clinic_wide"]), "'train' is the name"),
+        (setting("benchmarks.mean", CLINIC["benchmarks"]["clinic_wide"]), "'mean' is the name of"),
+        (setting("runs", {"A": 1, "B": 2, "C": 1}), "runs: A and C have the same seed 1"),
+        (setting("methods.grpo", {"runs": ["A", "A"]}), r"'grpo' names a run twice \(A, A\)"),
+        (setting("methods.shared_sft", {"runs": []}), "reference: method 'shared_sft' has no runs"),
+        (setting("methods.pcqc", {"runs": ["B", "C"]}), "method 'pcqc' has no run 'A'"),
     ],
 )
 def test_contradictions_are_refused(load, change, message):

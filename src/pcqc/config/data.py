@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pcqc.settings import Count, Share, Whole
+from pcqc.settings import Count, Share, Some, Whole
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Benchmark:
     title: str
     role: Literal["development", "held_out", "independent_source"]
     cases: Count | None = None  # how many to draw (clinic) or to keep; all where not given
-    options: tuple[Count, ...] = (4,)  # clinic: numbers of options, drawn uniformly
+    options: Some[Count] = (4,)  # clinic: numbers of options, drawn uniformly
     recorded_facts: Share = 1.0  # clinic: share of the findings that the facts record
     wording: Literal["plain", "reported"] = "plain"  # clinic: how facts are worded
     base_rates: Literal["uniform", "skewed"] = "uniform"  # clinic: of the diseases
@@ -47,18 +47,18 @@ class Clinic:
     seed: int
     training_cases: Count
     sft_conversations: Count
-    sft_questions: tuple[Whole, ...]  # numbers of questions in an SFT conversation, drawn uniformly
+    sft_questions: Some[Whole]  # numbers of questions in an SFT conversation, drawn uniformly
 
 
 @dataclass(frozen=True)
 class Data:
     """Where the training of a real study comes from; its benchmarks name their own files."""
 
-    training: tuple[RawFile, ...]
+    training: Some[RawFile]
     training_cases: Count | None = None  # how many to keep; all where not given
     sft: RawFile | None = None  # released conversations; written from cases where not given
     sft_cases: Count = 256  # training cases set apart to write conversations from
-    sft_questions: tuple[Whole, ...] = (1, 2, 3)  # in a written conversation, drawn uniformly
+    sft_questions: Some[Whole] = (1, 2, 3)  # in a written conversation, drawn uniformly
     seed: int = 0
 
 

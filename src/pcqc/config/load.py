@@ -9,9 +9,15 @@ from pathlib import Path
 from pcqc.config.study import Study
 from pcqc.config.training import Method
 from pcqc.errors import UserError
-from pcqc.settings import build, nearest, read_yaml
+from pcqc.settings import Plain, build, nearest, read_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
+
+# What stands in a study's `data` folder beside its benchmarks, and beside them in tables.
+RESERVED = (
+    *("train", "sft", "world", "manifest", "templates", "exclusions", "converted", "overlap"),
+    *("instruction", "average", "mean"),
+)
 
 
 def load_study(name_or_path: str | Path) -> Study:
@@ -41,10 +47,9 @@ def load_study(name_or_path: str | Path) -> Study:
         n: f"{path.name}: methods." if n in overrides else f"{methods_path.name}: " for n in entries
     }
     methods = {n: build(Method, entry, where[n] + n) for n, entry in entries.items()}
-    data.setdefault("name", path.stem)
     settings = build(_StudyFile, data, path.name)
     values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
-    study = _without_absent(Study(**values, methods=methods))
+    study = _without_absent(Study(name=path.stem, **values, methods=methods))
     _check(study, path.name)
     return study
 
@@ -83,9 +88,10 @@ def _inherit(entries: dict[str, dict], name: str, where: str) -> dict:
     return _merge(entries[model], entry)
 
 
+_NOT_IN_FILE = ("name", "methods", "absent")
 _StudyFile = dataclasses.make_dataclass(
     "_StudyFile",
-    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name not in ("methods", "absent")],
+    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name not in _NOT_IN_FILE],
     frozen=True,
 )
 
@@ -114,15 +120,10 @@ def _study_path(name: str) -> Path:
 
 
 def _check(study: Study, where: str) -> None:
-    roles = [b.role for b in study.benchmarks.values()]
-    if roles.count("development") != 1:
-        raise UserError(f"{where}: benchmarks: exactly one must have the role 'development'")
-    for name, method in study.methods.items():
-        for run in method.runs:
-            if run not in study.runs:
-                raise UserError(
-                    f"{where}: method '{name}' names the run '{run}'{nearest(run, study.runs)}"
-                )
+    if study.name not in Plain():
+        raise UserError(f"{where}: a study's file must be {Plain()}; rename it")
+    _check_benchmarks(study, where)
+    _check_runs(study, where)
     if study.synthetic and not (study.clinic and study.scratch_model):
         raise UserError(
             f"{where}: a synthetic study needs the settings 'clinic' and 'scratch_model'"
@@ -135,15 +136,68 @@ def _check(study: Study, where: str) -> None:
         raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
     if study.actor_decoding.max_tokens != study.protocol.action_tokens:
         raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
-    for name, run in study.continued:
-        if run not in study.method(name).runs:
-            raise UserError(f"{where}: continuation: method '{name}' has no run '{run}'")
+    if study.continuation:
+        _check_continuation(study, where)
     if study.sft.patient_epochs > study.sft.epochs:
         raise UserError(f"{where}: sft.patient_epochs exceeds sft.epochs")
 
 
+def _check_benchmarks(study: Study, where: str) -> None:
+    roles = [b.role for b in study.benchmarks.values()]
+    if roles.count("development") != 1:
+        raise UserError(f"{where}: benchmarks: exactly one must have the role 'development'")
+    for name in study.benchmarks:
+        if name in RESERVED or name.startswith("train-"):
+            raise UserError(
+                f"{where}: benchmarks: '{name}' is the name of something else in a study's data or "
+                "tables; choose another"
+            )
+
+
+def _check_runs(study: Study, where: str) -> None:
+    seeds: dict[int, str] = {}
+    for run, seed in study.runs.items():
+        if seeds.setdefault(seed, run) != run:
+            raise UserError(
+                f"{where}: runs: {seeds[seed]} and {run} have the same seed {seed}, so they would "
+                "be one run; give each a seed of its own"
+            )
+    for name, method in study.methods.items():
+        for run in method.runs:
+            if run not in study.runs:
+                raise UserError(
+                    f"{where}: method '{name}' names the run '{run}'{nearest(run, study.runs)}"
+                )
+        if len(set(method.runs)) < len(method.runs):
+            raise UserError(
+                f"{where}: method '{name}' names a run twice ({', '.join(method.runs)}); leave "
+                "each in once"
+            )
+    if study.runs and not study.common_runs:
+        raise UserError(
+            f"{where}: methods: the tables compare one run of each method, but no run is common "
+            "to all that have any; give them one in common"
+        )
+
+
+def _check_continuation(study: Study, where: str) -> None:
+    settings = study.continuation
+    if settings.reference and not study.method(settings.reference).runs:
+        raise UserError(
+            f"{where}: continuation.reference: method '{settings.reference}' has no runs; give it "
+            "one, or set reference: null"
+        )
+    if settings.run not in study.method(settings.method).runs:
+        raise UserError(
+            f"{where}: continuation: method '{settings.method}' has no run '{settings.run}'; give "
+            "it that run, or name one that it has"
+        )
+
+
 def _check_clinic(study: Study, where: str) -> None:
     clinic = study.clinic
+    if study.protocol.instruction is None:
+        raise UserError(f"{where}: protocol: the setting 'instruction' is missing; add it")
     if clinic.typical > clinic.findings:
         raise UserError(f"{where}: clinic.typical exceeds clinic.findings")
     for name, benchmark in study.benchmarks.items():
@@ -156,7 +210,7 @@ def _check_clinic(study: Study, where: str) -> None:
 
 
 def _check_real(study: Study, where: str) -> None:
-    if not (study.data and study.data.training and study.models):
+    if not (study.data and study.models):
         raise UserError(f"{where}: a study of real cases needs the settings 'data' and 'models'")
     for name, benchmark in study.benchmarks.items():
         if benchmark.raw is None:

@@ -10,7 +10,7 @@ from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchMode
 from pcqc.config.placement import Assumptions, Placement
 from pcqc.config.training import Method, Protocol, Rl, Sft
 from pcqc.errors import UserError
-from pcqc.settings import Count, Positive, Range, Whole, nearest
+from pcqc.settings import Count, Name, Positive, Range, Whole, nearest
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,16 @@ class Continuation:
 class Study:
     """One study: what is compared, on what, with which sizes."""
 
-    name: str
+    name: str  # of its file
     title: str
     synthetic: bool
-    benchmarks: dict[str, Benchmark]
+    benchmarks: dict[Name, Benchmark]
     protocol: Protocol
     actor_decoding: Decoding
     patient_decoding: Decoding
     sft: Sft
     rl: Rl
-    runs: dict[str, int]  # letter -> seed of an independent RL run
+    runs: dict[Name, int]  # letter -> seed of an independent RL run
     methods: dict[str, Method]
     evaluation_seed: int
     clinic: Clinic | None = None
@@ -75,6 +75,16 @@ class Study:
     def development(self) -> str:
         """Name of the benchmark on which checkpoints are chosen."""
         return next(n for n, b in self.benchmarks.items() if b.role == "development")
+
+    @property
+    def common_runs(self) -> list[str]:
+        """Runs that every trained method and control has; where one run is shown, the first."""
+        trained = [
+            method.runs
+            for method in self.methods.values()
+            if method.kind == "rl" and method.role != "ablation" and method.runs
+        ]
+        return [run for run in self.runs if all(run in runs for runs in trained)]
 
     @property
     def continued(self) -> list[tuple[str, str]]:
