@@ -34,7 +34,8 @@ from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
 from pcqc.provenance import source_fingerprint
 from pcqc.seeds import generator
-from pcqc.training.batching import pad
+from pcqc.training.backend import TorchBackend
+from pcqc.training.batching import TokenModel, pad
 from pcqc.training.supervised import Example, Plan, train_supervised
 
 # Look-ups get harder when the model has learned the last level: options, and the share of look-ups
@@ -108,12 +109,12 @@ def pretrain(study: Study) -> None:
     chat = ChatFormat(tokenizer, study.protocol.instruction)
     model = make_model(settings, len(tokenizer), tokenizer)
     optimizers = make_optimizers(model, settings)
+    backend = TorchBackend(TokenModel(model), optimizers, max_gradient_norm=1.0)
     plan = Plan(
         batch=lambda step, losses: draw_batch(world, chat, settings, step, losses),
         steps=settings.most_steps,
         rate=lambda step, losses: learning_rate(step, losses, settings),
         tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
-        max_gradient_norm=1.0,
         save_every=100,
         label="base model",
         finished=lambda losses: finished(losses, settings),
@@ -122,7 +123,7 @@ def pretrain(study: Study) -> None:
     budget, source = plan.tokens_per_micro_batch, source_fingerprint("data_prep.clinic.pretrain")
     name = digest([*made_from, budget, source])
     state = paths.root / "models" / "state" / f"base-{name}"
-    losses = [loss for _, loss in train_supervised(model, optimizers, plan, state)]
+    losses = [loss for _, loss in train_supervised(backend, plan, state)]
     if not finished(losses, settings):
         reached = place(losses, settings).level
         raise UserError(
@@ -154,7 +155,7 @@ def make_model(settings: ScratchModel, vocabulary: int, tokenizer) -> Qwen3ForCa
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    return Qwen3ForCausalLM(config)
+    return Qwen3ForCausalLM(config).eval()
 
 
 def make_optimizers(model, settings: ScratchModel) -> list[torch.optim.Optimizer]:

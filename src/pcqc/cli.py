@@ -126,31 +126,50 @@ def _prepare(arguments: argparse.Namespace) -> None:
     prepare(_load(arguments), arguments.only)
 
 
-def _sft(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.sft import run_sft
+def _learn(study, arguments: list[str], job) -> None:
+    """A job that learns, in as many processes as the study's learner has devices.
 
-    study = _load(arguments)
-    with _alone(study, "sft"):
-        run_sft(study)
-
-
-def _train(arguments: argparse.Namespace) -> None:
+    Args:
+        study: the study.
+        arguments: of `pcqc`, as those processes are given them.
+        job: called with the processes of which this is one.
+    """
     from pcqc.planning.fit import require_fit
 
-    study, method, run = _load(arguments), arguments.method, arguments.run
-    study.require(method, run)
     # Here and not in the job: a plan is no part of what the job's result is made from.
     require_fit(study)
     from pcqc.jobs.launch import join_job, launch, processes_wanted
 
     if (count := processes_wanted(study)) > 1:
-        return launch(["train", arguments.study, method, run], count)
+        return launch(arguments, count)
     processes = join_job(study)
-    from pcqc.jobs.train import run_training
-
-    with _alone(study, "train", method, run) if processes.leads else contextlib.nullcontext():
-        run_training(study, method, run, processes)
+    names = [arguments[0], *arguments[2:]]
+    with _alone(study, *names) if processes.leads else contextlib.nullcontext():
+        job(processes)
     leave(processes)
+
+
+def _sft(arguments: argparse.Namespace) -> None:
+    study = _load(arguments)
+
+    def job(processes) -> None:
+        from pcqc.jobs.sft import run_sft
+
+        run_sft(study, processes)
+
+    _learn(study, ["sft", arguments.study], job)
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    study, method, run = _load(arguments), arguments.method, arguments.run
+    study.require(method, run)
+
+    def job(processes) -> None:
+        from pcqc.jobs.train import run_training
+
+        run_training(study, method, run, processes)
+
+    _learn(study, ["train", arguments.study, method, run], job)
 
 
 def _select(arguments: argparse.Namespace) -> None:

@@ -145,7 +145,7 @@ def test_sizes_on_disk_are_those_of_files(tmp_path, monkeypatch):
     model(torch.zeros(1, 2, dtype=torch.long)).logits.sum().backward()
     optimizer.step()
     save_model(tmp_path / "checkpoint", model, make_tokenizer())
-    save_state(tmp_path / "state", {"policy": ModelState(model, optimizer)}, {"step": 1})
+    save_state(tmp_path / "state", {"policy": ModelState(model, [optimizer])}, {"step": 1})
     config, study = model.config, load_study("clinic")
     shape = {
         "width": config.hidden_size,

@@ -7,7 +7,7 @@ from helpers import tiny_model
 from pcqc.config import Rl, TreeSearch
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
 from pcqc.methods.tree_batch import ValueSequence
-from pcqc.training.backend import TorchBackend
+from pcqc.training.backend import adamw_backend
 from pcqc.training.critic import Critic
 
 RL = Rl(
@@ -53,7 +53,7 @@ def value_sequences(seed: int = 0, count: int = 5) -> list[ValueSequence]:
     return made
 
 
-def critic(backend=TorchBackend) -> Critic:
+def critic(backend=adamw_backend) -> Critic:
     """A critic whose head has something to say."""
     tree = TreeSearch(critic_learning_rate=1e-2)
 

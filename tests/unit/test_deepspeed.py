@@ -21,10 +21,10 @@ from pcqc.errors import UserError
 from pcqc.jobs.launch import _reason, processes_wanted
 from pcqc.planning.fit import changed
 from pcqc.processes import Processes, join, told_launcher
-from pcqc.training.backend import TorchBackend, share
+from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
 from pcqc.training.state import ModelState, load_state, save_state
-from pcqc.training.trees import grow_trees
+from pcqc.training.trees import TokenTree, grow_trees
 
 WORKER = Path(__file__).with_name("deepspeed_worker.py")
 DEFAULT = ("zero-1", "zero-2", "zero-3")
@@ -140,7 +140,7 @@ def test_a_state_of_the_other_kind_is_refused(trained, tmp_path):
         load_state(state.parent, {"actor": policy.state})
     model = tiny_model(0)
     optimizer = torch.optim.AdamW(model.parameters())
-    save_state(tmp_path, {"actor": ModelState(model, optimizer)}, {"step": 1})
+    save_state(tmp_path, {"actor": ModelState(model, [optimizer])}, {"step": 1})
     from pcqc.training.deepspeed_backend import DividedState
 
     with pytest.raises(UserError, match=r"begun without placement\.learner and cannot go on with"):
@@ -152,8 +152,8 @@ def test_gradients_of_shares_add_up(count):
     """Every share is divided by the components' weights in all of them."""
     gradients, losses = [], []
     for rank in range(count):
-        backend = type("Part", (TorchBackend,), {"processes": Alone(rank, count)})
-        policy = Policy(tiny_model(0), tiny_model(1), RL, backend)
+        policy = Policy(tiny_model(0), tiny_model(1), RL)
+        policy.backend.processes = Alone(rank, count)
         used = []
         policy.backend.step = lambda rate, p=policy, u=used: u.append(grads(p.model)) or 1.0
         losses.append(policy.update(sequences(), COEFFICIENTS).losses)
@@ -174,7 +174,8 @@ def grads(model) -> torch.Tensor:
 @pytest.mark.parametrize("budget", [40, 100, 100000])
 def test_trees_are_shared_out_evenly_and_in_step(count, budget):
     trees = grow_trees(sequences(count=30), budget)
-    shares = [share(trees, budget, Processes(rank, count)) for rank in range(count)]
+    nothing = TokenTree([0], [0])
+    shares = [share(trees, budget, Processes(rank, count), nothing) for rank in range(count)]
     assert len({len(batches) for batches in shares}) == 1
     dealt = [tree for batches in shares for batch in batches for tree in batch if tree.members]
     assert sorted(map(id, dealt)) == sorted(map(id, trees))

@@ -62,18 +62,18 @@ def test_the_patient_is_a_checkpoint_on_the_way_to_the_actor(prepared):
 @pytest.mark.parametrize("killed_at", ["patient", "actor"])
 def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch, killed_at):
     """What a rule declares as its outputs is deleted before its rerun."""
-    paths, save = Paths.of(study), sft_job.save_model
+    paths, write = Paths.of(study), sft_job.write_model
     shutil.rmtree(paths.root / "models" / "state")
 
     def killing(folder, *arguments):
-        save(folder, *arguments)
+        write(folder, *arguments)
         if folder.name == killed_at:
             raise Killed
 
-    monkeypatch.setattr(sft_job, "save_model", killing)
+    monkeypatch.setattr(sft_job, "write_model", killing)
     with pytest.raises(Killed):
         sft_job.run_sft(study)
-    monkeypatch.setattr(sft_job, "save_model", save)
+    monkeypatch.setattr(sft_job, "write_model", write)
     for role in ("actor", "patient"):
         (paths.model(role) / "manifest.json").unlink(missing_ok=True)
     sft_job.run_sft(study)

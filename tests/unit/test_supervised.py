@@ -1,6 +1,5 @@
 """Supervised training: what is learned from, and exact resumption."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -10,13 +9,14 @@ from helpers import plain_logprobs, tiny_model
 
 from pcqc.config import Sft
 from pcqc.errors import UserError
+from pcqc.training.backend import adamw_backend
+from pcqc.training.batching import TokenModel
+from pcqc.training.order import batches_per_pass
 from pcqc.training.sft import (
     Conversation,
     examples_of,
     read_conversations,
-    sft_optimizer,
     sft_plan,
-    steps_per_epoch,
 )
 from pcqc.training.supervised import Example, train_supervised
 
@@ -42,10 +42,10 @@ def examples(count: int = 8) -> list[list[Example]]:
 def train(state, *, seed=0, stop_after=None, budget=100):
     """Train a fresh model; (finished steps, losses, weights)."""
     model = tiny_model(seed)
-    optimizer = sft_optimizer(model, SETTINGS)
+    backend = adamw_backend(TokenModel(model), SETTINGS.learning_rate, SETTINGS)
     plan = sft_plan(examples(), SETTINGS, "test", budget)
     seen = []
-    for step, loss in train_supervised(model, [optimizer], plan, state):
+    for step, loss in train_supervised(backend, plan, state):
         seen.append((step, loss))
         if step == stop_after:
             break
@@ -56,7 +56,7 @@ def test_an_epoch_is_full_batches_of_different_conversations_in_a_new_order():
     made = examples()
     plan = sft_plan(made, SETTINGS, "test", 100)
     steps = len(made) // SETTINGS.batch_size
-    assert steps_per_epoch(len(made), SETTINGS) == steps == plan.steps / SETTINGS.epochs
+    assert steps == plan.steps / SETTINGS.epochs
     owner = {id(example): number for number, c in enumerate(made) for example in c}
     epochs = []
     for epoch in range(2):
@@ -71,9 +71,9 @@ def test_an_epoch_is_full_batches_of_different_conversations_in_a_new_order():
 
 
 def test_the_steps_of_the_paper_and_of_less_than_a_batch():
-    paper = dataclasses.replace(SETTINGS, batch_size=128)
-    assert steps_per_epoch(4157, paper) == 32
-    assert steps_per_epoch(5, paper) == 1
+    assert batches_per_pass(4157, 128) == 32
+    assert batches_per_pass(5, 128) == 1
+    assert 2 * batches_per_pass(14256, 128) == 222
 
 
 def test_the_loss_is_the_mean_over_all_learned_tokens(tmp_path):

@@ -75,7 +75,7 @@ def pcqc(command, start=f"{sys.executable} -m"):
     return f"({start} pcqc.cli {command}) 2>&1 | tee {{log}} >&2"
 
 
-# What starts a training job. It starts its own processes on one machine; on several, a launcher
+# What starts a job that learns. It starts its own processes on one machine; on several, a launcher
 # starts it on each (docs/clusters.md).
 LAUNCHER = config.get("launcher", f"{sys.executable} -m")
 

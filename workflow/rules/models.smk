@@ -50,4 +50,4 @@ rule sft:
     message:
         "Shared SFT: actor and patient"
     shell:
-        pcqc(f"sft {STUDY_ARGUMENT}")
+        pcqc(f"sft {STUDY_ARGUMENT}", LAUNCHER)

@@ -28,7 +28,7 @@ def processes_wanted(study: Study) -> int:
     if len({device // per_node for device in devices}) > 1:
         raise UserError(
             "placement.learner.devices are on several nodes: start the job on each of them with "
-            "`torchrun --nnodes ... -m pcqc.cli train ...` (docs/clusters.md)"
+            "`torchrun --nnodes ... -m pcqc.cli ...` (docs/clusters.md)"
         )
     return len(devices)
 

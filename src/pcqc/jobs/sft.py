@@ -6,40 +6,45 @@ from pathlib import Path
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
+from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.setup import chat_format, single_threaded, start_weights
 from pcqc.models import load_model, save_model
 from pcqc.paths import Paths
+from pcqc.processes import ALONE, Processes
 from pcqc.protocol import ChatFormat
 from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
+from pcqc.training.batching import TokenModel
+from pcqc.training.order import batches_per_pass
 from pcqc.training.sft import (
     Conversation,
     examples_of,
     read_conversations,
-    sft_optimizer,
     sft_plan,
-    steps_per_epoch,
 )
 from pcqc.training.supervised import Example, train_supervised
 
 
-def run_sft(study: Study) -> None:
+def run_sft(study: Study, processes: Processes = ALONE) -> None:
     """Train the actor for all epochs and the patient for its own (Appendix A.2).
 
     Both see the same conversations in the same order, so that where they start from the same
     weights the patient is a checkpoint of the actor's training. It stays frozen from then on.
+
+    Every process learns from its share of each step; the first writes.
     """
     single_threaded()
     epochs = {"actor": study.sft.epochs, "patient": study.sft.patient_epochs}
     if study.starts_from("patient") == study.starts_from("actor"):
-        losses = _fine_tune(study, epochs)
+        losses = _fine_tune(study, epochs, processes)
     else:
-        losses = _fine_tune(study, {"actor": epochs["actor"]})
-        _fine_tune(study, {"patient": epochs["patient"]})
-    rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
-    write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
+        losses = _fine_tune(study, {"actor": epochs["actor"]}, processes)
+        _fine_tune(study, {"patient": epochs["patient"]}, processes)
+    if processes.leads:
+        rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
+        write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
 
 
-def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
+def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> list[float]:
     """Train from the weights that the roles share, write each role after its epochs; the losses."""
     paths, first = Paths.of(study), next(iter(epochs))
     start = start_weights(study, first)
@@ -47,20 +52,24 @@ def _fine_tune(study: Study, epochs: dict[str, int]) -> list[float]:
     examples = _examples(study, chat)
     settings = dataclasses.replace(study.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
-    per_epoch = steps_per_epoch(len(examples), settings)
+    per_epoch = batches_per_pass(len(examples), settings.batch_size)
     state = paths.root / "models" / "state" / f"sft-{first}-{_fingerprint(study, start.folder)}"
+    make = make_backend(study, processes)
+    backend = make(TokenModel(model), settings.learning_rate, settings)
     losses = []
-    for step, loss in train_supervised(model, [sft_optimizer(model, settings)], plan, state):
+    for step, loss in train_supervised(backend, plan, state):
         losses.append(loss)
         for role, count in epochs.items():
             # Kept beside the state: a rerun finds it there, though its rule's outputs are deleted.
-            if step == per_epoch * count < plan.steps and not (state / role).exists():
-                save_model(state / role, model, chat.tokenizer)
+            ended = step == per_epoch * count < plan.steps
+            if ended and not processes.gather((state / role).exists())[0]:
+                write_model(state / role, model, backend, chat.tokenizer, {})
     for role, count in epochs.items():
-        trained = model
-        if count < settings.epochs:
-            trained = load_model(state / role if count else start.folder, start.dtype)
-        save_model(paths.model(role), trained, chat.tokenizer, {"epochs": count})
+        if count == settings.epochs:
+            write_model(paths.model(role), model, backend, chat.tokenizer, {"epochs": count})
+        elif processes.leads:
+            earlier = load_model(state / role if count else start.folder, start.dtype)
+            save_model(paths.model(role), earlier, chat.tokenizer, {"epochs": count})
     return losses
 
 

@@ -4,20 +4,20 @@ import dataclasses
 from collections.abc import Sequence
 
 from pcqc.cases import Case, read_cases
-from pcqc.config import Method, Rl, Study, digest
+from pcqc.config import Method, Study, digest
 from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.engines import Engines
+from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.jobs.setup import make_scorer, make_setting, role_weights, single_threaded
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
-from pcqc.models import save_model
 from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
-from pcqc.training.backend import Backend, TorchBackend
+from pcqc.training.backend import MakeBackend
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
 from pcqc.training.policy import Policy
@@ -50,14 +50,17 @@ class Run:
         weights = role_weights(study, "actor")
         self.model = weights.load()
         reference = weights.load() if method.kl_coefficient else None
-        self.policy = Policy(self.model, reference, study.rl, self._backend)
+        backend = make_backend(study, processes)
+        self.policy = Policy(self.model, reference, study.rl, backend)
         shared = self.model if self.policy.backend.whole else None
         self.setting = make_setting(study, weights, shared)
         self.scorer = make_scorer(study) if method.question_credit != "none" else None
         self.engines = Engines(
             study, self.setting, self.scorer, self.policy, self.development, processes
         )
-        self.learner = self._tree_learner() if method.tree else GroupLearner(method, self.policy)
+        self.learner = (
+            self._tree_learner(backend) if method.tree else GroupLearner(method, self.policy)
+        )
         self.memory: dict = {}
         unused = "candidate_groups" if method.tree else "trees"
         records = [record for record in RECORDS if record != unused]
@@ -88,20 +91,11 @@ class Run:
         if self.processes.leads:
             self.folder.finish(self._manifest(totals))
 
-    def _backend(self, module, learning_rate: float, settings: Rl) -> Backend:
-        """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
-        if self.study.placement is None:
-            return TorchBackend(module, learning_rate, settings)
-        from pcqc.training.deepspeed_backend import DeepSpeedBackend
-
-        learner = self.study.placement.learner
-        return DeepSpeedBackend(module, learning_rate, settings, learner, self.processes)
-
-    def _tree_learner(self) -> TreeLearner:
+    def _tree_learner(self, backend: MakeBackend) -> TreeLearner:
         """The actor's policy beside a critic, which starts from Shared SFT too."""
         body = role_weights(self.study, "actor").load().model
         rl, tree = self.study.rl, self.method.tree
-        critic = Critic(body, self.setting.chat.ending, tree, rl, self._backend)
+        critic = Critic(body, self.setting.chat.ending, tree, rl, backend)
         return TreeLearner(self.method, self.policy, critic, self.seed)
 
     def _fingerprint(self) -> str:
@@ -157,7 +151,9 @@ class Run:
 
     def _on_checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
-        digest = self._write_checkpoint(update)
+        path, tokenizer = self.folder.checkpoint(update), self.setting.chat.tokenizer
+        backend = self.policy.backend
+        digest = write_model(path, self.model, backend, tokenizer, {"update": update})
         with self.engines.awake() as health:
             found = evaluate(
                 self.setting,
@@ -170,22 +166,6 @@ class Run:
             figures = self.folder.keep_validation(update, digest, self.study.development, found)
             row = {"kind": "validation", "update": update, **figures, **health}
             self.folder.append("events", row)
-
-    def _write_checkpoint(self, update: int) -> str | None:
-        """The checkpoint's digest, in the process that writes it: all of them give their weights.
-
-        A whole copy of the weights is made, where they are divided, in that process's memory alone.
-        """
-        weights = {}
-        for name, tensor in self.policy.weights():
-            if self.processes.leads:
-                divided = not self.policy.backend.whole
-                weights[name] = tensor.detach().to("cpu", copy=divided)
-        if not self.processes.leads:
-            return None
-        tokenizer = self.setting.chat.tokenizer
-        folder = self.folder.checkpoint(update)
-        return save_model(folder, self.model, tokenizer, {"update": update}, weights.items())
 
     def _manifest(self, totals: Totals) -> dict:
         settings = self.study.to_dict()

@@ -1,17 +1,19 @@
 """What takes optimiser steps: a module with its AdamW, in one process or in several."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 
-from pcqc.config import Rl
+from pcqc.config import Rl, Sft
 from pcqc.errors import UserError
 from pcqc.processes import ALONE, Processes
-from pcqc.training.batching import HasSelected, Padded, micro_batches
+from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.trees import TokenTree, grow_trees, pad_trees
+
+T = TypeVar("T", bound=HasTokens)
 
 
 class Backend(Protocol):
@@ -56,16 +58,17 @@ class Backend(Protocol):
         """
 
 
-MakeBackend = Callable[[torch.nn.Module, float, Rl], Backend]
+# (module, learning rate, settings with weight decay and gradient clipping)
+MakeBackend = Callable[[torch.nn.Module, float, Rl | Sft], Backend]
 
 
 class TorchBackend:
-    """A module and its AdamW in this process.
+    """A module and its optimisers in this process.
 
     Args:
         module: called with a micro-batch; trained in place.
-        learning_rate: constant.
-        settings: weight decay, gradient clipping.
+        optimizers: that share its parameters out, each at the learning rate that it has now.
+        max_gradient_norm: of all parameters together, to which it is clipped.
 
     Raises:
         UserError: the module is in bf16, where most steps are smaller than what it can tell apart.
@@ -74,20 +77,25 @@ class TorchBackend:
     whole = True
     processes = ALONE
 
-    def __init__(self, module: torch.nn.Module, learning_rate: float, settings: Rl):
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        optimizers: Sequence[torch.optim.Optimizer],
+        max_gradient_norm: float,
+    ):
         dtype = next(module.parameters()).dtype
         if dtype.itemsize < torch.float32.itemsize:
             raise UserError(
                 f"steps would round away in weights of {str(dtype).removeprefix('torch.')}: give "
                 "the study a placement, whose learner keeps fp32 master weights "
-                "(docs/deepspeed.md), or hold the actor in float32"
+                "(docs/deepspeed.md), or hold what is trained in float32"
             )
-        self.module, self.learning_rate, self.settings = module, learning_rate, settings
-        self.optimizer = torch.optim.AdamW(
-            module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
-        )
+        self.module, self.optimizers = module, optimizers
+        self.max_gradient_norm = max_gradient_norm
+        self.groups = [group for one in optimizers for group in one.param_groups]
+        self.learning_rates = [group["lr"] for group in self.groups]
         self.device = next(module.parameters()).device
-        self.state = ModelState(module, self.optimizer)
+        self.state = ModelState(module, optimizers)
 
     def forward(self, padded: Padded) -> torch.Tensor:
         """See `Backend.forward`."""
@@ -99,14 +107,13 @@ class TorchBackend:
 
     def step(self, rate: float = 1.0) -> float:
         """See `Backend.step`."""
-        norm = torch.nn.utils.clip_grad_norm_(
-            self.module.parameters(), self.settings.max_gradient_norm
-        )
+        norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.max_gradient_norm)
         if torch.isfinite(norm):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate * self.learning_rate
-            self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+            for group, learning_rate in zip(self.groups, self.learning_rates, strict=True):
+                group["lr"] = rate * learning_rate
+            for optimizer in self.optimizers:
+                optimizer.step()
+        self.module.zero_grad(set_to_none=True)
         return float(norm)
 
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
@@ -118,27 +125,43 @@ class TorchBackend:
         return self.module.named_parameters()
 
 
-def share(trees: Sequence[TokenTree], budget: int, processes: Processes) -> list[list[TokenTree]]:
+def adamw_backend(
+    module: torch.nn.Module, learning_rate: float, settings: Rl | Sft
+) -> TorchBackend:
+    """AdamW in this process (Appendix A.2); see `MakeBackend`."""
+    optimizer = torch.optim.AdamW(
+        module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
+    )
+    return TorchBackend(module, [optimizer], settings.max_gradient_norm)
+
+
+def model_weights(backend: Backend) -> Iterator[tuple[str, torch.Tensor]]:
+    """`Backend.weights` of a `TokenModel`, by the names that the model itself has for them."""
+    return ((name.removeprefix("model."), tensor) for name, tensor in backend.weights())
+
+
+def share(items: Sequence[T], budget: int, processes: Processes, nothing: T) -> list[list[T]]:
     """This process's micro-batches of an update.
 
-    Trees are dealt out largest first, each to the process with the fewest tokens so far. All
+    Items are dealt out largest first, each to the process with the fewest tokens so far. All
     processes have the same number of micro-batches, as those that hold a part of the weights must
-    ask for the others' parts together: where one has fewer, trees without members fill up.
+    ask for the others' parts together: where one has fewer, batches of `nothing` fill up.
 
     Args:
-        trees: of the whole update, the same in every process.
+        items: of the whole update, the same in every process.
         budget: of padded tokens in a micro-batch.
         processes: that share the work.
+        nothing: an item of which nothing is learned.
     """
-    parts: list[list[TokenTree]] = [[] for _ in range(processes.count)]
+    parts: list[list[T]] = [[] for _ in range(processes.count)]
     tokens = [0] * processes.count
-    for tree in sorted(trees, key=lambda tree: -len(tree.tokens)):
+    for item in sorted(items, key=lambda item: -len(item.tokens)):
         least = tokens.index(min(tokens))
-        parts[least].append(tree)
-        tokens[least] += len(tree.tokens)
+        parts[least].append(item)
+        tokens[least] += len(item.tokens)
     batches = [list(micro_batches(part, budget)) for part in parts]
     mine, most = batches[processes.rank], max(map(len, batches))
-    return mine + [[TokenTree([0], [0])] for _ in range(most - len(mine))]
+    return mine + [[nothing] for _ in range(most - len(mine))]
 
 
 def laid_out(
@@ -149,7 +172,7 @@ def laid_out(
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    for trees in share(grow_trees(items, budget), budget, backend.processes):
+    for trees in share(grow_trees(items, budget), budget, backend.processes, TokenTree([0], [0])):
         members = [member for tree in trees for member in tree.members]
         selected = [member.selected for member in members]
         yield members, selected, pad_trees(trees, selected, backend.device)

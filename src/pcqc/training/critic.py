@@ -8,7 +8,7 @@ import torch
 from pcqc.config import Rl, TreeSearch
 from pcqc.errors import UserError
 from pcqc.methods.tree_batch import ValueSequence
-from pcqc.training.backend import MakeBackend, TorchBackend, laid_out, outputs
+from pcqc.training.backend import MakeBackend, adamw_backend, laid_out, outputs
 from pcqc.training.batching import Marked, Padded, hidden_states, joined
 
 
@@ -50,7 +50,7 @@ class Critic:
         ending: int,
         tree: TreeSearch,
         rl: Rl,
-        backend: MakeBackend = TorchBackend,
+        backend: MakeBackend = adamw_backend,
     ):
         self.model = ValueModel(body)
         self.ending, self.tree, self.rl = ending, tree, rl

@@ -1,6 +1,6 @@
 """A backend on DeepSpeed: weights, gradients and optimiser states divided among processes (ZeRO).
 
-The optimiser is the AdamW that `TorchBackend` uses. DeepSpeed hands it, in every process, its part
+The optimiser is the AdamW that `adamw_backend` uses. DeepSpeed hands it, in every process, its part
 of the weights in fp32, which at bf16 are the master copy of those that the module computes with.
 """
 
@@ -16,7 +16,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from pcqc.config import LearnerPlacement, Rl
+from pcqc.config import LearnerPlacement, Rl, Sft
 from pcqc.errors import UserError
 from pcqc.processes import Processes
 from pcqc.training.batching import Padded
@@ -44,7 +44,7 @@ class DeepSpeedBackend:
         self,
         module: torch.nn.Module,
         learning_rate: float,
-        settings: Rl,
+        settings: Rl | Sft,
         placement: LearnerPlacement,
         processes: Processes,
     ):

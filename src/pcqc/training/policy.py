@@ -9,7 +9,7 @@ import torch
 from pcqc.config import Rl
 from pcqc.errors import UserError
 from pcqc.methods.sequences import KL, TrainingSequence
-from pcqc.training.backend import MakeBackend, TorchBackend, laid_out, outputs
+from pcqc.training.backend import MakeBackend, adamw_backend, laid_out, model_weights, outputs
 from pcqc.training.batching import HasSelected, Marked, TokenModel, joined
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
 
@@ -37,7 +37,7 @@ class Policy:
         backend: (module, learning rate, settings) -> what takes the optimiser steps.
     """
 
-    def __init__(self, model, reference, settings: Rl, backend: MakeBackend = TorchBackend):
+    def __init__(self, model, reference, settings: Rl, backend: MakeBackend = adamw_backend):
         self.model = model
         self.settings = settings
         self.backend = backend(TokenModel(model), settings.learning_rate, settings)
@@ -47,7 +47,7 @@ class Policy:
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Names, as the model itself has them, and whole tensors; see `Backend.weights`."""
-        return ((name.removeprefix("model."), t) for name, t in self.backend.weights())
+        return model_weights(self.backend)
 
     def logprobs(self, sequences: Sequence[HasSelected]) -> list[np.ndarray]:
         """log pi_theta of the selected tokens of each sequence, float64 [selected]."""

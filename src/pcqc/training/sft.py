@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 
 from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl
 from pcqc.methods.sequences import lay_out
-from pcqc.seeds import generator
+from pcqc.training.order import batch_of_step, batches_per_pass
 from pcqc.training.supervised import Example, Plan
 
 
@@ -75,37 +74,20 @@ def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, b
         label: for progress.
         budget: tokens per micro-batch.
     """
-    per_epoch = steps_per_epoch(len(examples), settings)
+    count, size = len(examples), settings.batch_size
+    per_epoch = batches_per_pass(count, size)
 
     def batch(step: int, losses: list[float]) -> list[Example]:
-        epoch, index = divmod(step, per_epoch)
-        order = generator(settings.seed, "sft order", epoch).permutation(len(examples))
-        chosen = order[index * settings.batch_size : (index + 1) * settings.batch_size]
-        return [example for i in chosen for example in examples[int(i)]]
+        chosen = batch_of_step(step, count, size, settings.seed, "sft order")
+        return [example for i in chosen for example in examples[i]]
 
     return Plan(
         batch=batch,
         steps=per_epoch * settings.epochs,
         rate=lambda step, losses: 1.0,
         tokens_per_micro_batch=budget,
-        max_gradient_norm=settings.max_gradient_norm,
         save_every=per_epoch,
         label=label,
-    )
-
-
-def steps_per_epoch(conversations: int, settings: Sft) -> int:
-    """Updates in one pass over full batches, other conversations left over in each.
-
-    So the paper's 4,157 conversations make 32 updates an epoch. Fewer than a batch make one update.
-    """
-    return max(1, conversations // settings.batch_size)
-
-
-def sft_optimizer(model, settings: Sft) -> torch.optim.Optimizer:
-    """AdamW as in Appendix A.2."""
-    return torch.optim.AdamW(
-        model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
     )
 
 

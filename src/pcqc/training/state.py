@@ -85,15 +85,15 @@ def load_state(
 
 @dataclass(frozen=True)
 class ModelState:
-    """A model with its optimiser, or several optimisers that share its parameters out."""
+    """A model with the optimisers that share its parameters out."""
 
     model: torch.nn.Module
-    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
+    optimizers: Sequence[torch.optim.Optimizer]
 
     def write(self, folder: Path) -> None:
         """See `Part.write`."""
         save_file(_contiguous(self.model.state_dict()), folder / "model.safetensors")
-        tensors = _optimizer_tensors(self.model, self.optimizer)
+        tensors = _optimizer_tensors(self.model, self.optimizers)
         save_file(tensors, folder / "optimizer.safetensors")
 
     def read(self, folder: Path) -> None:
@@ -104,7 +104,7 @@ class ModelState:
                 "put the setting back, or remove the run's folder 'state' to start afresh"
             )
         self.model.load_state_dict(load_file(folder / "model.safetensors"))
-        _load_optimizer(self.model, self.optimizer, load_file(folder / "optimizer.safetensors"))
+        _load_optimizers(self.model, self.optimizers, load_file(folder / "optimizer.safetensors"))
 
 
 def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -112,27 +112,23 @@ def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
 
 
-def _optimizers(optimizer) -> list[torch.optim.Optimizer]:
-    return list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
-
-
-def _optimizer_tensors(model, optimizer) -> dict[str, torch.Tensor]:
+def _optimizer_tensors(model, optimizers) -> dict[str, torch.Tensor]:
     """`<parameter>/<name of the state>` -> tensor."""
     tensors = {}
     for name, parameter in model.named_parameters():
-        for one in _optimizers(optimizer):
+        for one in optimizers:
             for key, value in one.state.get(parameter, {}).items():
                 tensors[f"{name}/{key}"] = torch.as_tensor(value).detach().clone().contiguous()
     return tensors
 
 
-def _load_optimizer(model, optimizer, tensors: dict[str, torch.Tensor]) -> None:
+def _load_optimizers(model, optimizers, tensors: dict[str, torch.Tensor]) -> None:
     by_parameter: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
         parameter, key = name.rsplit("/", 1)
         by_parameter.setdefault(parameter, {})[key] = tensor
     parameters = dict(model.named_parameters())
-    for one in _optimizers(optimizer):
+    for one in optimizers:
         owned = {id(p) for group in one.param_groups for p in group["params"]}
         for name, state in by_parameter.items():
             parameter = parameters[name]
