@@ -16,6 +16,7 @@ from analysis.companion import companion, differences
 from analysis.figures import FIGURES
 from analysis.published import published
 from analysis.render import render
+from analysis.report.dialogues import consultations
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from pcqc.config import load_study
 from pcqc.errors import UserError
@@ -94,7 +95,18 @@ def test_a_method_without_runs_is_said_not_to_be_run(collected, name):
 def test_configuration_is_of_the_methods_that_were_run(collected):
     with_runs = {row.key for row in build("configuration", collected).rows}
     without_runs = {row.key for row in build("configuration", without(collected, "atpo")).rows}
-    assert with_runs - without_runs == {"atpo_tree"}
+    assert with_runs - without_runs == {"atpo_tree", "atpo_optimizer"}
+
+
+def test_configuration_gives_atpo_its_own_optimization(collected):
+    study = replace(collected.study, rl=replace(collected.study.rl, learning_rate=0.5))
+    table = build("configuration", replace(collected, study=study))
+    others, atpo = (cell(table, row, "setting") for row in ("optimizer", "atpo_optimizer"))
+    assert "learning rate 0.5" in others
+    assert others.endswith("KL coefficient 0.001")
+    assert atpo.startswith(
+        "learning rate 0.0001 of the actor and 0.001 of the critic, clip 0.2 below and 0.28 above"
+    )
 
 
 def test_claims_without_atpo_say_so(collected):
@@ -166,12 +178,34 @@ def test_paired_rows_are_run_a_of_each(collected):
     ]
 
 
+def test_where_run_a_is_not_common_another_is_compared(collected):
+    """Shared SFT has run A alone; it is one checkpoint whatever the letter."""
+    methods = dict(collected.study.methods)
+    methods["terminal_only"] = replace(methods["terminal_only"], runs=("B",))
+    changed = replace(collected, study=replace(collected.study, methods=methods))
+    assert changed.shown("shared_sft") == "A"
+    table = build("question_supervision_paired", changed)
+    assert table.caption.startswith("Run B of each")
+    frame = collected.predictions.query("benchmark == 'clinic_dev' and run == 'B'")
+    mean = frame.groupby("method")["correct"].mean()
+    gain = 100 * (mean.executed_local - mean.terminal_only)
+    row = "clinic_dev:executed_local-terminal_only"
+    assert cell(table, row, "gain").value == pytest.approx(gain)
+    assert "run B of each" in consultations(changed)
+    for name in NAMES:
+        table = build(name, changed)
+        assert "run A of each" not in table.caption.lower()
+
+
 def test_training_cost_counts_through_the_selected_update(collected):
-    table = build("training_cost", collected)
-    group = collected.study.methods["pcqc"].terminal_group
-    update = collected.record("pcqc", "A")["evaluation"]["update"]
-    expected = update * collected.study.rl.cases_per_update * group
+    record = collected.record("pcqc", "A")
+    earlier = {**record, "evaluation": {**record["evaluation"], "update": 10}}
+    records = {**collected.records, ("pcqc", "A"): earlier}
+    table = build("training_cost", replace(collected, records=records))
+    group = collected.study.method("pcqc").terminal_group
+    expected = 10 * collected.study.rl.cases_per_update * group
     assert cell(table, "pcqc", "trajectories").value == expected
+    assert cell(build("training_cost", collected), "pcqc", "trajectories").value > expected
 
 
 def test_information_access_is_the_papers(collected):

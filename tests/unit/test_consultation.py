@@ -9,6 +9,7 @@ from pcqc.config import Decoding
 from pcqc.consultation import Opening, Setting, continue_from, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
+from pcqc.evaluation.benchmark import evaluate
 from pcqc.protocol import REMINDER, Exchange
 from pcqc.roles import Actor, Patient
 
@@ -194,6 +195,19 @@ def test_results_do_not_depend_on_the_company(models, chat):
         (alone,) = sampled(models, chat, [case], rollouts=2, candidates=2, seed=1)
         assert [tokens(c) for c in alone] == [tokens(c) for c in row]
     assert len(together[0][0].turns) == 3
+
+
+def test_methods_are_evaluated_on_the_same_draws(models, chat):
+    """Two methods with equal weights hold the same consultations, case by case."""
+
+    def dialogues(method):
+        def play(setting, cases, **_):
+            return evaluate(setting, cases, seed=1, benchmark="dev", labels={"method": method})
+
+        return sampled(models, chat, CASES, play).dialogues
+
+    assert dialogues("grpo") == dialogues("pcqc")
+    assert len({str(row["turns"]) for row in dialogues("grpo")}) > 1
 
 
 def test_methods_share_their_draws(models, chat):

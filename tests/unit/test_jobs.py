@@ -129,6 +129,9 @@ def test_a_run_leaves_its_whole_record(finished):
     }
     assert wanted <= events[0].keys()
     assert events[0]["gap/max"] < 1e-4
+    # The reference stays where the policy began.
+    of_updates = [e["kl"] for e in events if e["kind"] == "update"]
+    assert abs(of_updates[0]) < 1e-6 < min(of_updates[1:])
     groups = [row for _, row in read_jsonl(folder / "candidate_groups.jsonl")]
     assert groups
     for group in groups:
@@ -230,6 +233,16 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_
     found = digests(Path("results/small"), *patterns)
     assert len(found) == 3 + 2 + 3
     assert found == digests(finished, *patterns)
+
+
+def test_a_record_that_lost_an_update_is_not_gone_on_with(study, finished):
+    """A power cut may leave a record shorter than the state beside it."""
+    shutil.copytree(finished / "runs", Path("results/small/runs"))
+    path = Path("results/small/runs") / METHOD / RUN / "events.jsonl"
+    rows = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(rows[:3] + rows[4:]))
+    with pytest.raises(UserError, match="lacks update 3, though the saved state is of update 5"):
+        train_job.run_training(study, METHOD, RUN)
 
 
 def test_other_settings_start_afresh(study, finished):

@@ -172,6 +172,20 @@ def test_the_kept_log_probabilities_are_those_before_the_first_step():
         assert np.isnan(sequence.old_logprobs[:5]).all()
 
 
+def test_the_learner_clips_as_the_tree_s_settings_say(monkeypatch):
+    learner = make_learner(critic_updates=0, clip_high=0.35, dual_clip=7.0)
+    seen, update = [], learner.policy.update
+
+    def updating(sequences, coefficients, **named):
+        seen.append(named["clip"])
+        return update(sequences, coefficients, **named)
+
+    monkeypatch.setattr(learner.policy, "update", updating)
+    learner.learn(1, drawn(1))
+    assert seen
+    assert set(seen) == {Clip(RL.clip, 0.35, 7.0)}
+
+
 def test_a_second_step_meets_ratios_that_are_clipped():
     batch = [t.actor[0] for t in drawn(0).trajectories]
     policy = Policy(tiny_model(0), None, RL)

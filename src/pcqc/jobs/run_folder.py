@@ -4,8 +4,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
-from pcqc.files import read_json, sha256_file, write_json
+from pcqc.files import read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.record import RunRecord
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
@@ -52,14 +53,26 @@ class RunFolder:
             name: RunRecord.open(self.path / f"{name}.jsonl", keep_through=update)
             for name in self.records
         }
+        self._check_record(update)
         for path in sorted((self.path / "validation").glob("*.json")):
             if int(path.stem) <= update:
                 self.checkpoints[int(path.stem)] = read_json(path)
 
+    def _check_record(self, update: int) -> None:
+        """Every update that the state has behind it must stand in the record too."""
+        path = self.path / "events.jsonl"
+        noted = {row["update"] for _, row in read_jsonl(path) if row.get("kind") == "update"}
+        if missing := set(range(1, update + 1)) - noted:
+            raise UserError(
+                f"{path}: lacks update {min(missing)}, though the saved state is of update "
+                f"{update}; remove {self.state} to start afresh"
+            )
+
     def append(self, record: str, *rows: dict) -> None:
-        """Append rows to one of the records."""
+        """Append rows to one of the records; on disk before the state that goes beyond them."""
         for row in rows:
             self._open[record].append(row)
+        self._open[record].sync()
 
     def keep_validation(self, update: int, digest: str, benchmark: str, found: Evaluation) -> dict:
         """Write how a checkpoint did on the development benchmark; the figures of it."""

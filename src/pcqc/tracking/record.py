@@ -64,10 +64,14 @@ class RunRecord:
             self._file.truncate(end)
             raise UserError(f"cannot write {self.path}: {describe(problem)}") from problem
 
+    def sync(self) -> None:
+        """Have all rows on disk, where a power cut leaves them."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Close the file, synced."""
         if not self._file.closed:
-            os.fsync(self._file.fileno())
+            self.sync()
             self._file.close()
 
 
