@@ -43,7 +43,7 @@ gpu: env ## put the vLLM for NVIDIA GPUs into .venv, in the place of the one for
 	.venv/bin/python requirements/install.py --gpu
 
 results: env ## run a study: models, tables, figures, report
-	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=$(STUDY)
+	snakemake --cores $(CORES) --config study=$(STUDY)
 
 test: env ## run the tests, less those marked long
 	pytest -n 2 --dist worksteal -m "not long" tests
@@ -53,7 +53,7 @@ test-long: env ## run the tests marked long
 
 # The clinic's models are what the benchmarks run on; they are made once.
 bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md
-	snakemake --workflow-profile workflow/profiles/default --cores $(CORES) --config study=clinic --until sft -- all
+	snakemake --cores $(CORES) --config study=clinic --until sft -- all
 	python -m benchmarks
 
 lint: env ## check style, workflow format and who imports whom

@@ -14,7 +14,7 @@ import test_vllm_dag
 from test_kill import essence, unstarted
 from workplace import CORES, STUDY, Workplace
 
-PROFILE = "workflow/profiles/slurm"
+PROFILE = "slurm"
 # What a cluster without accounting needs; then what shortens the test.
 HERE = ["--slurm-no-account", "--slurm-status-command", "squeue"]
 SOON = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5"]

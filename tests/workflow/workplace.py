@@ -12,8 +12,16 @@ from pcqc.config import ROOT
 from pcqc.files import sha256_file
 
 STUDY = "clinic-mini"
-CODE = ("Snakefile", "workflow", "src", "data_prep", "analysis", "config", "pyproject.toml")
-PROFILE = "workflow/profiles/default"
+CODE = (
+    "Snakefile",
+    "profiles",
+    "workflow",
+    "src",
+    "data_prep",
+    "analysis",
+    "config",
+    "pyproject.toml",
+)
 # Of two cores each worker of a parallel test run has its share.
 CORES = max(1, 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 TIMESTAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
@@ -56,7 +64,7 @@ class Workplace:
 
     def workflow(self, *arguments: str, study: str = STUDY) -> list[str]:
         """What `make results` runs."""
-        start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
+        start = [sys.executable, "-m", "snakemake"]
         return [*start, "--cores", str(CORES), *arguments, "--config", f"study={study}"]
 
     def environment(self, **more: str) -> dict[str, str]:
