@@ -1,5 +1,6 @@
 """ATPO's dialogue files: MedQA, MedicalExam and MedMCQA splits, and the RL training cases."""
 
+import dataclasses
 from typing import Any
 
 from data_prep.real.parts import make_case
@@ -26,7 +27,8 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     truth, extra = take(row, "ground_truth", dict), take(row, "extra_info", dict)
     data_source = check_text(row.get("data_source"), "'data_source'")
     index = take_number(row, "index")
-    opening = read_opening(_user_message(row))
+    system, user = _messages(row)
+    opening = read_opening(user)
     case = {
         "case_id": origin.identify(index, line),
         "source": origin.source,
@@ -37,13 +39,15 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
         "origin": {"file": origin.file, "row": line, "set": data_source},
     }
     answer_text = check_text(truth.get("answer_info"), "'answer_info'")
-    return make_case(case, take_texts(extra, "atomic_facts"), answer_text)
+    made = make_case(case, take_texts(extra, "atomic_facts"), answer_text)
+    return dataclasses.replace(made, system=system)
 
 
-def _user_message(row: dict[str, Any]) -> str:
-    """The one user message of a prompt of a system and a user message."""
+def _messages(row: dict[str, Any]) -> tuple[str, str]:
+    """The texts of a prompt of a system and a user message."""
     messages = take(row, "prompt", list)
     roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
     if roles != ["system", "user"]:
         raise BadRow("'prompt' must be a system message and a user message")
-    return check_text(messages[1].get("content"), "the user message")
+    system, user = (message.get("content") for message in messages)
+    return check_text(system, "the system message"), check_text(user, "the user message")

@@ -22,7 +22,8 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     response, end = split_end(check_text(row.get("response"), "'response'"))
     where: dict[str, str | int] = {"file": origin.file, "row": line, "end": end}
     name = origin.identify(line, line)
-    return Converted(SftRow(name, origin.source, messages, response, where))
+    row = SftRow(name, origin.source, messages, response, where)
+    return Converted(row, system=messages[0]["content"])
 
 
 def read_chatml(prompt: str) -> list[dict[str, str]]:

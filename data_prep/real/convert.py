@@ -35,11 +35,13 @@ class Conversion:
         records: cases or SFT rows, in the order of the file.
         exclusions: rows left out.
         notes: what a reader should know -> ids of the records it is true of.
+        systems: the different system messages of the records' prompts.
     """
 
     records: list[Case] | list[SftRow] = field(default_factory=list)
     exclusions: list[Exclusion] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    systems: set[str] = field(default_factory=set)
 
 
 def convert_file(
@@ -80,6 +82,7 @@ def convert_file(
         "raw": {"file": raw.name, "bytes": raw.stat().st_size, "sha256": sha256_file(raw)},
         "exclusions": [asdict(exclusion) for exclusion in conversion.exclusions],
         "notes": dict(conversion.notes),
+        "system_messages": _describe_systems(conversion.systems),
         **describe(conversion.records),
     }
     write_json(Path(f"{beside}.card.json"), card)
@@ -103,9 +106,16 @@ def _convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -
             conversion.exclusions.append(excluded)
         else:
             conversion.records.append(converted.record)
+            if converted.system is not None:
+                conversion.systems.add(converted.system)
             for note in converted.notes:
                 conversion.notes[note].append(_name(converted.record))
     return conversion
+
+
+def _describe_systems(systems: set[str]) -> dict:
+    """How many different system messages there are, and the text where all rows carry one."""
+    return {"different": len(systems), "text": min(systems) if len(systems) == 1 else None}
 
 
 def _write_records(to: Path, records: list[Case] | list[SftRow]) -> None:

@@ -40,10 +40,17 @@ class Conflict(Refused):
 
 @dataclass(frozen=True)
 class Converted:
-    """A row's case or SFT row, with what a reader of the data card should know of it."""
+    """A row's case or SFT row, with what a reader of the data card should know of it.
+
+    Attributes:
+        record: what it became.
+        notes: what is odd about it.
+        system: the system message of its prompt; None where its format has none.
+    """
 
     record: Case | SftRow
     notes: tuple[str, ...] = ()
+    system: str | None = None
 
 
 @dataclass

@@ -32,21 +32,35 @@ class Agreement:
     """States of assistant turns, compared with other renderings of the messages before them.
 
     Attributes:
+        conversations: whose states were compared.
         turns: states compared.
         as_template: how many are token for token what the chat template writes.
         as_chatml: how many are token for token the plain ChatML text.
-        other_instruction: conversations whose system message is not the study's.
+        other_instruction: conversations whose system message is not the study's. They keep theirs
+            in SFT, as the paper's conversion preserves the source messages (Appendix A.1).
         differences: the first few.
     """
 
+    conversations: int = 0
     turns: int = 0
     as_template: int = 0
     as_chatml: int = 0
     other_instruction: int = 0
     differences: list[Difference] = field(default_factory=list)
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know, a line each."""
+        if not self.other_instruction:
+            return []
+        return [
+            f"{self.other_instruction:,} of {self.conversations:,} SFT conversations carry another "
+            "system message than the study's; they keep it in SFT, while RL and evaluation use the "
+            "study's"
+        ]
+
     def to_dict(self) -> dict:
-        return asdict(self)
+        return {**asdict(self), "notes": self.notes}
 
 
 def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking: str) -> Agreement:
@@ -54,6 +68,7 @@ def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking:
     agreement = Agreement()
     for row in rows:
         messages = row["messages"]
+        agreement.conversations += 1
         agreement.other_instruction += messages[0]["content"] != chat.instruction
         states = [state for state, _ in chat.turns(messages, earlier_thinking)]
         first = len(states) - 1 if row.get("train") == "last" else 0

@@ -123,7 +123,8 @@ def _models(arguments: argparse.Namespace) -> None:
 def _prepare(arguments: argparse.Namespace) -> None:
     from data_prep.real.prepare import prepare
 
-    prepare(_load(arguments), arguments.only)
+    for note in prepare(_load(arguments), arguments.only):
+        print(f"note: {note}")
 
 
 def _learn(study, arguments: list[str], job) -> None:

@@ -29,6 +29,11 @@ class Paths:
         return self.data / "sft.jsonl"
 
     @property
+    def instruction(self) -> Path:
+        """The actor's system message, where the study takes it from its published cases."""
+        return self.data / "instruction.txt"
+
+    @property
     def world(self) -> Path:
         return self.data / "world.json"
 

@@ -108,6 +108,7 @@ def test_sft_rows_keep_their_texts(fixtures, tmp_path):
     assert rows[1].response == "<think>\nThat settles it.\n</think>\nFinal Answer: C"
     card = read_json(tmp_path / "sft.card.json")
     assert (card["turns"], card["consultations"]) == (3, 2)
+    assert card["system_messages"] == {"different": 2, "text": None}
     assert card["turn_of_consultation"] == {"1": 2, "2": 1}
 
 
@@ -115,6 +116,11 @@ def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
     convert_file(fixtures / "atpo_dialogues.jsonl", tmp_path / "c.jsonl")
     card = read_json(tmp_path / "c.card.json")
     assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
+    said = "You are a doctor. Ask one question at a time, or choose one of the provided options."
+    assert card["system_messages"] == {"different": 1, "text": said}
+    convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
+    no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
+    assert no_prompts == {"different": 0, "text": None}
     assert card["options"] == {"2": 1, "4": 2, "5": 1}
     assert card["answers"] == {"A": 2, "B": 1, "C": 1, "D": 0, "E": 0}
     assert card["facts"] == {"min": 1, "median": 2.5, "mean": 2.5, "max": 4, "none": 0}
@@ -150,6 +156,7 @@ DIALOGUE = "prompt.1.content"
         ("atpo_dialogues", "index", True, "'index' must be a whole number, found bool"),
         ("atpo_dialogues", "data_source", "", "'data_source' must be a non-empty text"),
         ("atpo_dialogues", "prompt", [], "a system message and a user message"),
+        ("atpo_dialogues", "prompt.0.content", "", "the system message must be a non-empty text"),
         ("atpo_dialogues", DIALOGUE, "Hello", "one line 'Problem: ...', found 0"),
         ("atpo_dialogues", DIALOGUE, "x\nOptions: {}\nProblem: y", "'Options:' after 'Problem:'"),
         ("atpo_dialogues", DIALOGUE, "x\nProblem: \nOptions: {'A': 'a', 'B': 'b'}", "the question"),

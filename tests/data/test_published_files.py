@@ -10,7 +10,7 @@ import pytest
 from data_prep.real.convert import convert_file
 from data_prep.real.parts import NO_FACTS, SPACES, SYNONYM
 from data_prep.real.sources import load_sources
-from pcqc.files import sha256_file
+from pcqc.files import read_json, sha256_file
 from pcqc.protocol import actor_prompt
 
 FILES = {
@@ -84,12 +84,14 @@ def test_the_pinned_digest_is_the_file_s(converted, published):
 
 
 def test_the_prompt_is_the_source_s_own(published, tmp_path):
-    """What the actor is shown first is, byte for byte, the user message that ATPO publishes."""
+    """What the actor is shown first are, byte for byte, the two messages that ATPO publishes."""
     for name in ("atpo/medqa_test_dataset.jsonl", "atpo/aie_test_dataset.jsonl"):
         raw = published(name)
-        messages = [json.loads(line)["prompt"][1]["content"] for line in raw.open()]
+        messages = [[m["content"] for m in json.loads(line)["prompt"]] for line in raw.open()]
         cases = convert_file(raw, tmp_path / "cases.jsonl").records
-        assert [actor_prompt(case.public) for case in cases] == messages
+        system = read_json(tmp_path / "cases.card.json")["system_messages"]
+        assert system["different"] == 1
+        assert [[system["text"], actor_prompt(case.public)] for case in cases] == messages
 
 
 def test_the_excluded_icraft_md_case_is_named(published, tmp_path):

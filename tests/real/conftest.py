@@ -10,6 +10,7 @@ from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
 from pcqc.cases import write_cases
 from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.files import write_json
 from pcqc.models import load_tokenizer, save_model
 from pcqc.paths import Paths
 from pcqc.pretrained import install
@@ -85,7 +86,21 @@ def study(tmp_path, monkeypatch) -> Study:
     save_model(paths.model("base"), tiny_model(), make_tokenizer())
     for name, count in (("train", 12), ("dev", 6), ("few", 9)):
         write_cases(paths.converted(name), cases(name, count))
+        write_card(study, name)
     return study
+
+
+def write_card(study: Study, name: str, *systems: str) -> None:
+    """What `prepare` reads of a data card: the system messages of a converted file's rows."""
+    text = systems[0] if len(systems) == 1 else None
+    card = {"system_messages": {"different": len(systems), "text": text}}
+    write_json(Paths.of(study).converted(name).with_suffix(".card.json"), card)
+
+
+@pytest.fixture
+def publish(study):
+    """Have a set's rows carry these system messages."""
+    return lambda name, *systems: write_card(study, name, *systems)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import json
 
 import pytest
 import yaml
-from helpers import INSTRUCTION, make_tokenizer, tiny_model
+from helpers import make_tokenizer, tiny_model
 from workplace import Workplace, digests
 
 from pcqc.config import load_study
@@ -39,7 +39,6 @@ STUDY = {
     },
     "models": {"actor": {"source": "published"}},
     "protocol": {
-        "instruction": INSTRUCTION,
         "max_turns": 2,
         "prompt_tokens": 400,
         "response_tokens": 1200,
@@ -122,6 +121,9 @@ def test_everything_is_made(place):
     manifest = read_json(results / "data" / "manifest.json")
     assert manifest["absent"] == {"gone": "gone.jsonl"}
     assert manifest["files"]["train.jsonl"]["rows"] == 6
+    # MEDIQ's training rows carry no system message.
+    assert manifest["instruction"]["from"] == "dev"
+    assert (results / "data" / "instruction.txt").read_text() == "Ask."
     for name in ("train", "dev", "other"):
         assert read_json(results / "data" / "converted" / f"{name}.card.json")["cases"]
     evaluated = read_json(results / "evaluation" / "pcqc" / "A" / "manifest.json")

@@ -9,6 +9,7 @@ import analysis.tables
 from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold
+from pcqc.instruction import instruction_files
 from pcqc.paths import Paths
 from pcqc.provenance import job_settings, run_settings, source_fingerprint
 from pcqc.tracking.store import sqlite_file

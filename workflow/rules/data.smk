@@ -1,6 +1,7 @@
 # Cases of the clinic are drawn; those of a real study are converted from the files of their sources.
 
 RAW = STUDY.raw_files
+INSTRUCTION = instruction_files(STUDY)
 CONVERTED = [PATHS.converted(name) for name in RAW]
 TAUGHT = [PATHS.converted(name) for name in RAW if name not in STUDY.benchmarks]
 EVALUATED = [PATHS.converted(name) for name in RAW if name in STUDY.benchmarks]
@@ -31,6 +32,27 @@ if STUDY.synthetic:
             pcqc(f"clinic {STUDY_ARGUMENT}")
 
 else:
+
+    # The actor's system message, where the study leaves it to the published cases: the training's, or
+    # where they have none the development benchmark's.
+    if INSTRUCTION:
+
+        rule instruction:
+            input:
+                [
+                    path.with_suffix(".card.json")
+                    for path in TAUGHT + [PATHS.converted(STUDY.development)]
+                ],
+            output:
+                INSTRUCTION,
+            log:
+                LOGS / "instruction.log",
+            params:
+                source=source_fingerprint("data_prep.real.prepare"),
+            message:
+                "The actor's system message"
+            shell:
+                pcqc(f"prepare {STUDY_ARGUMENT} --only instruction")
 
     def form(name):
         """The option that names a raw file's format, where the study gives it."""
@@ -78,6 +100,7 @@ else:
     rule training:
         input:
             TAUGHT,
+            INSTRUCTION,
             PATHS.model("base") / "manifest.json",
         output:
             PATHS.train_cases,
@@ -98,6 +121,7 @@ else:
     rule benchmark:
         input:
             PATHS.converted("{benchmark}"),
+            INSTRUCTION,
             PATHS.model("base") / "manifest.json",
         output:
             PATHS.cases("{benchmark}"),

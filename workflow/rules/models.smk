@@ -37,6 +37,7 @@ rule sft:
     input:
         rules.base.output,
         PATHS.conversations,
+        INSTRUCTION,
     output:
         PATHS.model("actor") / "manifest.json",
         PATHS.model("patient") / "manifest.json",

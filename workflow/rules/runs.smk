@@ -1,4 +1,5 @@
-MODELS = [*rules.base.output, *rules.sft.output]
+# What every consultation is held with.
+MODELS = [*rules.base.output, *rules.sft.output, *INSTRUCTION]
 
 
 # What a stopped run needs to go on lies beside the manifest and is no output, so that a rerun finds it.

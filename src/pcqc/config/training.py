@@ -10,7 +10,9 @@ from pcqc.settings import Count, Positive, Share, Weight, Whole
 class Protocol:
     """Limits and words of a consultation (Section 4.1 and Appendix A of the paper)."""
 
-    instruction: str  # system message of the actor
+    # System message of the actor; where not given, the one that the published cases carry
+    # (data_prep.real.instruction). The clinic's must be given.
+    instruction: str | None = None
     max_turns: Count = 10  # actor turns, the final answer included
     prompt_tokens: Count = 1024
     response_tokens: Count = 4096  # everything after the prompt, answers of the patient included

@@ -12,6 +12,7 @@ from pcqc.config import Continuation, Study, digest
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_json
+from pcqc.instruction import instruction_files
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
 from pcqc.paths import Paths
@@ -138,7 +139,7 @@ class Job:
         shutil.rmtree(self.state)
 
     def _fingerprint(self) -> str:
-        inputs = [self.paths.cases(self.study.development)]
+        inputs = [self.paths.cases(self.study.development), *instruction_files(self.study)]
         roles = ("patient", self.study.starts_from("scorer"))
         inputs += [self.paths.model(role) / "manifest.json" for role in roles]
         return digest(

@@ -4,6 +4,7 @@ from pcqc.cases import read_cases
 from pcqc.config import Study, digest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
+from pcqc.instruction import instruction_files
 from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
 from pcqc.paths import Paths
 from pcqc.progress import Progress
@@ -59,7 +60,7 @@ def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:
     names = ["selection.json"]
     names += [s[kind] for s in summaries.values() for kind in ("predictions", "dialogues")]
     inputs = [paths.cases(name) for name in study.benchmarks]
-    inputs.append(paths.model("patient") / "manifest.json")
+    inputs += [paths.model("patient") / "manifest.json", *instruction_files(study)]
     settings, source = job_settings(study, "evaluate"), source_fingerprint("pcqc.jobs.evaluate")
     fingerprint = digest([settings, checkpoint, inputs_fingerprint(inputs), source])
     write_json(

@@ -13,6 +13,7 @@ from pcqc.config import Study
 from pcqc.consultation import Setting
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
+from pcqc.instruction import read_instruction
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.paths import Paths
 from pcqc.protocol import ChatFormat
@@ -39,7 +40,7 @@ def single_threaded() -> None:
 
 def chat_format(study: Study, folder: Path) -> ChatFormat:
     """Chat format of the model in `folder`."""
-    return ChatFormat(load_tokenizer(folder), study.protocol.instruction)
+    return ChatFormat(load_tokenizer(folder), read_instruction(study))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
+from pcqc.instruction import instruction_files
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.setup import chat_format, single_threaded, start_weights
 from pcqc.models import load_model, save_model
@@ -101,7 +102,7 @@ def _turns(conversation: Conversation, chat: ChatFormat, earlier_thinking: str) 
 
 def _fingerprint(study: Study, start: Path) -> str:
     """Of everything that the outcome depends on; names the resumable state."""
-    inputs = [start / "manifest.json", Paths.of(study).conversations]
+    inputs = [start / "manifest.json", Paths.of(study).conversations, *instruction_files(study)]
     return digest(
         [
             job_settings(study, "sft"),

@@ -8,6 +8,7 @@ from pcqc.config import Method, Study, digest
 from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.instruction import instruction_files
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
@@ -103,6 +104,7 @@ class Run:
         inputs = [self.paths.train_cases, self.paths.cases(self.study.development)]
         roles = ("actor", "patient", self.study.starts_from("scorer"))
         inputs += [self.paths.model(r) / "manifest.json" for r in roles]
+        inputs += instruction_files(self.study)
         return digest(
             [
                 run_settings(self.study, self.name, self.run),

@@ -1,0 +1,32 @@
+"""The actor's system message: the study's own, or the one that its published cases carry."""
+
+from pathlib import Path
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_bytes
+from pcqc.paths import Paths
+
+
+def instruction_files(study: Study) -> list[Path]:
+    """The file that holds the system message, an input of every job that consults.
+
+    None where the settings hold it.
+    """
+    return [Paths.of(study).instruction] if study.protocol.instruction is None else []
+
+
+def read_instruction(study: Study) -> str:
+    """The actor's system message, byte for byte as its source has it.
+
+    Raises:
+        UserError: the study takes it from its data, which are not prepared.
+    """
+    for path in instruction_files(study):
+        if not path.is_file():
+            raise UserError(
+                f"{path}: missing; run `pcqc prepare {study.name}`, or give the study "
+                "protocol.instruction"
+            )
+        return read_bytes(path).decode()
+    return study.protocol.instruction
