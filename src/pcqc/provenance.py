@@ -29,6 +29,7 @@ _READ = {
         *(*_CONSULTATIONS, "dtypes.scorer"),
         *(f"continuation.{name}" for name in ("states", "candidates", "continuations", "seed")),
     ),
+    "grounding": ("protocol", "engine", "models", "dtypes.scorer"),
 }
 
 
@@ -55,7 +56,7 @@ def job_settings(study: Study, job: str) -> dict:
 
     Args:
         study: the study.
-        job: `sft`, `train` (see `run_settings`), `evaluate` or `continuation`.
+        job: `sft`, `train` (see `run_settings`), `evaluate`, `continuation` or `grounding`.
     """
     dtypes = {role: study.dtype(role) for role in ("actor", "patient", "scorer")}
     everything = {**study.to_dict(), "dtypes": dtypes}

@@ -1,6 +1,8 @@
 # The continuation study: what comes of each candidate question, and which answers may count.
 
 
+# The clinic's judge knows its world; other studies ask the scorer's model.
+JUDGE = [PATHS.world] if STUDY.synthetic else MODELS
 REVIEW = [STUDY.continuation.review] if STUDY.continuation and STUDY.continuation.review else []
 
 
@@ -37,12 +39,16 @@ rule ground_answers:
     input:
         rules.continue_candidates.output,
         PATHS.cases(STUDY.development),
+        JUDGE,
         REVIEW,
     output:
         PATHS.continuation("{method}", "{run}") / "grounding.csv",
     log:
         LOGS / "continuation" / "{method}-{run}-grounding.log",
+    resources:
+        **({} if STUDY.synthetic else ON_MODELS),
     params:
+        settings=digest(job_settings(STUDY, "grounding")),
         source=source_fingerprint("pcqc.jobs.grounding", "data_prep.clinic.grounding"),
     message:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
