@@ -93,6 +93,15 @@ class Collected:
         """Letters of the method's independent runs."""
         return self.study.method(method).runs
 
+    @property
+    def run(self) -> str:
+        """The run that is shown where one is: the first that all trained methods have."""
+        return self.study.common_runs[0]
+
+    def shown(self, method: str) -> str:
+        """The run that is shown of a method: Shared SFT has one of its own."""
+        return self.run if self.study.method(method).kind == "rl" else self.runs(method)[0]
+
     def cases(self, method: str, run: str, benchmark: str) -> pd.DataFrame:
         """Predictions of one run on one benchmark, by case id in order.
 

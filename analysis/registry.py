@@ -95,6 +95,12 @@ class Registry:
             write_atomic(path, content)
         return paths
 
+    def clear(self, study: Study) -> None:
+        """Remove the files of those that the study could fill once and no longer can."""
+        for name in set(self.entries) - set(self.names(study)):
+            for path in self.paths(study, name):
+                path.unlink(missing_ok=True)
+
     def _check(self, name: str) -> None:
         if name not in self.entries:
             raise UserError(f"no {self.kind} '{name}'{nearest(name, self.entries)}")

@@ -26,6 +26,8 @@ FIGURES = Registry(
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     """Write figures as pdf, svg and png; all that the study can fill, or `only` some.
 
+    Those of settings that the study no longer has are removed.
+
     Args:
         collected: an `analysis.collected.Collected`.
 
@@ -35,6 +37,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     from analysis.drawing.style import encode, house_style
 
     study, written = collected.study, []
+    FIGURES.clear(study)
     for name in FIGURES.chosen(study, only):
         module = FIGURES.module(name)
         with house_style():

@@ -6,14 +6,16 @@ from analysis.collected import Collected
 from analysis.report.markup import escape
 
 CASES = 3
-RUN = "A"
 
 
 def consultations(collected: Collected) -> str:
-    """Three cases of the development benchmark, each with every method's dialogue (run A)."""
+    """Three cases of the development benchmark, each with every method's dialogue."""
     development = collected.study.development
     by_method = {
-        method: {d["case_id"]: d for d in collected.dialogues(method, RUN, development)}
+        method: {
+            dialogue["case_id"]: dialogue
+            for dialogue in collected.dialogues(method, collected.shown(method), development)
+        }
         for method in collected.methods()
     }
     blocks = "".join(
@@ -22,8 +24,8 @@ def consultations(collected: Collected) -> str:
     )
     title = collected.benchmarks[development].title
     return (
-        f"<p>The first {CASES} cases of {escape(title)} on which the methods disagree, run {RUN} "
-        "of each. White: the doctor; blue: the patient.</p>" + blocks
+        f"<p>The first {CASES} cases of {escape(title)} on which the methods disagree, run "
+        f"{collected.run} of each. White: the doctor; blue: the patient.</p>" + blocks
     )
 
 

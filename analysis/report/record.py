@@ -69,7 +69,7 @@ def runs(collected: Collected) -> str:
         manifest = entry["training"] or entry["evaluation"]
         totals = (entry["training"] or {}).get("totals", {})
         update = entry["evaluation"]["update"]
-        hours = through(collected, method, "device_hours", update, run)
+        hours = through(collected, method, run, "device_hours", update)
         cells = [
             f"{collected.title(method)} run {run}",
             str(manifest.get("seed", MISSING)),

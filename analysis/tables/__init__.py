@@ -57,6 +57,8 @@ def build(name: str, collected) -> "Table":
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     """Write tables and companions in every form; all that the study can fill, or `only` some.
 
+    Those of settings that the study no longer has are removed.
+
     Args:
         collected: an `analysis.collected.Collected`.
 
@@ -67,6 +69,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     from analysis.render import render
 
     study, written = collected.study, []
+    TABLES.clear(study)
     for name in TABLES.chosen(study, only):
         module = TABLES.module(name)
         table = build(name, collected)

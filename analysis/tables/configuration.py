@@ -7,7 +7,7 @@ from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Row, Table, listed
 from analysis.tables.layout import Words
-from pcqc.config import Decoding, Pretrained, Study
+from pcqc.config import Decoding, Method, Pretrained, Study
 
 NAME = "configuration"
 ITEMS = {
@@ -25,6 +25,7 @@ ITEMS = {
     "runs": "Independent RL training runs",
     "updates": "RL updates",
     "optimizer": "Policy optimization",
+    "atpo_optimizer": "ATPO optimization",
     "actor_decoding": "Actor decoding",
     "patient_decoding": "Patient decoding",
     "world": "Synthetic world",
@@ -108,8 +109,8 @@ def _training(collected: Collected) -> dict[str, str]:
     study = collected.study
     compared = [study.method(name) for name in collected.methods()]
     methods = [method for method in compared if method.kind == "rl"]
-    kl = {method.kl_coefficient for method in methods}
-    return {
+    kl = {method.kl_coefficient for method in methods if not method.tree}
+    settings = {
         "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods),
         "updates": ", ".join(f"{method.title} {method.updates}" for method in methods),
         "optimizer": (
@@ -118,6 +119,18 @@ def _training(collected: Collected) -> dict[str, str]:
             f"{listed([f'{value:g}' for value in sorted(kl)])}"
         ),
     }
+    if "atpo" in collected.methods():
+        settings["atpo_optimizer"] = _tree_optimizer(study, study.method("atpo"))
+    return settings
+
+
+def _tree_optimizer(study: Study, method: Method) -> str:
+    tree = method.tree
+    return (
+        f"learning rate {tree.actor_learning_rate or study.rl.learning_rate:g} of the actor and "
+        f"{tree.critic_learning_rate:g} of the critic, clip {study.rl.clip:g} below and "
+        f"{tree.clip_high:g} above, KL coefficient {method.kl_coefficient:g}; else the same"
+    )
 
 
 def paper() -> Table:

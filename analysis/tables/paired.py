@@ -10,7 +10,6 @@ from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Ro
 from analysis.tables.layout import Words
 
 NAME = "paired"
-RUN = "A"
 COLUMNS = (
     Column("benchmark", "Benchmark", numeric=False),
     Column("comparison", "Comparison", numeric=False),
@@ -36,9 +35,10 @@ def build(collected: Collected) -> Table:
     words = Words(
         NAME,
         "Paired diagnostic accuracy comparisons.",
-        f"Run {RUN} of each method at its selected checkpoint. Intervals: {RESAMPLES:,} percentile "
-        "bootstrap resamples of evaluation cases, both methods' outcomes kept together; p: exact "
-        "two-sided McNemar. Discordant: cases that only the first, and only the second, got right.",
+        f"Run {collected.run} of each method at its selected checkpoint. Intervals: "
+        f"{RESAMPLES:,} percentile bootstrap resamples of evaluation cases, both methods' outcomes "
+        "kept together; p: exact two-sided McNemar. Discordant: cases that only the first, and "
+        "only the second, got right.",
     )
     return table(words, collected, pairs)
 
@@ -70,9 +70,9 @@ def _cells(found: PairedComparison) -> tuple[Cell, ...]:
 def comparison(
     collected: Collected, benchmark: str, minuend: str, subtrahend: str
 ) -> PairedComparison:
-    """Run A of two methods on one benchmark."""
-    outcomes = (collected.cases(m, RUN, benchmark)["correct"] for m in (minuend, subtrahend))
-    return paired_comparison(*(o.to_numpy(dtype=bool) for o in outcomes))
+    """One run of each of two methods on one benchmark."""
+    frames = (collected.cases(m, collected.shown(m), benchmark) for m in (minuend, subtrahend))
+    return paired_comparison(*(frame["correct"].to_numpy(dtype=bool) for frame in frames))
 
 
 def is_control(row: PairedRow) -> bool:

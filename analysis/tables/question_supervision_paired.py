@@ -5,7 +5,7 @@ from analysis.published import published
 from analysis.statistics import RESAMPLES
 from analysis.table import Table
 from analysis.tables.layout import Words
-from analysis.tables.paired import CONTROLS, RUN, is_control, published_table, table
+from analysis.tables.paired import CONTROLS, is_control, published_table, table
 
 NAME = "question_supervision_paired"
 
@@ -19,8 +19,8 @@ def build(collected: Collected) -> Table:
     words = Words(
         NAME,
         f"Paired {collected.benchmarks[development].title} comparisons for question supervision.",
-        f"Run {RUN} of each on {collected.number_of_cases(development):,} cases; intervals from "
-        f"{RESAMPLES:,} resamples of cases.",
+        f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases; "
+        f"intervals from {RESAMPLES:,} resamples of cases.",
     )
     return table(words, collected, [(development, *pair) for pair in pairs])
 

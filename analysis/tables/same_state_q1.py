@@ -12,11 +12,10 @@ from analysis.tables.layout import Place, Words
 NAME = "same_state_q1"
 METHODS = ("pcqc", "same_state_q1")
 METRICS = {"accuracy": ("Accuracy (%)", 2), "turns": ("Q/ep.", 3)}
-RUN = "A"
 
 
 def build(collected: Collected) -> Table:
-    """Run A of each, then the mean over all runs."""
+    """One run of each, then the mean over all runs."""
     place = Place.study(collected, collected.titles(METHODS))
     names = list(collected.benchmarks)
     values = {metric: {method: {} for method in METHODS} for metric in METRICS}
@@ -24,14 +23,16 @@ def build(collected: Collected) -> Table:
     for metric, (_, digits) in METRICS.items():
         for method in METHODS:
             row = values[metric][method]
-            row |= {name: collected.of_run(method, RUN, name, metric) for name in names}
+            row |= {name: collected.of_run(method, collected.run, name, metric) for name in names}
             row["mean"] = sum(row.values()) / len(row)
             everywhere[metric, method] = number(collected.average(method, names, metric), digits)
-    updates = [collected.record(method, RUN)["evaluation"]["update"] for method in METHODS]
+    updates = [
+        collected.record(method, collected.run)["evaluation"]["update"] for method in METHODS
+    ]
     words = Words(
         NAME,
         "Candidate supervision at a matched training budget.",
-        f"Run {RUN} of PCQC and Same-State-Q1, trained for "
+        f"Run {collected.run} of PCQC and Same-State-Q1, trained for "
         f"{collected.study.method('pcqc').updates} and "
         f"{collected.study.method('same_state_q1').updates} updates, at the selected updates "
         f"{updates[0]} and {updates[1]}. The mean weights all {len(names)} benchmarks equally; the "

@@ -17,23 +17,22 @@ COLUMNS = (
     Column("trajectories", "Complete trajectories"),
     Column("turns", "Q/ep."),
 )
-RUN = "A"
 
 
 def build(collected: Collected) -> Table:
-    """Run A of every RL method through its selected checkpoint; evaluation is not counted."""
-    study = collected.study
+    """One run of every RL method through its selected checkpoint; evaluation is not counted."""
+    study, run = collected.study, collected.run
     development = study.development
     values, groups = {}, []
     for method in collected.methods("method"):
         if study.method(method).kind != "rl":
             continue
-        update = collected.record(method, RUN)["evaluation"]["update"]
+        update = collected.record(method, run)["evaluation"]["update"]
         values[method] = {
-            "accuracy": collected.of_run(method, RUN, development),
-            "turns": collected.of_run(method, RUN, development, "turns"),
-            "device_hours": through(collected, method, "device_hours", update),
-            "trajectories": through(collected, method, "trajectories", update),
+            "accuracy": collected.of_run(method, run, development),
+            "turns": collected.of_run(method, run, development, "turns"),
+            "device_hours": through(collected, method, run, "device_hours", update),
+            "trajectories": through(collected, method, run, "trajectories", update),
         }
         groups.append(
             f"{collected.title(method)} ({_group(study.method(method))}, update {update})"
@@ -41,7 +40,7 @@ def build(collected: Collected) -> Table:
     words = Words(
         NAME,
         f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}.",
-        f"Run {RUN} of each method at its selected checkpoint: {', '.join(groups)}. Device-hours "
+        f"Run {run} of each method at its selected checkpoint: {', '.join(groups)}. Device-hours "
         "count policy training, roll-outs, patient answers and diagnostic scoring, on all devices "
         "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation.",
     )
@@ -57,7 +56,7 @@ def _group(method: Method) -> str:
     return f"G_T = {method.terminal_group}"
 
 
-def through(collected: Collected, method: str, metric: str, update: int, run: str = RUN) -> float:
+def through(collected: Collected, method: str, run: str, metric: str, update: int) -> float:
     """A cumulative training metric of a run through an update; 0 where it did not train."""
     curve = collected.curve(method, run, "update", metric)
     return float(curve[curve.index <= update].iloc[-1]) if len(curve) else 0.0

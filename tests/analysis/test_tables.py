@@ -11,7 +11,7 @@ import pytest
 import simulated
 
 from analysis import collected as reader
-from analysis import tables
+from analysis import figures, tables
 from analysis.companion import companion, differences
 from analysis.figures import FIGURES
 from analysis.published import published
@@ -329,6 +329,20 @@ def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
     before = {path: path.read_bytes() for path in written}
     tables.write(collected)
     assert {path: path.read_bytes() for path in written} == before
+
+
+@pytest.mark.parametrize(("kind", "own"), [(tables, "claims"), (figures, "method_overview")])
+def test_what_a_study_no_longer_fills_is_removed(collected, tmp_path, monkeypatch, kind, own):
+    monkeypatch.chdir(tmp_path)
+    registry = tables.TABLES if kind is tables else FIGURES
+    shorter = replace(collected.study, continuation=None)
+    paths = registry.outputs(collected.study)
+    foreign = paths[0].with_name("mine.md")
+    for path in [*paths, foreign]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of earlier settings")
+    kind.write(replace(collected, study=shorter), [own])
+    assert set(foreign.parent.iterdir()) == {*registry.outputs(shorter), foreign}
 
 
 def test_csv_holds_raw_numbers(collected):
