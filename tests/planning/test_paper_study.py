@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from pcqc.config import ROOT, Study, load_study
+from pcqc.order import batches_per_pass
 from pcqc.planning.plan import make_plan
-from pcqc.training.order import batches_per_pass
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
 SETTINGS = yaml.safe_load(FIXTURE.read_text())

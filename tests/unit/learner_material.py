@@ -4,11 +4,12 @@ import numpy as np
 import torch
 from helpers import tiny_model
 
-from pcqc.config import Rl, TreeSearch
+from pcqc.config import Rl, Sft, TreeSearch
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
 from pcqc.methods.tree_batch import ValueSequence
 from pcqc.training.backend import adamw_backend
 from pcqc.training.critic import Critic
+from pcqc.training.supervised import Example
 
 RL = Rl(
     cases_per_update=2,
@@ -20,6 +21,14 @@ RL = Rl(
 COEFFICIENTS = {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.05}
 UPDATES = 5
 ENDING = 2
+SFT = Sft(
+    epochs=3,
+    patient_epochs=1,
+    batch_size=3,
+    learning_rate=1e-2,
+    max_gradient_norm=0.5,
+    seed=4,
+)
 
 
 def sequences(seed: int = 0, count: int = 10) -> list[TrainingSequence]:
@@ -39,6 +48,21 @@ def sequences(seed: int = 0, count: int = 10) -> list[TrainingSequence]:
             question.select(length - 3, length, float(rng.normal()))
             terms[QUESTION] = question
         made.append(TrainingSequence(tokens, terms, np.zeros(length)))
+    return made
+
+
+def examples(count: int = 8) -> list[list[Example]]:
+    """Conversations of one or two sequences, the second half of each to be learned."""
+    rng, made = np.random.default_rng(1), []
+    for i in range(count):
+        parts = [rng.integers(3, 120, int(n)).tolist() for n in rng.integers(6, 30, 1 + i % 2)]
+        halves = [len(tokens) // 2 for tokens in parts]
+        made.append(
+            [
+                Example(t, [0.0] * h + [1.0] * (len(t) - h))
+                for t, h in zip(parts, halves, strict=True)
+            ]
+        )
     return made
 
 

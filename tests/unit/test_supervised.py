@@ -2,16 +2,15 @@
 
 import json
 
-import numpy as np
 import pytest
 import torch
 from helpers import plain_logprobs, tiny_model
+from learner_material import SFT, examples
 
-from pcqc.config import Sft
 from pcqc.errors import UserError
+from pcqc.order import batches_per_pass
 from pcqc.training.backend import adamw_backend
 from pcqc.training.batching import TokenModel
-from pcqc.training.order import batches_per_pass
 from pcqc.training.sft import (
     Conversation,
     examples_of,
@@ -20,30 +19,12 @@ from pcqc.training.sft import (
 )
 from pcqc.training.supervised import Example, train_supervised
 
-SETTINGS = Sft(epochs=3, patient_epochs=1, batch_size=3, learning_rate=1e-2, seed=4)
-
-
-def examples(count: int = 8) -> list[list[Example]]:
-    """Conversations of one or two sequences, the second half of each to be learned."""
-    rng = np.random.default_rng(1)
-    made = []
-    for i in range(count):
-        parts = [rng.integers(3, 120, int(n)).tolist() for n in rng.integers(6, 30, 1 + i % 2)]
-        halves = [len(tokens) // 2 for tokens in parts]
-        made.append(
-            [
-                Example(t, [0.0] * h + [1.0] * (len(t) - h))
-                for t, h in zip(parts, halves, strict=True)
-            ]
-        )
-    return made
-
 
 def train(state, *, seed=0, stop_after=None, budget=100):
     """Train a fresh model; (finished steps, losses, weights)."""
     model = tiny_model(seed)
-    backend = adamw_backend(TokenModel(model), SETTINGS.learning_rate, SETTINGS)
-    plan = sft_plan(examples(), SETTINGS, "test", budget)
+    backend = adamw_backend(TokenModel(model), SFT.learning_rate, SFT)
+    plan = sft_plan(examples(), SFT, "test", budget)
     seen = []
     for step, loss in train_supervised(backend, plan, state):
         seen.append((step, loss))
@@ -54,19 +35,19 @@ def train(state, *, seed=0, stop_after=None, budget=100):
 
 def test_an_epoch_is_full_batches_of_different_conversations_in_a_new_order():
     made = examples()
-    plan = sft_plan(made, SETTINGS, "test", 100)
-    steps = len(made) // SETTINGS.batch_size
-    assert steps == plan.steps / SETTINGS.epochs
+    plan = sft_plan(made, SFT, "test", 100)
+    steps = len(made) // SFT.batch_size
+    assert steps == plan.steps / SFT.epochs
     owner = {id(example): number for number, c in enumerate(made) for example in c}
     epochs = []
     for epoch in range(2):
         batches = [plan.batch(steps * epoch + step, []) for step in range(steps)]
         seen = [{owner[id(e)] for e in batch} for batch in batches]
-        assert all(len(conversations) == SETTINGS.batch_size for conversations in seen)
-        assert len(set().union(*seen)) == steps * SETTINGS.batch_size
+        assert all(len(conversations) == SFT.batch_size for conversations in seen)
+        assert len(set().union(*seen)) == steps * SFT.batch_size
         epochs.append(seen)
     assert epochs[0] != epochs[1]
-    again = sft_plan(made, SETTINGS, "test", 100)
+    again = sft_plan(made, SFT, "test", 100)
     assert [id(e) for e in plan.batch(1, [])] == [id(e) for e in again.batch(1, [])]
 
 
@@ -78,7 +59,7 @@ def test_the_steps_of_the_paper_and_of_less_than_a_batch():
 
 def test_the_loss_is_the_mean_over_all_learned_tokens(tmp_path):
     seen, _ = train(tmp_path / "a")
-    batch = sft_plan(examples(), SETTINGS, "test", 100).batch(0, [])
+    batch = sft_plan(examples(), SFT, "test", 100).batch(0, [])
     total, weight = 0.0, 0.0
     for example in batch:
         rows = plain_logprobs(tiny_model(0), example.tokens)
@@ -104,6 +85,24 @@ def test_a_stopped_training_ends_where_an_uninterrupted_one_does(tmp_path, stop_
     resumed, found = train(tmp_path / "stopped", seed=9 if stop_after > 3 else 0)
     assert resumed == straight
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_weights_in_bfloat16_are_refused():
+    """At the learning rate of SFT, nearly all steps would be smaller than their spacing."""
+    model = TokenModel(tiny_model(0).to(torch.bfloat16))
+    with pytest.raises(UserError, match="steps would round away in weights of bfloat16: give"):
+        adamw_backend(model, SFT.learning_rate, SFT)
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path):
+    model = tiny_model(0)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    backend = adamw_backend(TokenModel(model), SFT.learning_rate, SFT)
+    endless = [[Example([5, 6, 7], [0.0, 1.0, float("inf")])]]
+    plan = sft_plan(endless, SFT, "sft", 100)
+    with pytest.raises(UserError, match="sft: the gradient is not finite; lower its learning_rate"):
+        next(train_supervised(backend, plan, tmp_path))
+    assert all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
 
 
 def test_a_finished_training_is_not_repeated(tmp_path):

@@ -10,12 +10,12 @@ from pcqc.instruction import instruction_files
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.setup import chat_format, single_threaded, start_weights
 from pcqc.models import load_model, save_model
+from pcqc.order import batches_per_pass
 from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.protocol import ChatFormat
 from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
 from pcqc.training.batching import TokenModel
-from pcqc.training.order import batches_per_pass
 from pcqc.training.sft import (
     Conversation,
     examples_of,

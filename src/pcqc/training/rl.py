@@ -10,10 +10,10 @@ from pcqc.cases import Case
 from pcqc.config import Method, Rl
 from pcqc.errors import UserError
 from pcqc.methods.draw import Drawn
+from pcqc.order import batch_of_step
 from pcqc.processes import ALONE, Processes
 from pcqc.progress import Progress
 from pcqc.training.learners import Learner
-from pcqc.training.order import batch_of_step
 from pcqc.training.policy import UpdateReport
 from pcqc.training.state import load_state, save_state
 

@@ -11,7 +11,7 @@ from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl
 from pcqc.methods.sequences import lay_out
-from pcqc.training.order import batch_of_step, batches_per_pass
+from pcqc.order import batch_of_step, batches_per_pass
 from pcqc.training.supervised import Example, Plan
 
 
