@@ -3,9 +3,10 @@
 import dataclasses
 import hashlib
 import json
+from types import SimpleNamespace
 
 import pytest
-from helpers import INSTRUCTION
+from helpers import INSTRUCTION, make_tokenizer, tiny_model
 
 from data_prep.real.convert import convert_file
 from data_prep.real.prepare import prepare
@@ -13,9 +14,11 @@ from pcqc.cases import read_cases
 from pcqc.cli import main
 from pcqc.config import ROOT, RawFile, load_study
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl
+from pcqc.files import read_json, read_jsonl, write_json
 from pcqc.instruction import instruction_files, read_instruction
+from pcqc.jobs import continuation, evaluate, sft, train
 from pcqc.jobs.setup import chat_format
+from pcqc.models import save_model
 from pcqc.paths import Paths
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"
@@ -164,3 +167,31 @@ def test_a_clinic_without_an_instruction_is_refused(tmp_path):
     (tmp_path / "mine.yaml").write_text(text[:start] + text[text.index("  max_turns:") :])
     with pytest.raises(UserError, match="protocol: the setting 'instruction' is missing"):
         load_study(tmp_path / "mine.yaml")
+
+
+def test_other_words_are_another_run(open_study, publish):
+    """The fingerprints of all jobs that consult cover the file's text."""
+    publish("train", SAID)
+    prepare(open_study)
+    paths = Paths.of(open_study)
+    for role in ("actor", "patient"):
+        save_model(paths.model(role), tiny_model(), make_tokenizer())
+
+    def fingerprints() -> list[str]:
+        job = SimpleNamespace(
+            study=open_study, paths=paths, name="pcqc", run="A", checkpoint="digest"
+        )
+        evaluated = paths.evaluation("pcqc", "A")
+        write_json(evaluated / "selection.json", {})
+        evaluate._write_manifest(open_study, "pcqc", "A", 1, "digest", {})
+        return [
+            sft._fingerprint(open_study, paths.model("base")),
+            train.Run._fingerprint(job),
+            continuation.Job._fingerprint(job),
+            read_json(evaluated / "manifest.json")["fingerprint"],
+        ]
+
+    before = fingerprints()
+    assert fingerprints() == before
+    paths.instruction.write_text("Other words.")
+    assert all(new != old for new, old in zip(fingerprints(), before, strict=True))
