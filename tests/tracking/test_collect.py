@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 
@@ -100,6 +101,21 @@ def test_a_missing_artifact_is_named_with_its_remedy(mirrored):
     stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
     with pytest.raises(UserError, match=r"no artifact training/events\.jsonl .* delete run"):
         collect(mirrored)
+
+
+def test_a_full_disk_is_not_a_missing_artifact(mirrored, monkeypatch):
+    before = tree(collect(mirrored))
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
+
+    monkeypatch.setattr("mlflow.store.artifact.local_artifact_repo.shutil.copy2", full)
+    with pytest.raises(
+        UserError, match=r"cannot write .*\.collected\.new.*: No space left"
+    ) as said:
+        collect(mirrored)
+    assert "delete run" not in str(said.value)
+    assert tree(mirrored.results / "collected") == before
 
 
 def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):

@@ -13,6 +13,7 @@ from run_folders import make_study, write_study
 
 from pcqc.config import Tracking
 from pcqc.errors import UserError
+from pcqc.files import read_json
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store, prepare
 
@@ -92,10 +93,46 @@ def test_a_locked_database_fails_within_the_time_out(ready):
     mirror(hasty, "shared_sft")
 
 
-def test_a_store_of_a_moved_folder_is_recognised(ready, tmp_path, monkeypatch):
-    shutil.move("results", tmp_path / "elsewhere" / "results")
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(UserError, match="move the folder back, or remove the database"):
+def artifacts(folder):
+    return {p for p in (folder / "results" / "mlartifacts").rglob("*") if p.is_file()}
+
+
+def test_a_renamed_folder_keeps_its_runs(ready, tmp_path, monkeypatch):
+    mirror(ready, "shared_sft")
+    before = read_json(ready.results / "tracking" / "shared_sft.json")
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move("results", elsewhere / "results")
+    monkeypatch.chdir(elsewhere)
+    prepare(ready)
+    mirror(ready, "shared_sft")
+    assert read_json(ready.results / "tracking" / "shared_sft.json") == before
+    store = open_store(ready)
+    home = str(elsewhere / "results" / "mlartifacts" / "clinic")
+    assert store.experiment.artifact_location == home
+    (run,) = before["runs"].values()
+    assert store.client.get_run(run["run_id"]).info.artifact_uri.startswith(f"{home}/")
+    with closing(sqlite3.connect("results/mlflow.db")) as database:
+        dump = "\n".join(database.iterdump())
+    assert f"{tmp_path}/results/mlartifacts" not in dump
+
+
+def test_a_copied_folder_leaves_the_original_alone(ready, tmp_path, monkeypatch):
+    mirror(ready, "shared_sft")
+    shutil.copytree("results", tmp_path / "copy" / "results")
+    theirs, database = artifacts(tmp_path), Path("results/mlflow.db").read_bytes()
+    monkeypatch.chdir(tmp_path / "copy")
+    mirror(ready, "pcqc", "A")
+    assert artifacts(tmp_path) == theirs
+    assert (tmp_path / "results" / "mlflow.db").read_bytes() == database
+    assert len(artifacts(tmp_path / "copy")) > len(theirs)
+
+
+def test_a_database_copied_without_its_artifacts_names_them(ready, tmp_path, monkeypatch):
+    mirror(ready, "shared_sft")
+    (tmp_path / "copy" / "results").mkdir(parents=True)
+    shutil.copy("results/mlflow.db", tmp_path / "copy" / "results")
+    monkeypatch.chdir(tmp_path / "copy")
+    with pytest.raises(UserError, match=f"copy that folder to {tmp_path}/copy/results/mlartifacts"):
         prepare(ready)
 
 

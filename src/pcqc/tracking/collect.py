@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from http.client import NOT_FOUND
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -103,13 +104,17 @@ def _download(
     remedy: str,
 ) -> None:
     from mlflow.exceptions import MlflowException
+    from requests import HTTPError
 
-    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / artifact
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        path = artifacts.download_artifacts(artifact, str(folder))
-    except (MlflowException, OSError) as problem:
-        # The local store reports a missing file by an OSError without a number.
-        if getattr(problem, "errno", None):
+        # `download_artifacts` keeps but the text of an error: a full disk is not a missing file.
+        artifacts._download_file(artifact, str(path))
+    except (MlflowException, HTTPError) as problem:
+        of_server = isinstance(problem, HTTPError)
+        status = problem.response.status_code if of_server else problem.get_http_status_code()
+        if status != NOT_FOUND:
             raise
         raise UserError(f"MLflow has no {where}; {remedy}") from problem
     if sha256_file(path) != digest:

@@ -47,7 +47,7 @@ def prepare(study: Study) -> str:
 
     Raises:
         UserError: the store does not answer, is no MLflow database, is locked, or keeps its
-            artifacts in another folder than the one beside it.
+            artifacts in another folder than the one beside it, which was not copied with it.
     """
     uri = tracking_uri(study)
     load_mlflow(study)
@@ -59,10 +59,8 @@ def prepare(study: Study) -> str:
         lock = database.with_name(f".{database.name}.lock")
         with hold(lock, f"preparing {database}", study.tracking.timeout_seconds):
             _migrate(study, database)
-            # MLflow stores the absolute path, whatever it is given. That is also what lets the UI
-            # find the artifacts from any working directory.
-            artifacts = database.resolve().parent / "mlartifacts" / study.name
-            return _experiment(study, uri, artifacts).experiment_id
+            _follow(study, database)
+            return _experiment(study, uri, _artifacts(study, database)).experiment_id
 
 
 def open_store(study: Study) -> Store:
@@ -81,6 +79,7 @@ def open_store(study: Study) -> Store:
     uri = tracking_uri(study)
     if database := sqlite_file(uri):
         _check_sqlite(study, database)
+        _follow(study, database)
     connection = _connection(study, uri)
     client, experiment = within(study, find)
     if experiment is None or experiment.lifecycle_stage != "active":
@@ -118,9 +117,8 @@ def answering(study: Study, remedy: str) -> Iterator[None]:
                 f"MLflow at {uri} did not answer: {_reason(problem)}; {remedy}"
             ) from problem
         if isinstance(problem, OSError):
-            raise UserError(
-                f"cannot write {problem.filename or 'results'}: {describe(problem)}, then {remedy}"
-            ) from problem
+            file = problem.filename2 or problem.filename or "results"  # of two, the copy
+            raise UserError(f"cannot write {file}: {describe(problem)}, then {remedy}") from problem
         raise
 
 
@@ -205,12 +203,18 @@ def _check_sqlite(study: Study, database: Path) -> None:
         raise UserError(
             f"there is no MLflow store at {database}; run `pcqc track prepare {study.name}` first"
         )
+    with _writing(study, database):
+        pass
+
+
+@contextmanager
+def _writing(study: Study, database: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction on an existing database, which waits for other writers."""
     path = f"file:{quote(str(database.resolve()))}?mode=rw"
-    with closing(
-        sqlite3.connect(path, uri=True, timeout=study.tracking.timeout_seconds)
-    ) as connection:
+    patience = study.tracking.timeout_seconds
+    with closing(sqlite3.connect(path, uri=True, timeout=patience)) as connection, connection:
         connection.execute("BEGIN IMMEDIATE")
-        connection.rollback()
+        yield connection
 
 
 def _migrate(study: Study, database: Path) -> None:
@@ -231,6 +235,37 @@ def _migrate(study: Study, database: Path) -> None:
     tables._initialize_tables(engine)
     engine.dispose()
     os.replace(new, database)
+
+
+def _artifacts(study: Study, database: Path) -> Path:
+    """Where a study's artifacts lie: beside the database.
+
+    MLflow stores the absolute path, whatever it is given. That is also what lets the UI find the
+    artifacts from any working directory.
+    """
+    return database.resolve().parent / "mlartifacts" / study.name
+
+
+def _follow(study: Study, database: Path) -> None:
+    """After the folder was renamed or copied, point the database to the artifacts beside it.
+
+    MLflow has no call for this, and would go on reading and writing those of the original.
+    """
+    here = _artifacts(study, database)
+    query = "SELECT artifact_location FROM experiments WHERE name = ?"
+    with _writing(study, database) as connection:
+        row = connection.execute(query, [study.name]).fetchone()
+        if row is None or row[0] == str(here) or Path(row[0]).parts[-2:] != here.parts[-2:]:
+            return
+        if Path(row[0]).exists() and not here.exists():
+            raise UserError(f"{database} has its artifacts in {row[0]}: copy that folder to {here}")
+        for column in ("experiments.artifact_location", "runs.artifact_uri", "trace_tags.value"):
+            table, name = column.split(".")
+            connection.execute(
+                f"UPDATE {table} SET {name} = :new || substr({name}, length(:old) + 1) "
+                f"WHERE {name} = :old OR substr({name}, 1, length(:old) + 1) = :old || '/'",
+                {"old": row[0], "new": str(here)},
+            )
 
 
 def _experiment(study: Study, uri: str, artifacts: Path | None) -> "Experiment":
