@@ -3,6 +3,7 @@
 `torchrun ... deepspeed_worker.py FOLDER COUNT NAME ...` with COUNT processes.
 """
 
+import dataclasses
 import functools
 import json
 import sys
@@ -15,17 +16,32 @@ from safetensors.torch import save_file
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from helpers import tiny_model
-from learner_material import COEFFICIENTS, RL, UPDATES, critic, sequences, value_sequences
+from learner_material import (
+    COEFFICIENTS,
+    RL,
+    SFT,
+    UPDATES,
+    critic,
+    examples,
+    sequences,
+    value_sequences,
+)
 
-from pcqc.config import LearnerPlacement
+from pcqc.config import LearnerPlacement, Sft
 from pcqc.errors import UserError
 from pcqc.methods.sequences import TERMINAL
 from pcqc.processes import join, leave
+from pcqc.training.backend import model_weights
+from pcqc.training.batching import TokenModel
 from pcqc.training.deepspeed_backend import DeepSpeedBackend
 from pcqc.training.policy import Policy
+from pcqc.training.sft import sft_plan
 from pcqc.training.state import load_state, save_state
+from pcqc.training.supervised import train_supervised
 
 TWO = (0, 1)
+# The learning rate of SFT in the paper.
+SMALL_STEPS = dataclasses.replace(SFT, learning_rate=1e-5)
 SETTINGS = {
     "zero-0": LearnerPlacement(TWO, zero=0),
     "zero-1": LearnerPlacement(TWO, zero=1),
@@ -39,9 +55,12 @@ SETTINGS = {
 }
 
 
+def make_model(name: str, seed: int):
+    return tiny_model(seed).to(torch.bfloat16 if "bfloat16" in name else torch.float32)
+
+
 def make_policy(name: str, backend, seed: int = 0) -> Policy:
-    dtype = torch.bfloat16 if name.endswith("bfloat16") else torch.float32
-    return Policy(tiny_model(seed).to(dtype), tiny_model(1).to(dtype), RL, backend)
+    return Policy(make_model(name, seed), make_model(name, 1), RL, backend)
 
 
 def whole(weights) -> dict[str, torch.Tensor]:
@@ -97,6 +116,42 @@ def refuses_what_is_not_finite(policy: Policy, processes) -> list[str]:
     return processes.gather(said if same else "weights have changed")
 
 
+def fine_tune(
+    model, make, settings: Sft, state: Path, stop_after: int | None = None
+) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Losses and weights of SFT, as far as it goes."""
+    backend = make(TokenModel(model), settings.learning_rate, settings)
+    plan, losses = sft_plan(examples(), settings, "sft", 60), []
+    for step, loss in train_supervised(backend, plan, state):
+        losses.append(loss)
+        if step == stop_after:
+            break
+    return losses, whole(model_weights(backend))
+
+
+def supervised(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """SFT at a stretch, and again with a break between two states."""
+    make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    states = folder / "sft-states" / name
+    losses, weights = fine_tune(make_model(name, 0), make, SFT, states / "straight")
+    fine_tune(make_model(name, 0), make, SFT, states / "broken", stop_after=3)
+    again, resumed = fine_tune(make_model(name, 7), make, SFT, states / "broken")
+    same = all(torch.equal(t, resumed[n]) for n, t in weights.items())
+    found = {"losses": losses, "exact": same and again == losses}
+    if processes.leads:
+        save_file(weights, folder / f"{name}-sft.safetensors")
+        (folder / f"{name}-sft.json").write_text(json.dumps(found))
+
+
+def small_steps(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """SFT in bf16 at the paper's learning rate; its state holds the fp32 weights."""
+    make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    state = folder / "small-steps" / name
+    _, weights = fine_tune(make_model(name, 0), make, SMALL_STEPS, state)
+    if processes.leads:
+        save_file(weights, folder / f"{name}-small-steps.safetensors")
+
+
 def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
     """Go on by another placement from the state that `train` left."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
@@ -115,8 +170,12 @@ def main(folder: Path, count: str, *names: str) -> None:
     for name in names:
         if processes.count == 1:
             resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
+        elif name.endswith("small-steps"):
+            name = name.removesuffix("-small-steps")
+            small_steps(name, SETTINGS[name], processes, folder)
         else:
             train(name, SETTINGS[name], processes, folder)
+            supervised(name, SETTINGS[name], processes, folder)
     leave(processes)
 
 
