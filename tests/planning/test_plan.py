@@ -12,7 +12,7 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import ROOT, LearnerPlacement, Placement, Servers, load_study
+from pcqc.config import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
 from pcqc.errors import UserError
 from pcqc.models import save_model
 from pcqc.planning.checks import loads, misfits
@@ -131,9 +131,55 @@ def test_what_is_offloaded_lies_on_the_host(paper):
     assert there.host == here.resident["optimiser"]
 
 
+def test_sft_holds_what_the_learner_holds_without_a_reference(paper):
+    sft, learner = (learner_memory(paper, role) for role in ("sft", "learner"))
+    kept = {name: size for name, size in learner.resident.items() if name != "reference"}
+    assert (sft.resident, sft.update) == (kept, learner.update)
+
+
+def test_sft_of_a_patient_of_its_own_is_another_course(paper):
+    apart = changed(paper, "models.patient", Pretrained("Qwen/Qwen3-14B"))
+    memory = {role.role: role for role in role_memories(apart)}
+    assert memory["patient sft"].resident["weights"] == pytest.approx(
+        2 * 14_768_307_200 / 8 / 2**30
+    )
+    plan = make_plan(apart)["sft"]
+    assert plan["sft"]["steps"] == 3 * plan["patient sft"]["steps"] == 3 * 32
+    assert plan["patient sft"]["gpu_hours"] > plan["sft"]["gpu_hours"] / 3
+    assert storage(apart)["states_gib"] > storage(paper)["states_gib"]
+
+
+def test_tokens_of_sft(paper):
+    """A released row ends in one action; a written conversation has all, and the answers too."""
+    course = make_plan(paper)["sft"]["sft"]
+    assert course["trained_tokens"] == 96 * 128 * (550 + 130 + 25 + 130)
+    assert course["credited_tokens"] == 96 * 128 * 130
+    clinic = load_study("clinic-mini-engines")
+    course = make_plan(clinic)["sft"]["sft"]
+    own = 2.5 * 130 + 1.5 * 25
+    assert course["credited_tokens"] == 3 * 256 * own
+    assert course["trained_tokens"] == 3 * 256 * (550 + 1.5 * (360 + 25) + own)
+
+
+def test_sft_alone_is_refused_where_it_does_not_fit(paper):
+    alone = dataclasses.replace(paper, methods={"shared_sft": paper.method("shared_sft")})
+    assert misfits(alone) == []
+    one = Placement("H800", LearnerPlacement((0,), gradient_checkpointing=True), devices_per_node=1)
+    (problem,) = misfits(dataclasses.replace(alone, placement=one, servers=Servers()))
+    assert problem.startswith("sft: device 0 need 152.8 GiB each while the learner updates (sft ")
+
+
+def test_sft_and_rl_do_not_offload_at_once(paper):
+    """A node's memory holds the optimiser of the one or of the other, and the sleeping actor."""
+    study = placed(paper, learner__offload="optimizer", host_memory_gib=2.2 * 122)
+    study = dataclasses.replace(study, methods={"grpo": paper.method("grpo")})
+    assert misfits(study) == []
+    assert "host memory" in misfits(placed(study, host_memory_gib=1.4 * 122))[0]
+
+
 def test_roles_that_no_method_needs_take_no_memory(paper):
     alone = dataclasses.replace(paper, methods={"grpo": paper.method("grpo")})
-    assert [role.role for role in role_memories(alone)] == ["learner", "actor", "patient"]
+    assert [role.role for role in role_memories(alone)] == ["sft", "learner", "actor", "patient"]
     assert misfits(placed(alone, scorer=None)) == []
 
 
@@ -202,7 +248,7 @@ MISFITS = {
         {"host_memory_gib": 100.0},
         "node 0 needs 122 GiB of host memory for what is offloaded and asleep",
     ),
-    "too small a disk": ({"disk_gib": 1000.0}, "results take 2844 GiB, and placement.disk_gib is"),
+    "too small a disk": ({"disk_gib": 1000.0}, "results take 2951 GiB, and placement.disk_gib is"),
 }
 
 
@@ -293,11 +339,12 @@ def test_idle_devices_show_in_the_plan(paper):
     assert {load.roles for load in idle} == {()}
 
 
-def test_training_does_not_start_where_the_placement_cannot_work(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("job", [["sft"], ["train", "pcqc", "A"]], ids=lambda job: job[0])
+def test_no_job_that_learns_starts_where_it_cannot_work(job, tmp_path, monkeypatch, capsys):
     text = (ROOT / "config/studies/paper.yaml").read_text().replace("zero: 3", "zero: 1")
     (tmp_path / "crowded.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "crowded.yaml", "pcqc", "A"]) == 2
+    assert main([job[0], "crowded.yaml", *job[1:]]) == 2
     said = capsys.readouterr().err
     assert said.startswith("pcqc: error: study 'crowded' cannot run: ")
     assert "placement.learner.zero: 3" in said

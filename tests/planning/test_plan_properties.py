@@ -27,7 +27,7 @@ def device_gib(role) -> float:
 
 
 @settings(max_examples=60, deadline=None)
-@given(learners, counts, st.sampled_from(["learner", "critic"]))
+@given(learners, counts, st.sampled_from(["sft", "learner", "critic"]))
 def test_more_devices_of_the_learner_never_need_more_memory_on_each(place, more, role):
     wider = dataclasses.replace(place, devices=tuple(range(len(place.devices) + more)))
     one, other = (changed(paper(), "placement.learner", p) for p in (place, wider))

@@ -69,6 +69,7 @@ class Assumptions:
     patient_prompt_tokens: Count = 360  # instruction, facts, question
     answer_tokens: Count = 25  # of a patient's answer
     inquiries: Weight = 2.0  # in a consultation
+    sft_conversations: Count = 4157  # rows of `data.sft`, of which each trains one action
     update_utilisation: Utilisation = 0.4  # of the peak, in training passes
     scoring_utilisation: Utilisation = 0.4  # of the peak, in reading prompts
     decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pcqc.config import EnginePlacement, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
-from pcqc.planning.memory import RoleMemory, engines, longest, role_memories, roles_of, served
+from pcqc.planning.memory import RoleMemory, at_work, engines, longest, role_memories, served
 from pcqc.planning.storage import storage
-from pcqc.planning.work import trained
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}
@@ -17,7 +16,7 @@ PHASES = {"rollout": "while consultations are drawn", "update": "while the learn
 
 @dataclass(frozen=True)
 class Load:
-    """GiB that like devices need in each phase of some methods' runs, and what they have."""
+    """GiB that like devices need in each phase of SFT or some methods' runs, and what they have."""
 
     methods: tuple[str, ...]
     devices: tuple[int, ...]
@@ -50,13 +49,10 @@ def contradictions(study: Study) -> list[str]:
 
 
 def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
-    """Every device in every method's runs: methods and devices with the same roles together."""
+    """Every device in SFT and in every method's runs: those with the same roles together."""
     there = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
-    families: dict[tuple[str, ...], list[str]] = {}
-    for name, method in trained(study).items():
-        families.setdefault(roles_of(method), []).append(name)
     found = []
-    for family, methods in families.items():
+    for family, methods in at_work(study).items():
         groups: dict[tuple[str, ...], list[int]] = {}
         for index in range(study.placement.devices):
             here = tuple(r.role for r in roles if r.role in family and index in r.devices)
@@ -138,13 +134,16 @@ def _overloads(study: Study) -> Iterator[str]:
 
 
 def _host(study: Study) -> Iterator[str]:
-    place = study.placement
+    place, roles = study.placement, role_memories(study)
     if place.host_memory_gib is None:
         return
     for node in range(place.nodes):
         first = node * place.devices_per_node
         here = range(first, first + place.devices_per_node)
-        needed = sum(r.host * sum(d in here for d in r.devices) for r in role_memories(study))
+        needed = max(
+            sum(r.host * sum(d in here for d in r.devices) for r in roles if r.role in family)
+            for family in at_work(study)
+        )
         if needed > place.host_memory_gib:
             yield (
                 f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "

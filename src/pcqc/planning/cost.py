@@ -13,7 +13,7 @@ from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import engines
 from pcqc.planning.storage import checkpoints
-from pcqc.planning.work import Work, evaluation_work, training_work
+from pcqc.planning.work import FineTuning, Work, evaluation_work, training_work
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,14 @@ def run_cost(study: Study, method: Method) -> Cost:
     }
     hours = {name: seconds / 3600 for name, seconds in hours.items()}
     return Cost(**hours, gpu_hours=sum(hours.values()) * study.placement.devices)
+
+
+def sft_hours(study: Study, work: FineTuning) -> float:
+    """Expected hours of a course of SFT, without its start and the writing of its models."""
+    learner, dtype = study.placement.learner, study.dtype(work.role)
+    shape, passes = architecture(study, work.role)[1], 3 + learner.gradient_checkpointing
+    one = shape.forward_flops(work.trained_tokens, _mean_context(study), work.credited_tokens)
+    return _learning_seconds(study, passes * one, dtype) / 3600
 
 
 def _actor(study: Study, work: Work) -> float:
@@ -107,8 +115,12 @@ def _update(study: Study, method: Method, work: Work) -> float:
     flops = update_passes(method, recomputed) * one
     if method.tree:
         flops += (3 + recomputed + 1) * shape.forward_flops(work.trained_tokens, context, 0)
-    peak = device(study.placement.device).peak(dtype)
-    return flops / (len(learner.devices) * peak * study.assumptions.update_utilisation)
+    return _learning_seconds(study, flops, dtype)
+
+
+def _learning_seconds(study: Study, flops: float, dtype: str) -> float:
+    devices, peak = study.placement.learner.devices, device(study.placement.device).peak(dtype)
+    return flops / (len(devices) * peak * study.assumptions.update_utilisation)
 
 
 def _mean_context(study: Study) -> float:

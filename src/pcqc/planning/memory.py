@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pcqc.config import EnginePlacement, Method, Study
 from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
-from pcqc.planning.work import trained
+from pcqc.planning.work import fine_tunings, trained
 
 # Weights that ZeRO 3 gathers at most at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
@@ -68,18 +68,38 @@ def engines(study: Study) -> dict[str, EnginePlacement]:
     return found
 
 
+def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
+    """Roles that are at work together -> courses of SFT, or methods, in which they are.
+
+    The methods' servers may stand there in SFT already.
+    """
+    methods: dict[tuple[str, ...], list[str]] = {}
+    for name, method in trained(study).items():
+        methods.setdefault(roles_of(method), []).append(name)
+    needed = {role for roles in methods for role in roles}
+    servers = [role for role in ("patient", "scorer") if role in needed and served(study, role)]
+    return {**{(course, *servers): [course] for course in fine_tunings(study)}, **methods}
+
+
 def role_memories(study: Study) -> list[RoleMemory]:
-    """Every role that a placed study's methods need."""
-    needed = {role for method in trained(study).values() for role in roles_of(method)}
-    learners = [learner_memory(study, role) for role in ("learner", "critic") if role in needed]
-    return learners + [engine_memory(study, r) for r in engines(study) if r in needed]
+    """Every role that a placed study's SFT and methods need."""
+    needed = {role for roles in at_work(study) for role in roles}
+    learners = [r for r in (*fine_tunings(study), "learner", "critic") if r in needed]
+    return [
+        *(learner_memory(study, role) for role in learners),
+        *(engine_memory(study, role) for role in engines(study) if role in needed),
+    ]
 
 
 def learner_memory(study: Study, role: str) -> RoleMemory:
-    """The `learner`, with the frozen reference where a method has a KL penalty, or the `critic`."""
-    critic = role == "critic"
-    place, number = study.placement.learner, BYTES[study.dtype("actor")]
-    name, shape = architecture(study, "actor")
+    """One of those that learn: of a course of SFT, the `learner` of RL, or the `critic`.
+
+    The `learner` has the frozen reference where a method has a KL penalty.
+    """
+    critic, course = role == "critic", fine_tunings(study).get(role)
+    trains = course.role if course else "actor"
+    place, number = study.placement.learner, BYTES[study.dtype(trains)]
+    name, shape = architecture(study, trains)
     share = [1 / len(place.devices) if place.zero >= stage else 1.0 for stage in (3, 2, 1)]
     parameters = shape.critic_parameters if critic else shape.parameters
     weights, gradients, states = (parameters * part / GIB for part in share)
@@ -90,7 +110,7 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         "gradients": 4 * gradients,
         "optimiser": 0.0 if offloaded else states,
     }
-    if not critic and any(method.kl_coefficient for method in trained(study).values()):
+    if role == "learner" and any(method.kl_coefficient for method in trained(study).values()):
         resident["reference"] = number * weights
     if place.zero == 3:
         resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB

@@ -5,12 +5,12 @@ from dataclasses import asdict
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import contradictions, loads, misfits
-from pcqc.planning.cost import run_cost
+from pcqc.planning.cost import run_cost, sft_hours
 from pcqc.planning.devices import GIB
 from pcqc.planning.fit import advice
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import checkpoints, storage
-from pcqc.planning.work import trained, training_work
+from pcqc.planning.work import FineTuning, fine_tunings, trained, training_work
 
 
 def make_plan(study: Study) -> dict:
@@ -24,6 +24,7 @@ def make_plan(study: Study) -> dict:
     plan = {
         "study": study.name,
         "models": {role: _model(study, role) for role in ("actor", "patient", "scorer")},
+        "sft": {n: _course(study, c, sound) for n, c in fine_tunings(study).items()},
         "methods": {n: _method(study, m, sound) for n, m in trained(study).items()},
         "storage": storage(study),
         "assumptions": asdict(study.assumptions),
@@ -49,6 +50,15 @@ def _model(study: Study, role: str) -> dict:
         "parameters": shape.parameters,
         "dtype": study.dtype(role),
         "gib": shape.parameters * BYTES[study.dtype(role)] / GIB,
+    }
+
+
+def _course(study: Study, course: FineTuning, timed: bool) -> dict:
+    hours = sft_hours(study, course) if timed else None
+    return {
+        **asdict(course),
+        "hours": hours,
+        "gpu_hours": hours * study.placement.devices if timed else None,
     }
 
 

@@ -3,7 +3,7 @@
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.devices import GIB
-from pcqc.planning.work import trained
+from pcqc.planning.work import fine_tunings, trained
 
 
 def checkpoints(study: Study, method: Method) -> int:
@@ -17,7 +17,8 @@ def storage(study: Study) -> dict[str, float]:
 
     A checkpoint holds the weights. A resumable state holds fp32 weights and two moments where the
     learner is placed (DeepSpeed); else weights, tied ones twice, and moments as they are computed
-    with. Each run keeps one, and a second while it is replaced; a tree search also its critic's.
+    with. SFT and each run keep one, and a second while it is replaced; a tree search also its
+    critic's.
 
     Returns:
         `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
@@ -26,29 +27,41 @@ def storage(study: Study) -> dict[str, float]:
     shape = architecture(study, "actor")[1]
     number = BYTES[study.dtype("actor")]
     per_parameter = 12 if study.placement else 3 * number
-    twice = 0 if study.placement else number * shape.embedding * shape.tied
     methods = list(trained(study).values())
     one = {
         "checkpoint_gib": number * shape.parameters / GIB,
-        "state_gib": (per_parameter * shape.parameters + twice) / GIB,
+        "state_gib": _state_gib(study, "actor"),
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
     states = [
         len(m.runs) * (one["state_gib"] + (one["critic_state_gib"] if m.tree else 0))
         for m in methods
     ]
+    fine_tuned = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
     every = {
         "models_gib": models_gib(study),
         "checkpoints_gib": one["checkpoint_gib"]
         * sum(len(m.runs) * checkpoints(study, m) for m in methods),
-        "states_gib": sum(states) + one["state_gib"] * bool(methods),
+        "states_gib": sum(states) + one["state_gib"] + sum(fine_tuned),
     }
     return {**one, **every, "total_gib": sum(every.values())}
 
 
+def _state_gib(study: Study, role: str) -> float:
+    shape, number = architecture(study, role)[1], BYTES[study.dtype(role)]
+    if study.placement:
+        return 12 * shape.parameters / GIB
+    return number * (3 * shape.parameters + shape.embedding * shape.tied) / GIB
+
+
 def models_gib(study: Study) -> float:
-    """Weights as they came, each once, and the actor and patient that SFT makes of them."""
+    """Weights as they came, each once, and the actor and patient that SFT makes of them.
+
+    A patient that is a checkpoint on the way to the actor is also kept beside SFT's state.
+    """
     folders = {study.starts_from(role): role for role in ("scorer", "patient", "actor")}
     roles = [*folders.values(), "actor", "patient"]
+    if len(fine_tunings(study)) == 1 and study.sft.patient_epochs != study.sft.epochs:
+        roles.append("actor")
     sizes = [BYTES[study.dtype(r)] * architecture(study, r)[1].parameters for r in roles]
     return sum(sizes) / GIB

@@ -11,7 +11,7 @@ def render(plan: dict) -> str:
     if plan["memory"]:
         parts += [_memory(plan), _devices(plan)]
     parts += [_work(plan)]
-    if all(method["hours"] for method in plan["methods"].values()):
+    if all(part["hours"] for part in (*plan["sft"].values(), *plan["methods"].values())):
         parts += [_hours(plan)]
     parts += [_storage(plan), _assumptions(plan)]
     return "\n\n".join(parts) + "\n"
@@ -60,7 +60,10 @@ def _devices(plan: dict) -> str:
 
 
 def _work(plan: dict) -> str:
-    rows = []
+    rows = [
+        (name, "1", str(course["steps"]), *"-----", f"{course['trained_tokens'] / 1e6:,.1f}")
+        for name, course in plan["sft"].items()
+    ]
     for name, method in plan["methods"].items():
         trajectories = f"{method['trajectories']:,}"
         counts = (_count(method[k]) for k in ("candidates", "answers", "scores"))
@@ -86,12 +89,16 @@ def _work(plan: dict) -> str:
         "actor Mtok",
         "trained Mtok",
     )
-    return _table(header, rows, left=1, title="Work of one run")
+    return _table(header, rows, left=1, title="Work of SFT and of one run")
 
 
 def _hours(plan: dict) -> str:
     phases = ("rollout", "patient", "scorer", "update", "validation")
     rows, total = [], 0.0
+    for name, course in plan["sft"].items():
+        size = f"{course['gpu_hours']:.1f}"
+        total += course["gpu_hours"]
+        rows.append((name, "", "", "", f"{course['hours']:.2f}", "", size, size))
     for name, method in plan["methods"].items():
         hours = method["hours"]
         every = hours["gpu_hours"] * method["runs"]
@@ -106,7 +113,7 @@ def _hours(plan: dict) -> str:
         )
     rows.append(("all", *[""] * 6, f"{total:.1f}"))
     header = ("method", *phases, "GPU-hours", "of all runs")
-    return _table(header, rows, left=1, title="Hours of one run, by phase")
+    return _table(header, rows, left=1, title="Hours of SFT and of one run, by phase")
 
 
 def _storage(plan: dict) -> str:

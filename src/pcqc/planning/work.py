@@ -1,9 +1,11 @@
-"""How much a run does: consultations, candidates, answers, scores, tokens."""
+"""How much SFT and a run do: consultations, candidates, answers, scores, tokens."""
 
 from dataclasses import dataclass
+from statistics import mean
 
 from pcqc.config import Assumptions, Method, Study
 from pcqc.credit.tree import width
+from pcqc.order import batches_per_pass
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,59 @@ class Work:
     opened: float
     trained_tokens: float
     credited_tokens: float
+
+
+@dataclass(frozen=True)
+class FineTuning:
+    """One course of SFT, from weights that it starts from to those of one role or of two.
+
+    Attributes:
+        role: whose weights these are, and in whose number format.
+        steps: of the optimiser.
+        trained_tokens: that pass through the learner, prompts included.
+        credited_tokens: of them, those that are learned.
+    """
+
+    role: str
+    steps: int
+    trained_tokens: float
+    credited_tokens: float
+
+
+def fine_tunings(study: Study) -> dict[str, FineTuning]:
+    """Courses of SFT, by name: one, and the patient's where it starts from weights of its own."""
+    sft = study.sft
+    if study.starts_from("patient") == study.starts_from("actor"):
+        epochs = max(sft.epochs, sft.patient_epochs)
+        return {"sft": _fine_tuning(study, "actor", epochs)}
+    return {
+        "sft": _fine_tuning(study, "actor", sft.epochs),
+        "patient sft": _fine_tuning(study, "patient", sft.patient_epochs),
+    }
+
+
+def _fine_tuning(study: Study, role: str, epochs: int) -> FineTuning:
+    count, read, learned = _conversations(study)
+    steps = epochs * batches_per_pass(count, study.sft.batch_size)
+    passed = steps * min(count, study.sft.batch_size)
+    return FineTuning(role, steps, passed * read, passed * learned)
+
+
+def _conversations(study: Study) -> tuple[int, float, float]:
+    """Number of conversations, tokens in one, and those of them that are learned.
+
+    A row of a released file has one action, with half a consultation before it on average. A
+    written one has them all, and the patient's answers from the patient's own prompt.
+    """
+    assumed = study.assumptions
+    prompt, action, answer = assumed.prompt_tokens, assumed.action_tokens, assumed.answer_tokens
+    if study.data and study.data.sft:
+        before = assumed.inquiries / 2 * (action + answer)
+        return assumed.sft_conversations, prompt + before + action, action
+    count = study.clinic.sft_conversations if study.clinic else study.data.sft_cases
+    asked = mean((study.clinic or study.data).sft_questions)
+    own = (asked + 1) * action + asked * answer
+    return count, prompt + asked * (assumed.patient_prompt_tokens + answer) + own, own
 
 
 def trained(study: Study) -> dict[str, Method]:
