@@ -24,8 +24,10 @@ class Scorer:
     def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
-        Equal evidence is read once. Labels that are single tokens after the prompt are read in one
-        pass; others are summed token by token. A scorer that is served elsewhere may fail.
+        Each label is appended to the prompt, and the log-probability of its final token is read, as
+        in the paper: of a label of several tokens the earlier ones only lead there. Labels that
+        differ in a single token are read in one pass. Equal evidence is read once. A scorer that is
+        served elsewhere may fail.
         """
         prompts = [scorer_prompt(case, exchanges) for case, exchanges in evidence]
         labels = [case.labels for case, _ in evidence]
@@ -46,7 +48,7 @@ class Scorer:
             results[i] = row
         for i, (prompt, tails) in enumerate(encoded):
             if results[i] is None:
-                results[i] = self._tail_logprobs(prompt, tails)
+                results[i] = self._final_logprobs(prompt, tails)
         return results
 
     def _encode(self, prompt: str, labels: tuple[str, ...]) -> tuple[list[int], list[list[int]]]:
@@ -63,14 +65,15 @@ class Scorer:
             shared += 1
         return whole[0][:shared], [w[shared:] for w in whole]
 
-    def _tail_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
-        places = [(prompt + tail[:i], token) for tail in tails for i, token in enumerate(tail)]
-        rows = self.engine.next_logprobs([p for p, _ in places], [[token] for _, token in places])
+    def _final_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
+        """Of each label's last token, after its others."""
+        rows = self.engine.next_logprobs(
+            [prompt + tail[:-1] for tail in tails], [[tail[-1]] for tail in tails]
+        )
         for row in rows:
             if isinstance(row, Failure):
                 return row
-        values = iter(rows)
-        return [sum(next(values)[0] for _ in tail) for tail in tails]
+        return [row[0] for row in rows]
 
 
 def _normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:
