@@ -4,10 +4,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from run_folders import write_run
+from run_folders import write_run, write_study
 
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file
+from pcqc.tracking import values
+from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
 
@@ -88,6 +90,7 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert {"settings_digest", "fingerprint.training", "data_digest.train"} <= set(tags)
     assert "why was that question credited" in tags["mlflow.note.content"]
     assert run.data.params["method.beta"] == "1.0"
+    assert "method.tree" not in run.data.params
     assert len(run.data.params["long"]) < 600
     assert "whole in config.json" in run.data.params["long"]
     assert run.data.metrics["validation/accuracy"] == 0.7
@@ -138,6 +141,19 @@ def test_a_method_without_training_shows_its_evaluation(ready):
     assert run.data.tags["stage"] == "evaluation"
     assert {i.dataset.name for i in run.inputs.dataset_inputs} == {"clinic_dev", "clinic_wide"}
     assert len(shape(ready)["Shared SFT, run A"]["traces"]) == 3
+
+
+def test_settings_that_a_method_does_not_read_are_left_out(study):
+    write_study(study, ["atpo"], runs="A")
+    read = {name: values.parameters(read_finished(study, name, "A")) for name in ("atpo", "grpo")}
+    groups = {f"method.{name}" for name in values.OF_GROUPS}
+    assert groups <= set(read["grpo"])
+    assert not groups & set(read["atpo"])
+    assert read["atpo"]["method.tree.budget"] == "16"
+    sft = values.parameters(read_finished(study, "shared_sft", "A"))
+    assert [name for name in sft if name.startswith("method.")] == [
+        *("method.title", "method.kind", "method.role", "method.runs"),
+    ]
 
 
 def test_a_changed_run_supersedes_the_old_one_which_stays(ready):

@@ -10,7 +10,7 @@ from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.paths import Paths
 
 # Raised when a mirror of the same files would come out otherwise: runs are then mirrored anew.
-LAYOUT = 1
+LAYOUT = 2
 
 # Mirrored where they exist, even if the manifest does not list them.
 ALWAYS = (

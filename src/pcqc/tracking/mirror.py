@@ -159,7 +159,7 @@ def _log_numbers(store: Store, run: FinishedRun, run_id: str, start: int) -> Non
     """Parameters, and metrics at fixed times: MLflow keeps one of two equal points."""
     from mlflow.entities import Metric, Param
 
-    parameters = [Param(name, value) for name, value in values.parameters(run.settings).items()]
+    parameters = [Param(name, value) for name, value in values.parameters(run).items()]
     for batch in _batches(parameters, PARAMETERS_PER_CALL):
         store.client.log_batch(run_id, params=batch)
     points = [

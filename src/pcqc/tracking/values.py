@@ -14,16 +14,28 @@ FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answe
 SCHEMA = json.dumps({"mlflow_colspec": [{"name": name, "type": "string"} for name in FIELDS]})
 
 
-def parameters(settings: dict, prefix: str = "") -> dict[str, str]:
-    """Nested settings as flat `group.name` -> text.
+# Settings that a method reads which draws groups of consultations, and which learns at all.
+OF_GROUPS = ("terminal_group", "question_group", "question_credit", "supervise", "beta")
+OF_LEARNING = (*OF_GROUPS, "kl_coefficient", "updates", "tree")
 
-    A long value is cut and ends with its own digest; config.json has it whole.
+
+def parameters(run: FinishedRun) -> dict[str, str]:
+    """Nested settings of a run as flat `group.name` -> text, less those its method does not read.
+
+    A long value is cut and ends with its own digest; config.json has it whole, and has all.
     """
+    method = run.settings["method"]
+    unread = OF_LEARNING if method["kind"] == "sft" else OF_GROUPS if method["tree"] else ("tree",)
+    read = {name: value for name, value in method.items() if name not in unread}
+    return _flat({**run.settings, "method": read})
+
+
+def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
     flat = {}
     for name, value in settings.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict) and value:
-            flat |= parameters(value, f"{key}.")
+            flat |= _flat(value, f"{key}.")
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             flat[key] = _cut(text)
