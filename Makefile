@@ -67,7 +67,7 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	  http*) echo "The runs are at $(MLFLOW_TRACKING_URI), which has its own UI."; exit 0 ;; \
 	  sqlite:///*) test -f "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" || { echo "No runs yet: make results first."; exit 2; } ;; \
 	esac; \
-	echo "Open http://127.0.0.1:$(PORT)/#/experiments/1/runs?workflowType=machine_learning"; \
+	echo "Open http://127.0.0.1:$(PORT)/#/experiments?workflowType=machine_learning"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
 lock: env ## rewrite requirements/lock.txt from the .in files

@@ -8,6 +8,7 @@ from helpers import PROTOCOL, make_case, scripted_scorer, scripted_setting
 
 from pcqc.config import Method
 from pcqc.credit.question import same_state_credit
+from pcqc.errors import UserError
 from pcqc.methods.assemble import coefficients
 from pcqc.methods.draw import draw_groups
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, lay_out
@@ -207,11 +208,13 @@ def test_dropped_thinking_starts_a_new_sequence():
 
 
 def test_consultations_without_turns_are_learned_nothing_from():
-    rules = dataclasses.replace(PROTOCOL, prompt_tokens=3)
-    drawn, _ = draw(PCQC, protocol=rules)
-    assert drawn.sequences == []
-    assert [r.tolist() for r in drawn.rewards] == [[0, 0], [0, 0]]
-    assert drawn.figures["turns"] == 0
+    long = dataclasses.replace(CASES[1], initial="x" * PROTOCOL.prompt_tokens)
+    drawn, _ = draw(PCQC, [CASES[0], long])
+    alone, _ = draw(PCQC, CASES[:1])
+    assert [s.tokens for s in drawn.sequences] == [s.tokens for s in alone.sequences]
+    assert [r.tolist() for r in drawn.rewards] == [[1, 0], [0, 0]]
+    with pytest.raises(UserError, match=r"every case is longer than protocol\.prompt_tokens"):
+        draw(PCQC, [long])
 
 
 def test_figures_count_every_actor_token():

@@ -10,6 +10,7 @@ from pcqc.config import Decoding, Method, TreeSearch
 from pcqc.consultation import Setting, roll_out
 from pcqc.credit.tree import RunningVariance, advantages, back_up, uncertainty, visits
 from pcqc.engines.scripted import ScriptedEngine
+from pcqc.errors import UserError
 from pcqc.methods.draw import draw_trees
 from pcqc.methods.sequences import KL, TERMINAL
 from pcqc.methods.tree_batch import trajectories
@@ -199,6 +200,14 @@ def test_what_the_critic_trains_on():
             place = slice(len(turn.state) - 3, len(turn.state))
             assert set(sequence.targets[place]) == {targets[node]}
             assert sequence.old_values[place].tolist() == one.value_tokens[node].tolist()
+
+
+def test_an_update_without_a_turn_is_refused():
+    method, statistics = Method("Tree", tree=TreeSearch()), RunningVariance({}, 0.4)
+    with pytest.raises(UserError, match=r"every case is longer than protocol\.prompt_tokens"):
+        draw_trees(
+            make_setting(prompt_tokens=1), Critic(), method, CASES, statistics, seed=1, update=4
+        )
 
 
 def test_what_an_update_draws():

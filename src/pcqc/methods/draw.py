@@ -195,7 +195,7 @@ def _answered(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
     Groups and trees stay whole: a case is left out with all its consultations.
 
     Raises:
-        UserError: there is no such case.
+        UserError: there is no such case, or none of them came to its first turn.
     """
     kept = [
         i
@@ -204,4 +204,9 @@ def _answered(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
     ]
     if not kept:
         raise UserError("the patient's server failed in every case; see to it and run again")
+    if not any(consultation.turns for i in kept for consultation in consultations[i]):
+        raise UserError(
+            "an update has nothing to learn from: every case is longer than "
+            "protocol.prompt_tokens; raise that setting"
+        )
     return kept
