@@ -1,21 +1,25 @@
 """Served roles: what a server may do to us, and that nothing of it is trained on."""
 
+import dataclasses
 import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import make_case, scripted_setting
+from helpers import make_case, make_tokenizer, scripted_setting, tiny_model
 
-from pcqc.config import Decoding, Method, Server
+from pcqc.config import Decoding, Method, Server, Servers, load_study
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
 from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.jobs.setup import make_engine, role_weights
 from pcqc.methods.draw import draw_groups
+from pcqc.models import save_model
 from pcqc.roles import Patient, Scorer
 
 STOP = 7
@@ -30,6 +34,7 @@ class Stub:
 
     def __init__(self, reply):
         self.bodies: list[dict] = []
+        self.served: dict = {"id": "the model"}  # what it says of its model
         self._closing = threading.Event()
         stub = self
 
@@ -37,7 +42,7 @@ class Stub:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.answer(200, json.dumps({"data": [{"id": "the model"}]}))
+                self.answer(200, json.dumps({"data": [stub.served]}))
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -202,6 +207,31 @@ def test_a_server_that_is_not_there_or_not_ours_is_named(serve):
     stub.close()
     with pytest.raises(UserError, match=rf"{stub.url}: .*connection: .*see to the server"):
         stub.engine()
+
+
+def model_folder(path: Path, seed: int) -> Path:
+    save_model(path, tiny_model(seed), make_tokenizer(), {"seed": 0})
+    return path
+
+
+def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic-mini")
+    stub = serve(lambda body, attempt: said([3, STOP]))
+    study = dataclasses.replace(study, servers=Servers(patient=Server(stub.url)))
+    weights = role_weights(study, "patient")
+    own = model_folder(weights.folder, 0)
+    other = model_folder(tmp_path / "other", 1)
+    copy = model_folder(tmp_path / "copy", 0)
+    stub.served = {"id": "patient", "root": str(other)}
+    with pytest.raises(UserError, match=f"serves {other}, whose weights are not") as error:
+        make_engine(study, "patient", weights)
+    assert f"{stub.url}: " in str(error.value)
+    assert f"start it with {own}" in str(error.value)
+    unknown = ("not/here", "Qwen/Qwen3-8B", None, 5)
+    for root in (str(own), str(tmp_path / own), str(copy), *unknown):
+        stub.served["root"] = root
+        assert make_engine(study, "patient", weights).model == "patient"
 
 
 def failing_patient(setting, serve, fails) -> Patient:

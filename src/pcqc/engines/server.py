@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ import urllib3
 from pcqc.config import Server
 from pcqc.engines.base import Completion, Failure, Request, Sampling, vllm_seed
 from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.models import MANIFEST
 
 BUSY = (408, 425, 429)  # besides 5xx: the same request may succeed later
 SETUP = (401, 403, 404, 405)  # no request can succeed
@@ -29,6 +32,8 @@ class ServerEngine:
         server: where, and how patiently.
 
     Attributes:
+        model: name of the model served.
+        folder: where the server found its weights, as it was started; None where it does not say.
         counts: attempts beyond the first as `retries`, and failures by kind, since they were last
             taken.
 
@@ -42,13 +47,30 @@ class ServerEngine:
         self._pool = urllib3.connection_from_url(
             server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
         )
-        (model,) = self._all([("GET", "/v1/models", None, _first_model)])
-        if isinstance(model, Failure):
+        (found,) = self._all([("GET", "/v1/models", None, _first_model)])
+        if isinstance(found, Failure):
             raise UserError(
-                f"{server.url}: no model is served there ({model}); start the server, or correct "
+                f"{server.url}: no model is served there ({found}); start the server, or correct "
                 "the study's 'servers'"
             )
-        self.model = model
+        self.model, self.folder = found
+
+    def check_weights(self, own: Path) -> None:
+        """Compare the model folder that the server says it was started with to the role's own.
+
+        Only a folder of this project's that lies on this machine can be compared. A folder of
+        another machine, a repository, or what stood in the folder when the server was started
+        cannot be told from here.
+
+        Raises:
+            UserError: the folders hold other files.
+        """
+        served, wanted = _files(self.folder), _files(own)
+        if served and wanted and served != wanted:
+            raise UserError(
+                f"{self.server.url}: serves {self.folder}, whose weights are not the role's; start "
+                f"it with {own}, or correct the study's 'servers'"
+            )
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -163,13 +185,21 @@ class ServerEngine:
             return Failure("malformed", _start(reply))
 
 
+def _files(folder: str | Path | None) -> dict | None:
+    """Digests of a model folder's files; None where there is no folder that states them."""
+    manifest = Path(folder) / MANIFEST if folder else None
+    return read_json(manifest).get("files") if manifest and manifest.is_file() else None
+
+
 def _start(reply) -> str:
     """The beginning of a reply, on one line."""
     return " ".join(reply.data[:200].decode(errors="replace").split())
 
 
-def _first_model(reply: dict, body: None) -> str:
-    return reply["data"][0]["id"]
+def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
+    model = reply["data"][0]
+    name, root = model["id"], model.get("root")  # vLLM's own field: what `--model` was
+    return name, root if isinstance(root, str) else None
 
 
 def _completion(reply: dict, body: dict) -> Completion:

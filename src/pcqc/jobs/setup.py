@@ -95,7 +95,9 @@ def make_engine(
     if server := getattr(study.servers, role, None):
         from pcqc.engines.server import ServerEngine
 
-        return ServerEngine(server)
+        engine = ServerEngine(server)
+        engine.check_weights(weights.folder)
+        return engine
     if settings.kind == "vllm":
         from pcqc.engines.vllm import VllmEngine
 
