@@ -143,6 +143,8 @@ def test_sft_of_a_patient_of_its_own_is_another_course(paper):
     assert memory["patient sft"].resident["weights"] == pytest.approx(
         2 * 14_768_307_200 / 8 / 2**30
     )
+    (second,) = (load for load in loads(apart, role_memories(apart)) if "patient sft" in load.roles)
+    assert second.roles[:2] == ("sft", "patient sft")  # the first is still held
     plan = make_plan(apart)["sft"]
     assert plan["sft"]["steps"] == 3 * plan["patient sft"]["steps"] == 3 * 32
     assert plan["patient sft"]["gpu_hours"] > plan["sft"]["gpu_hours"] / 3

@@ -71,14 +71,17 @@ def engines(study: Study) -> dict[str, EnginePlacement]:
 def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
     """Roles that are at work together -> courses of SFT, or methods, in which they are.
 
-    The methods' servers may stand there in SFT already.
+    The methods' servers may stand there in SFT already. A second course of SFT is in the same
+    processes, in which DeepSpeed still holds the first.
     """
     methods: dict[tuple[str, ...], list[str]] = {}
     for name, method in trained(study).items():
         methods.setdefault(roles_of(method), []).append(name)
     needed = {role for roles in methods for role in roles}
     servers = [role for role in ("patient", "scorer") if role in needed and served(study, role)]
-    return {**{(course, *servers): [course] for course in fine_tunings(study)}, **methods}
+    courses = list(fine_tunings(study))
+    sft = {(*courses[: n + 1], *servers): [course] for n, course in enumerate(courses)}
+    return {**sft, **methods}
 
 
 def role_memories(study: Study) -> list[RoleMemory]:
