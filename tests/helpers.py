@@ -58,22 +58,25 @@ def make_tokenizer(joined: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     )
 
 
-def tiny_model(seed: int = 0, vocabulary: int = 120) -> Qwen3ForCausalLM:
-    """A Qwen3 of width 32 and 2 layers with random weights, peaked enough to tell tokens apart."""
+def tiny_model(seed: int = 0, vocabulary: int = 120, **changes) -> Qwen3ForCausalLM:
+    """A Qwen3 of width 32 and 2 layers with random weights, peaked enough to tell tokens apart.
+
+    `changes` are further settings of its configuration.
+    """
     torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=4096,
-        initializer_range=0.35,
-        tie_word_embeddings=True,
-        attn_implementation="sdpa",
-    )
+    settings = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 4096,
+        "initializer_range": 0.35,
+        "tie_word_embeddings": True,
+        "attn_implementation": "sdpa",
+    }
+    config = Qwen3Config(vocab_size=vocabulary, **{**settings, **changes})
     return Qwen3ForCausalLM(config).eval()
 
 

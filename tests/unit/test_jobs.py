@@ -26,28 +26,7 @@ from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA, read_predictions
 
 METHOD, RUN = "pcqc", "A"
-
-
-@pytest.fixture
-def study(prepared, tmp_path, monkeypatch):
-    """A study of its own with cases and models, in its folder."""
-    shutil.copytree(prepared / "results", tmp_path / "results")
-    monkeypatch.chdir(tmp_path)
-    return small_study(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def finished(prepared, tmp_path_factory):
-    """A folder in which one run was trained, selected and evaluated without a break."""
-    folder = tmp_path_factory.mktemp("finished")
-    shutil.copytree(prepared / "results", folder / "results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        study = small_study(folder)
-        train_job.run_training(study, METHOD, RUN)
-        run_selection(study, METHOD, RUN)
-        run_evaluation(study, METHOD, RUN)
-    return folder / "results" / "small"
+make_study = small_study
 
 
 def weights(folder: Path) -> dict[str, str]:

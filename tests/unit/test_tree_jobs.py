@@ -1,6 +1,5 @@
 """A run of ATPO on a tiny study: what it leaves, and that a kill anywhere changes nothing."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,6 @@ from small_runs import Killed, digests, small_study
 
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.jobs import train as train_job
-from pcqc.jobs.evaluate import run_evaluation
-from pcqc.jobs.select import run_selection
 from pcqc.training.critic import Critic
 
 METHOD, RUN = "atpo", "A"
@@ -27,30 +24,9 @@ KEPT = [
 ]
 
 
-def tree_study(folder: Path):
+def make_study(folder: Path):
     """The small study with ATPO, saved after every second update."""
     return small_study(folder, methods={METHOD: {"updates": 5, "tree": TREE}})
-
-
-@pytest.fixture(scope="module")
-def finished(prepared, tmp_path_factory):
-    """A folder with a run that was not disturbed."""
-    folder = tmp_path_factory.mktemp("finished")
-    shutil.copytree(prepared / "results", folder / "results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        study = tree_study(folder)
-        train_job.run_training(study, METHOD, RUN)
-        run_selection(study, METHOD, RUN)
-        run_evaluation(study, METHOD, RUN)
-    return folder / "results" / "small"
-
-
-@pytest.fixture
-def study(prepared, tmp_path, monkeypatch):
-    shutil.copytree(prepared / "results", tmp_path / "results")
-    monkeypatch.chdir(tmp_path)
-    return tree_study(tmp_path)
 
 
 def kill_at_call(monkeypatch, owner, name: str, number: int):

@@ -13,7 +13,7 @@ import pytest
 import torch
 import urllib3
 from helpers import make_tokenizer, plain_logprobs, tiny_model
-from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3ForCausalLM
 
 from pcqc.config import Server
 from pcqc.engines.base import Request, Sampling
@@ -34,21 +34,10 @@ CLOSE = 1e-4
 
 def make_model(seed: int, tied: bool) -> Qwen3ForCausalLM:
     """A tiny Qwen3 with the smallest heads that vLLM's kernels for the CPU take."""
-    torch.manual_seed(seed)
-    config = Qwen3Config(
-        vocab_size=VOCABULARY,
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=32,
-        max_position_embeddings=1024,
-        initializer_range=0.2,
-        tie_word_embeddings=tied,
-        attn_implementation="sdpa",
-    )
-    return Qwen3ForCausalLM(config).eval()
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 1024}
+    weights = {"initializer_range": 0.2, "tie_word_embeddings": tied}
+    return tiny_model(seed, VOCABULARY, **heads, **sizes, **weights)
 
 
 def prompts(count: int = 9) -> list[list[int]]:
