@@ -28,7 +28,7 @@ from pcqc.planning.architecture import Architecture, architecture
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import GIB, device, named
 from pcqc.processes import leave
-from pcqc.training.trees import TokenTree
+from pcqc.training.token_trees import TokenTree
 
 METHOD = "pcqc"
 # Rows and columns of the measured product: enough to keep the device busy, and soon done.

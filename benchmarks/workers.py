@@ -9,7 +9,7 @@ from pcqc.engines.base import Engine, Request, Sampling
 from pcqc.jobs.train import Run
 from pcqc.processes import ALONE, Processes
 from pcqc.training.rl import Phases, cases_of_update
-from pcqc.training.trees import TokenTree, grow_trees
+from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 
 def finish() -> None:
@@ -54,7 +54,7 @@ class Worker:
     def trees(self) -> list[TokenTree]:
         """What the last update trained on, laid out as the learner does."""
         budget = self.run.study.rl.tokens_per_micro_batch
-        return grow_trees(self.drawn.sequences, budget)
+        return merge_prefixes(self.drawn.sequences, budget)
 
     def counts(self) -> dict[str, float]:
         """How much work the last update was."""

@@ -25,7 +25,7 @@ from pcqc.processes import Processes, join, told_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
 from pcqc.training.state import ModelState, load_state, save_state
-from pcqc.training.trees import TokenTree, grow_trees
+from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 WORKER = Path(__file__).with_name("deepspeed_worker.py")
 DEFAULT = ("zero-1", "zero-2", "zero-3")
@@ -230,7 +230,7 @@ def grads(model) -> torch.Tensor:
 @pytest.mark.parametrize("count", [1, 2, 5, 40])
 @pytest.mark.parametrize("budget", [40, 100, 100000])
 def test_trees_are_shared_out_evenly_and_in_step(count, budget):
-    trees = grow_trees(sequences(count=30), budget)
+    trees = merge_prefixes(sequences(count=30), budget)
     nothing = TokenTree([0], [0])
     shares = [share(trees, budget, Processes(rank, count), nothing) for rank in range(count)]
     assert len({len(batches) for batches in shares}) == 1

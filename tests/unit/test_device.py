@@ -19,7 +19,7 @@ from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import named
 from pcqc.training.batching import Marked
 from pcqc.training.policy import Policy
-from pcqc.training.trees import grow_trees
+from pcqc.training.token_trees import merge_prefixes
 
 UTILISATION = "update: model FLOP utilisation, by"
 LAYER = 4 * 6 + 2 * 4 * 3 + 6 * 4 + 3 * 4 * 5  # queries; keys, values; output; feed-forward
@@ -33,7 +33,7 @@ def marked(tokens: list[int], last: int) -> Marked:
 def test_flops_by_hand():
     """Six nodes, of which the first three are shared; each sees itself and its ancestors."""
     shape = Architecture(4, 1, heads=2, kv_heads=1, head_dim=3, hidden=5, vocabulary=7, tied=True)
-    trees = grow_trees([marked([1, 2, 3, 4], last=1), marked([1, 2, 3, 5, 6], last=2)], 100)
+    trees = merge_prefixes([marked([1, 2, 3, 4], last=1), marked([1, 2, 3, 5, 6], last=2)], 100)
     assert [len(tree.tokens) for tree in trees] == [6]
     matrices = 2 * LAYER * 6
     attention = 4 * 2 * 3 * (1 + 2 + 3 + 4 + 4 + 5)

@@ -115,7 +115,5 @@ def test_passes_over_the_cases_have_orders_of_their_own():
 
 
 def test_fewer_cases_than_an_update_takes_are_refused():
-    with pytest.raises(
-        UserError, match=r"5 training cases are fewer than rl\.cases_per"
-    ):
+    with pytest.raises(UserError, match=r"5 training cases are fewer than rl\.cases_per"):
         cases_of_update(CASES, 3, 1, 6)

@@ -11,7 +11,7 @@ from pcqc.errors import UserError
 from pcqc.processes import ALONE, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
-from pcqc.training.trees import TokenTree, grow_trees, pad_trees
+from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
 
 T = TypeVar("T", bound=HasTokens)
 
@@ -172,10 +172,12 @@ def laid_out(
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    for trees in share(grow_trees(items, budget), budget, backend.processes, TokenTree([0], [0])):
+    for trees in share(
+        merge_prefixes(items, budget), budget, backend.processes, TokenTree([0], [0])
+    ):
         members = [member for tree in trees for member in tree.members]
         selected = [member.selected for member in members]
-        yield members, selected, pad_trees(trees, selected, backend.device)
+        yield members, selected, pad_token_trees(trees, selected, backend.device)
 
 
 @torch.no_grad()

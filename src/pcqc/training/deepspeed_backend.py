@@ -20,7 +20,7 @@ from pcqc.config import LearnerPlacement, Rl, Sft
 from pcqc.errors import UserError
 from pcqc.processes import Processes
 from pcqc.training.batching import Padded
-from pcqc.training.trees import nothing
+from pcqc.training.token_trees import nothing
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 # Gradients are reduced so many at a time; a buffer of that size is allocated in every update.

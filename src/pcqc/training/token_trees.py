@@ -48,7 +48,7 @@ class TokenTree:
         self.paths.append(np.concatenate([inherited, np.arange(first, first + len(new))]))
 
 
-def grow_trees(sequences: Sequence[HasTokens], most_nodes: int) -> list[TokenTree]:
+def merge_prefixes(sequences: Sequence[HasTokens], most_nodes: int) -> list[TokenTree]:
     """Merge sequences into trees of at most `most_nodes` nodes (a longer sequence stands alone).
 
     The trees are a function of the sequences alone, whatever their order.
@@ -77,7 +77,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     return count
 
 
-def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device) -> Padded:
+def pad_token_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device) -> Padded:
     """Trees side by side.
 
     Args:
@@ -109,4 +109,4 @@ def pad_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], device
 
 def nothing(device) -> Padded:
     """A micro-batch of one token of which nothing is wanted."""
-    return pad_trees([TokenTree([0], [0])], [], device)
+    return pad_token_trees([TokenTree([0], [0])], [], device)

@@ -8,7 +8,7 @@ from test_policy import COEFFICIENTS, updated
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
 from pcqc.training import trees
 from pcqc.training.batching import token_logprobs
-from pcqc.training.trees import grow_trees, pad_trees
+from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 
 
 def branching(seed: int = 0) -> list[TrainingSequence]:
@@ -30,7 +30,7 @@ def branching(seed: int = 0) -> list[TrainingSequence]:
 
 def test_every_member_is_spelled_by_its_path():
     sequences = branching()
-    grown = grow_trees(sequences, 4096)
+    grown = merge_prefixes(sequences, 4096)
     members = [m for tree in grown for m in tree.members]
     assert sorted(m.tokens for m in members) == sorted(s.tokens for s in sequences)
     for tree in grown:
@@ -41,29 +41,29 @@ def test_every_member_is_spelled_by_its_path():
 
 def test_shared_tokens_are_laid_out_once():
     sequences = branching()
-    laid = sum(len(tree.tokens) for tree in grow_trees(sequences, 4096))
+    laid = sum(len(tree.tokens) for tree in merge_prefixes(sequences, 4096))
     assert laid < 0.6 * sum(len(s.tokens) for s in sequences)
 
 
 def test_trees_do_not_depend_on_the_order_of_sequences():
     sequences = branching()
-    there = [tree.tokens for tree in grow_trees(sequences, 4096)]
-    back = [tree.tokens for tree in grow_trees(sequences[::-1], 4096)]
+    there = [tree.tokens for tree in merge_prefixes(sequences, 4096)]
+    back = [tree.tokens for tree in merge_prefixes(sequences[::-1], 4096)]
     assert there == back
 
 
 def test_a_tree_keeps_to_its_size():
-    for tree in grow_trees(branching(), most_nodes=40):
+    for tree in merge_prefixes(branching(), most_nodes=40):
         assert len(tree.tokens) <= 40 or len(tree.members) == 1
 
 
 def test_logprobs_are_those_of_the_sequences_alone():
     model = tiny_model(0)
-    grown = grow_trees(branching(), 4096)
+    grown = merge_prefixes(branching(), 4096)
     members = [m for tree in grown for m in tree.members]
     selected = [np.arange(len(m.tokens)) > 0 for m in members]
     with torch.no_grad():
-        found = token_logprobs(model, pad_trees(grown, selected, "cpu"))
+        found = token_logprobs(model, pad_token_trees(grown, selected, "cpu"))
         alone = torch.cat(
             [
                 plain_logprobs(model, m.tokens)[range(len(m.tokens) - 1), m.tokens[1:]]
@@ -76,7 +76,7 @@ def test_logprobs_are_those_of_the_sequences_alone():
 def test_gradients_are_those_without_sharing(monkeypatch):
     report, shared = updated(branching())
     monkeypatch.setattr(trees, "SHARED_PART", 2.0)
-    assert len(grow_trees(branching(), 4096)) == len(branching())
+    assert len(merge_prefixes(branching(), 4096)) == len(branching())
     apart, gradient = updated(branching())
     torch.testing.assert_close(shared, gradient, atol=1e-6, rtol=1e-5)
     assert report.losses.keys() == apart.losses.keys() == COEFFICIENTS.keys()
