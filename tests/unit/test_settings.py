@@ -72,6 +72,9 @@ def test_one_run_is_common_to_all_that_are_compared(load):
     assert load(runs(terminal_only=[])).common_runs == ["A", "B", "C"]
     with pytest.raises(UserError, match="no run is common to all that have any"):
         load(runs(grpo=["B"], terminal_only=["A"]))
+    compared = [name for name, method in load().methods.items() if method.role != "ablation"]
+    with pytest.raises(UserError, match="none has runs, but for ablations"):
+        load(runs(**{name: [] for name in compared}))
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,9 @@ def _check_runs(study: Study, where: str) -> None:
                 f"{where}: method '{name}' names a run twice ({', '.join(method.runs)}); leave "
                 "each in once"
             )
-    if study.runs and not study.common_runs:
+    if not any(method.runs for method in study.methods.values() if method.role != "ablation"):
+        raise UserError(f"{where}: methods: none has runs, but for ablations; give one some")
+    if not study.common_runs:
         raise UserError(
             f"{where}: methods: the tables compare one run of each method, but no run is common "
             "to all that have any; give them one in common"
