@@ -6,7 +6,7 @@ from helpers import plain_logprobs, tiny_model
 from test_policy import COEFFICIENTS, updated
 
 from pcqc.methods.sequences import KL, QUESTION, TERMINAL, Term, TrainingSequence
-from pcqc.training import trees
+from pcqc.training import token_trees
 from pcqc.training.batching import token_logprobs
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 
@@ -75,7 +75,7 @@ def test_logprobs_are_those_of_the_sequences_alone():
 
 def test_gradients_are_those_without_sharing(monkeypatch):
     report, shared = updated(branching())
-    monkeypatch.setattr(trees, "SHARED_PART", 2.0)
+    monkeypatch.setattr(token_trees, "SHARED_PART", 2.0)
     assert len(merge_prefixes(branching(), 4096)) == len(branching())
     apart, gradient = updated(branching())
     torch.testing.assert_close(shared, gradient, atol=1e-6, rtol=1e-5)

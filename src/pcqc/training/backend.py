@@ -172,9 +172,8 @@ def laid_out(
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    for trees in share(
-        merge_prefixes(items, budget), budget, backend.processes, TokenTree([0], [0])
-    ):
+    nothing = TokenTree([0], [0])
+    for trees in share(merge_prefixes(items, budget), budget, backend.processes, nothing):
         members = [member for tree in trees for member in tree.members]
         selected = [member.selected for member in members]
         yield members, selected, pad_token_trees(trees, selected, backend.device)
