@@ -108,7 +108,7 @@ def test_our_gradient_is_trls(work, start, tmp_path):
     trainer.ref_model.load_state_dict(reference.state_dict())
     trainer.train()
     ours, used = update.Ours(work, model, reference, generate=False), []
-    ours.policy.backend.optimizer.register_step_pre_hook(
+    ours.policy.backend.optimizers[0].register_step_pre_hook(
         lambda *_: used.append(flat_gradient(model))
     )
     drawn, found = ours.step(1)

@@ -30,7 +30,7 @@ def updated(seqs, coefficients=COEFFICIENTS, **changes):
     model, reference = tiny_model(0), tiny_model(1)
     policy = Policy(model, reference, dataclasses.replace(RL, **changes))
     used = []
-    policy.backend.optimizer.register_step_pre_hook(lambda *_: used.append(gradients(model)))
+    policy.backend.optimizers[0].register_step_pre_hook(lambda *_: used.append(gradients(model)))
     report = policy.update(seqs, coefficients)
     return report, used[0]
 

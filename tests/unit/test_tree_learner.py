@@ -109,7 +109,9 @@ def test_the_critic_s_gradient_is_that_of_a_computation_by_hand(budget):
     ]
     torch.cat(losses).mean().backward()
     used = []
-    critic.backend.optimizer.register_step_pre_hook(lambda *_: used.append(gradient(critic.model)))
+    critic.backend.optimizers[0].register_step_pre_hook(
+        lambda *_: used.append(gradient(critic.model))
+    )
     figures = critic.update(batch)
     assert figures["critic/loss"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-5)
     assert torch.allclose(used[0], gradient(by_hand), rtol=1e-3, atol=1e-5)
@@ -243,7 +245,7 @@ def test_the_critic_learns_alone_at_first_and_the_actor_s_rate_rises():
         assert report.statistics["critic/loss"] > 0
     assert all(torch.equal(before[n], t) for n, t in learner.policy.model.state_dict().items())
     report = learner.learn(3, drawn(3))
-    assert learner.policy.backend.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 / 3)
+    assert learner.policy.backend.optimizers[0].param_groups[0]["lr"] == pytest.approx(1e-2 / 3)
     assert report.losses[TERMINAL] != 0
     assert any(not torch.equal(before[n], t) for n, t in learner.policy.model.state_dict().items())
     assert [learner._rate(u) for u in (4, 5, 6, 100)] == pytest.approx([2 / 3, 1, 1, 1])
@@ -255,11 +257,11 @@ def test_an_update_takes_several_steps_of_actor_and_critic():
     assert report.statistics["steps"] == 3
     tokens = sum(int((t.actor[0].terms[TERMINAL].weights > 0).sum()) for t in drawn(1).trajectories)
     assert report.statistics["tokens/trained"] == tokens
-    steps = {float(s["step"]) for s in learner.policy.backend.optimizer.state.values()}
+    steps = {float(s["step"]) for s in learner.policy.backend.optimizers[0].state.values()}
     assert (
         steps
         == {3.0}
-        == {float(s["step"]) for s in learner.critic.backend.optimizer.state.values()}
+        == {float(s["step"]) for s in learner.critic.backend.optimizers[0].state.values()}
     )
 
 
