@@ -13,7 +13,7 @@ from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.pretrained import download, install, locate
-from pcqc.protocol import ChatFormat
+from pcqc.protocol import ChatFormat, scorer_prompt
 from pcqc.roles import Scorer
 
 REVISION = "c1899de289a04d12100db370d81485cdf75e47ca"
@@ -140,23 +140,15 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     assert chances.sum() == pytest.approx(1)
 
 
-def test_a_label_of_several_tokens_counts_them_all(smollm2):
+def test_of_a_label_of_several_tokens_the_last_counts(smollm2):
+    """The paper reads each appended label's final token (Appendix B.3)."""
     model = tiny_model(vocabulary=len(smollm2))
     scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
     case = make_case(options={"A": "x", "12": "y"}, answer="A").public
     (chances,) = scorer.probabilities([(case, ())])
-    prompt = smollm2.encode(scorer_text(case))
     logprobs = []
     for label in case.labels:
-        tail = smollm2.encode(f"{scorer_text(case)} {label}")[len(prompt) :]
-        table = plain_logprobs(model, [*prompt, *tail])
-        places = range(len(prompt) - 1, len(prompt) + len(tail) - 1)
-        logprobs.append(sum(float(table[p, t]) for p, t in zip(places, tail, strict=True)))
+        whole = smollm2.encode(f"{scorer_prompt(case, ())} {label}")
+        logprobs.append(float(plain_logprobs(model, whole)[-2, whole[-1]]))
     expected = torch.softmax(torch.tensor(logprobs, dtype=torch.float64), 0)
     assert chances == pytest.approx(expected.numpy(), abs=1e-5)
-
-
-def scorer_text(case) -> str:
-    from pcqc.protocol import scorer_prompt
-
-    return scorer_prompt(case, ())
