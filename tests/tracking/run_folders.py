@@ -101,7 +101,10 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
         method,
         run,
         updates=updates,
-        settings={"method": dataclasses.asdict(study.method(method)), "long": "words " * 200},
+        settings={
+            "methods": {method: dataclasses.asdict(study.method(method))},
+            "long": "words " * 200,
+        },
         checkpoints=[],
         totals={"trajectories": 16 * updates, "actor_tokens": 99, "device_seconds": 3.5},
     )

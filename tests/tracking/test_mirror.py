@@ -89,8 +89,8 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
     assert {"settings_digest", "fingerprint.training", "data_digest.train"} <= set(tags)
     assert "why was that question credited" in tags["mlflow.note.content"]
-    assert run.data.params["method.beta"] == "1.0"
-    assert "method.tree" not in run.data.params
+    assert run.data.params["methods.pcqc.beta"] == "1.0"
+    assert "methods.pcqc.tree" not in run.data.params
     assert len(run.data.params["long"]) < 600
     assert "whole in config.json" in run.data.params["long"]
     assert run.data.metrics["validation/accuracy"] == 0.7
@@ -146,14 +146,12 @@ def test_a_method_without_training_shows_its_evaluation(ready):
 def test_settings_that_a_method_does_not_read_are_left_out(study):
     write_study(study, ["atpo"], runs="A")
     read = {name: values.parameters(read_finished(study, name, "A")) for name in ("atpo", "grpo")}
-    groups = {f"method.{name}" for name in values.OF_GROUPS}
-    assert groups <= set(read["grpo"])
-    assert not groups & set(read["atpo"])
-    assert read["atpo"]["method.tree.budget"] == "16"
+    assert {f"methods.grpo.{name}" for name in values.OF_GROUPS} <= set(read["grpo"])
+    assert not {f"methods.atpo.{name}" for name in values.OF_GROUPS} & set(read["atpo"])
+    assert read["atpo"]["methods.atpo.tree.budget"] == "16"
     sft = values.parameters(read_finished(study, "shared_sft", "A"))
-    assert [name for name in sft if name.startswith("method.")] == [
-        *("method.title", "method.kind", "method.role", "method.runs"),
-    ]
+    names = [name.removeprefix("methods.shared_sft.") for name in sft if name.startswith("methods")]
+    assert names == ["title", "kind", "role", "runs"]
 
 
 def test_a_changed_run_supersedes_the_old_one_which_stays(ready):

@@ -64,7 +64,8 @@ class FinishedRun:
             return made
         used = ("sft", "protocol", "actor_decoding", "patient_decoding", "evaluation_seed")
         everything = self.study.to_dict()
-        return {"method": everything["methods"][self.method]} | {k: everything[k] for k in used}
+        methods = {self.method: everything["methods"][self.method]}
+        return {"methods": methods} | {k: everything[k] for k in used}
 
     @property
     def settings_digest(self) -> str:

@@ -24,10 +24,10 @@ def parameters(run: FinishedRun) -> dict[str, str]:
 
     A long value is cut and ends with its own digest; config.json has it whole, and has all.
     """
-    method = run.settings["method"]
+    method = run.settings["methods"][run.method]
     unread = OF_LEARNING if method["kind"] == "sft" else OF_GROUPS if method["tree"] else ("tree",)
     read = {name: value for name, value in method.items() if name not in unread}
-    return _flat({**run.settings, "method": read})
+    return _flat({**run.settings, "methods": {run.method: read}})
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
