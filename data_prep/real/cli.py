@@ -87,6 +87,8 @@ def _convert(arguments: argparse.Namespace) -> None:
         print(f"  excluded line {exclusion.row}{named}: {exclusion.reason}")
     for note, names in conversion.notes.items():
         print(f"  note: {note} ({len(names)})")
+    if len(conversion.systems) > 1:
+        print(f"  note: the rows carry {len(conversion.systems)} different system messages")
 
 
 def _register_overlap(actions) -> None:

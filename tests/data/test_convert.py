@@ -282,5 +282,7 @@ def test_the_command(fixtures, tmp_path, capsys):
     again = tmp_path / "again.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(again), "--source", "skin"]) == 0
     assert again.read_bytes() == to.read_bytes()
+    assert main(["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", str(again)]) == 0
+    assert "note: the rows carry 2 different system messages" in capsys.readouterr().out
     assert main(["data", "convert", str(tmp_path / "none"), "--to", str(to)]) == 2
     assert "cannot read" in capsys.readouterr().err
