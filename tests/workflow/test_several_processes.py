@@ -1,5 +1,6 @@
-"""Training in several processes: one of them killed, then what started them; each time rerun."""
+"""Learning in several processes: one of them killed, then what started them; each time rerun."""
 
+import json
 import os
 import shutil
 import signal
@@ -37,8 +38,8 @@ def outcome(run: Path) -> dict[str, str]:
     return {n: d for n, d in found.items() if n.endswith(KEPT) and not n.startswith("state/")}
 
 
-def start_and_wait(place: Workplace, command: list[str], events: int) -> subprocess.Popen:
-    """A training that has finished so many updates."""
+def start_and_wait(place: Workplace, command: list[str], reached) -> subprocess.Popen:
+    """A job that has come as far as `reached` says."""
     started = subprocess.Popen(
         command,
         cwd=place.folder,
@@ -47,8 +48,8 @@ def start_and_wait(place: Workplace, command: list[str], events: int) -> subproc
         stderr=subprocess.PIPE,
         text=True,
     )
-    record, deadline = place.results / "runs/pcqc/A/events.jsonl", time.monotonic() + WAIT
-    while lines(record) < events:
+    deadline = time.monotonic() + WAIT
+    while not reached():
         assert started.poll() is None, started.communicate()[1][-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -75,13 +76,14 @@ def gone(pid: int) -> bool:
 @pytest.mark.long
 def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     command, run = placed.command("train", STUDY, "pcqc", "A"), placed.results / "runs/pcqc/A"
+    events = run / "events.jsonl"
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     expected = outcome(run)
     assert len(expected) == 8 + 8 + 2  # checkpoints, validations, two records
     shutil.rmtree(run)
 
-    training = start_and_wait(placed, command, events=3)
+    training = start_and_wait(placed, command, lambda: lines(events) >= 3)
     ranks = workers(training.pid)
     assert sorted(ranks) == [0, 1]
     os.kill(ranks[1], signal.SIGKILL)
@@ -91,7 +93,7 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     assert gone(ranks[0])
     assert list(run.glob("state/*/step-*")), "nothing to resume from"
 
-    training = start_and_wait(placed, command, events=9)
+    training = start_and_wait(placed, command, lambda: lines(events) >= 9)
     ranks = workers(training.pid)
     training.kill()
     training.wait()
@@ -101,3 +103,38 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     assert outcome(run) == expected
+
+
+def losses(models: Path) -> list[float]:
+    rows = (models / "sft_losses.jsonl").read_text().splitlines()
+    return [json.loads(row)["loss"] for row in rows]
+
+
+def unmake(models: Path) -> None:
+    for name in ("actor", "patient", "state"):
+        shutil.rmtree(models / name)
+
+
+@pytest.mark.long
+def test_fine_tuning_is_that_of_one_process_and_exact_after_a_kill(placed):
+    command, models = placed.command("sft", STUDY), placed.results / "models"
+    alone = losses(models)
+    unmake(models)
+    done = placed.run(command)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert losses(models) == pytest.approx(alone, rel=1e-4)
+    made = {role: digests(models / role) for role in ("actor", "patient")}
+    unmake(models)
+
+    def halfway() -> bool:
+        return any(models.glob("state/sft-*/patient/manifest.json"))
+
+    training = start_and_wait(placed, command, halfway)
+    os.kill(workers(training.pid)[1], signal.SIGKILL)
+    said = training.communicate(timeout=WAIT)
+    ended = subprocess.CompletedProcess(command, training.returncode, *said)
+    assert "process 1 of 2 was killed (SIGKILL), and the others were stopped" in complaint(ended)
+    assert not (models / "actor").exists()
+    done = placed.run(command)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert {role: digests(models / role) for role in made} == made
