@@ -88,17 +88,18 @@ def test_the_rate_of_a_product(monkeypatch):
 
 
 def test_bfloat16_and_checkpointing_are_deepspeeds():
-    real = load_study("real")
-    plain = device.on_this_device(real, "transformers")
+    clinic = load_study("clinic")
+    plain = device.on_this_device(clinic, "transformers")
     assert (plain.placement, plain.engine.kind) == (None, "transformers")
-    half = device.on_this_device(real, "vllm", "bfloat16")
+    half = device.on_this_device(clinic, "vllm", "bfloat16")
     assert half.placement.learner == LearnerPlacement((0,), zero=1)
     assert [half.dtype(r) for r in ("actor", "patient", "scorer")] == ["bfloat16"] * 3
-    assert real.dtype("actor") == "float32"
-    clinic = device.on_this_device(load_study("clinic"), "transformers", recomputed=True)
-    assert clinic.placement.learner == LearnerPlacement((0,), zero=1, gradient_checkpointing=True)
-    assert clinic.dtype("scorer") == "float32"
-    assert clinic.engine.process == "own"
+    again = device.on_this_device(clinic, "transformers", recomputed=True)
+    assert again.placement.learner == LearnerPlacement((0,), zero=1, gradient_checkpointing=True)
+    assert again.dtype("scorer") == "float32"
+    # The real study is in bfloat16 by itself.
+    assert device.on_this_device(load_study("real"), "transformers").placement is not None
+    assert again.engine.process == "own"
 
 
 def test_torch_alone_refuses_bfloat16():

@@ -96,6 +96,12 @@ def test_one_run_is_common_to_all_that_are_compared(load):
         (setting("rl.clip", "x"), "must be a number, not 'x'$"),
         (setting("synthetic", 1), "synthetic: must be true or false, not 1"),
         (setting("title", 3), "title: must be a text, not 3"),
+        (
+            lambda data: data.update(
+                placement={"device": "CPU", "learner": {"devices": [0]}}, engine={"kind": "vllm"}
+            ),
+            r"engine\.process: 'learner' leaves vLLM .* set it to 'own'",
+        ),
         (setting("rl", [1]), r"rl: must be a group of settings, not \[1\]"),
         (setting("benchmarks", [1]), "benchmarks: must be a group of settings"),
         (setting("clinic.sft_questions", 3), "clinic.sft_questions: must be a list, not 3"),

@@ -136,6 +136,11 @@ def _check(study: Study, where: str) -> None:
         raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
     if study.actor_decoding.max_tokens != study.protocol.action_tokens:
         raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
+    if study.placement and study.engine.kind == "vllm" and study.engine.process == "learner":
+        raise UserError(
+            f"{where}: engine.process: 'learner' leaves vLLM in a process that DeepSpeed ends; "
+            "beside a placement set it to 'own'"
+        )
     if study.continuation:
         _check_continuation(study, where)
     if study.sft.patient_epochs > study.sft.epochs:
