@@ -22,11 +22,12 @@ def read_instruction(study: Study) -> str:
     Raises:
         UserError: the study takes it from its data, which are not prepared.
     """
-    for path in instruction_files(study):
-        if not path.is_file():
-            raise UserError(
-                f"{path}: missing; run `pcqc prepare {study.name}`, or give the study "
-                "protocol.instruction"
-            )
-        return read_bytes(path).decode()
-    return study.protocol.instruction
+    if study.protocol.instruction is not None:
+        return study.protocol.instruction
+    path = Paths.of(study).instruction
+    if not path.is_file():
+        raise UserError(
+            f"{path}: missing; run `pcqc prepare {study.name}`, or give the study "
+            "protocol.instruction"
+        )
+    return read_bytes(path).decode()
