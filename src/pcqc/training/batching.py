@@ -111,8 +111,14 @@ def hidden_states(body, padded: Padded) -> torch.Tensor:
     ).last_hidden_state
 
 
-def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Parts one after another; none make an empty array."""
+def picked(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) -> np.ndarray:
+    """The selected entries of each array, one array after another; float64 [all selected].
+
+    Args:
+        arrays: of numbers, one per sequence; there may be none.
+        selected: bool, as long as each.
+    """
+    parts = [array[chosen] for array, chosen in zip(arrays, selected, strict=True)]
     return np.concatenate([np.empty(0), *parts])
 
 

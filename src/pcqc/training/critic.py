@@ -9,7 +9,7 @@ from pcqc.config import Rl, TreeSearch
 from pcqc.errors import UserError
 from pcqc.methods.tree_batch import ValueSequence
 from pcqc.training.backend import MakeBackend, adamw_backend, laid_out, outputs
-from pcqc.training.batching import Marked, Padded, hidden_states, joined
+from pcqc.training.batching import Marked, Padded, hidden_states, picked
 
 
 class ValueModel(torch.nn.Module):
@@ -82,10 +82,9 @@ class Critic:
         total = 0.0
         budget = self.rl.tokens_per_micro_batch
         for members, selected, padded in laid_out(self.backend, sequences, budget):
-            pairs = list(zip(members, selected, strict=True))
             targets, old = (
-                torch.from_numpy(joined(parts)).float().to(self.device)
-                for parts in ([m.targets[s] for m, s in pairs], [m.old_values[s] for m, s in pairs])
+                torch.from_numpy(picked(arrays, selected)).float().to(self.device)
+                for arrays in ([m.targets for m in members], [m.old_values for m in members])
             )
             values = self.backend.forward(padded)
             loss = value_loss(values, old, targets, self.tree.critic_clip).sum() / count

@@ -8,9 +8,9 @@ import torch
 
 from pcqc.config import Rl
 from pcqc.errors import UserError
-from pcqc.methods.sequences import KL, TrainingSequence
+from pcqc.methods.sequences import KL, Term, TrainingSequence
 from pcqc.training.backend import MakeBackend, adamw_backend, laid_out, model_weights, outputs
-from pcqc.training.batching import HasSelected, Marked, TokenModel, joined
+from pcqc.training.batching import HasSelected, Marked, TokenModel, picked
 from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
 
 
@@ -132,7 +132,7 @@ class Policy:
             losses[name] = float(component.detach())
             loss = loss + coefficients[name] * component
         self.backend.backward(loss)
-        engine = joined([s.engine_logprobs[c] for s, c in zip(batch, selected, strict=True)])
+        engine = picked([s.engine_logprobs for s in batch], selected)
         return {
             **{f"loss/{name}": value for name, value in losses.items()},
             **_statistics(logprobs.detach(), old, engine, clip),
@@ -142,21 +142,20 @@ class Policy:
         """log pi_old of the selected tokens: as it was kept, else that of this first step."""
         if not batch or batch[0].old_logprobs is None:
             return logprobs.detach()
-        kept = [s.old_logprobs[c] for s, c in zip(batch, selected, strict=True)]
-        return torch.from_numpy(joined(kept)).to(logprobs)
+        kept = picked([s.old_logprobs for s in batch], selected)
+        return torch.from_numpy(kept).to(logprobs)
 
     def _flatten(self, batch, selected) -> tuple[dict, dict]:
         """Per component the weights and advantages of the selected tokens, one after another."""
         weight, advantage = {}, {}
         for name in sorted({name for s in batch for name in s.terms}):
-            zeros = [np.zeros(len(s.tokens)) for s in batch]
-            parts = [
-                (s.terms[name].weights, s.terms[name].advantages) if name in s.terms else (z, z)
-                for s, z in zip(batch, zeros, strict=True)
-            ]
-            for target, column in ((weight, 0), (advantage, 1)):
-                flat = np.concatenate([p[column][c] for p, c in zip(parts, selected, strict=True)])
-                target[name] = torch.from_numpy(flat).float().to(self.device)
+            terms = [s.terms.get(name) or Term.zeros(len(s.tokens)) for s in batch]
+            for target, arrays in (
+                (weight, [term.weights for term in terms]),
+                (advantage, [term.advantages for term in terms]),
+            ):
+                flat = torch.from_numpy(picked(arrays, selected))
+                target[name] = flat.float().to(self.device)
         return weight, advantage
 
 

@@ -10,7 +10,7 @@ import torch
 from pcqc.errors import UserError
 from pcqc.progress import Progress
 from pcqc.training.backend import Backend, share
-from pcqc.training.batching import pad
+from pcqc.training.batching import pad, picked
 from pcqc.training.state import load_state, save_state
 
 
@@ -91,8 +91,7 @@ def _step(backend: Backend, examples: Sequence[Example], rate: float, plan: Plan
         weights = [np.array(example.weights) for example in batch]
         selected = [w > 0 for w in weights]
         logprobs = backend.forward(pad(batch, selected, backend.device))
-        flat = np.concatenate([w[s] for w, s in zip(weights, selected, strict=True)])
-        flat = torch.from_numpy(flat).float().to(backend.device)
+        flat = torch.from_numpy(picked(weights, selected)).float().to(backend.device)
         part = -(logprobs * flat).sum() / total
         backend.backward(part)
         loss += float(part.detach())
