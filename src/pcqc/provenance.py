@@ -93,6 +93,17 @@ def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) ->
     }
 
 
+def job_fingerprint(module: str, inputs: Iterable[Path], *settings) -> str:
+    """Of everything that a job's outcome depends on.
+
+    Args:
+        module: of the job; its source counts, and that of all it imports.
+        inputs: files whose contents count, in order.
+        settings: plain data.
+    """
+    return digest([*settings, inputs_fingerprint(inputs), source_fingerprint(module)])
+
+
 def inputs_fingerprint(paths: Iterable[Path]) -> str:
     """Digest of files' contents, in order."""
     return digest([sha256_file(path) for path in paths])

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pcqc.cases import Case, read_cases
 from pcqc.choice import selected_success
-from pcqc.config import Continuation, Study, digest
+from pcqc.config import Continuation, Study
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_json
@@ -18,7 +18,7 @@ from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
 from pcqc.paths import Paths
 from pcqc.predictions import write_table
 from pcqc.progress import Progress
-from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint
+from pcqc.provenance import heading, job_fingerprint, job_settings
 
 CANDIDATES = pa.schema(
     [
@@ -142,14 +142,8 @@ class Job:
         inputs = [self.paths.cases(self.study.development), *instruction_files(self.study)]
         roles = ("patient", self.study.starts_from("scorer"))
         inputs += [self.paths.model(role) / "manifest.json" for role in roles]
-        return digest(
-            [
-                job_settings(self.study, "continuation"),
-                self.checkpoint,
-                inputs_fingerprint(inputs),
-                source_fingerprint("pcqc.jobs.continuation"),
-            ]
-        )
+        settings = job_settings(self.study, "continuation")
+        return job_fingerprint("pcqc.jobs.continuation", inputs, settings, self.checkpoint)
 
     def _block(self, name: str, draw) -> list:
         """A block's rows: read where it was finished before, else drawn and kept.

@@ -1,14 +1,14 @@
 """Evaluation of a run's selected checkpoint on every benchmark."""
 
 from pcqc.cases import read_cases
-from pcqc.config import Study, digest
+from pcqc.config import Study
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.instruction import instruction_files
 from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
 from pcqc.paths import Paths
 from pcqc.progress import Progress
-from pcqc.provenance import heading, inputs_fingerprint, job_settings, source_fingerprint
+from pcqc.provenance import heading, job_fingerprint, job_settings
 
 
 def run_evaluation(study: Study, method: str, run: str) -> None:
@@ -61,8 +61,8 @@ def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:
     names += [s[kind] for s in summaries.values() for kind in ("predictions", "dialogues")]
     inputs = [paths.cases(name) for name in study.benchmarks]
     inputs += [paths.model("patient") / "manifest.json", *instruction_files(study)]
-    settings, source = job_settings(study, "evaluate"), source_fingerprint("pcqc.jobs.evaluate")
-    fingerprint = digest([settings, checkpoint, inputs_fingerprint(inputs), source])
+    settings = job_settings(study, "evaluate")
+    fingerprint = job_fingerprint("pcqc.jobs.evaluate", inputs, settings, checkpoint)
     write_json(
         folder / "manifest.json",
         {

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from pcqc.config import Study, digest
+from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 from pcqc.instruction import instruction_files
@@ -14,7 +14,7 @@ from pcqc.order import batches_per_pass
 from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
 from pcqc.protocol import ChatFormat
-from pcqc.provenance import inputs_fingerprint, job_settings, source_fingerprint
+from pcqc.provenance import job_fingerprint, job_settings
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
     Conversation,
@@ -103,10 +103,4 @@ def _turns(conversation: Conversation, chat: ChatFormat, earlier_thinking: str) 
 def _fingerprint(study: Study, start: Path) -> str:
     """Of everything that the outcome depends on; names the resumable state."""
     inputs = [start / "manifest.json", Paths.of(study).conversations, *instruction_files(study)]
-    return digest(
-        [
-            job_settings(study, "sft"),
-            inputs_fingerprint(inputs),
-            source_fingerprint("pcqc.jobs.sft"),
-        ]
-    )
+    return job_fingerprint("pcqc.jobs.sft", inputs, job_settings(study, "sft"))

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from pcqc.cases import Case, read_cases
-from pcqc.config import Method, Study, digest
+from pcqc.config import Method, Study
 from pcqc.credit.tree import RunningVariance
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
@@ -17,7 +17,7 @@ from pcqc.jobs.setup import make_scorer, make_setting, role_weights, single_thre
 from pcqc.methods.draw import Drawn, draw_groups, draw_trees
 from pcqc.paths import Paths
 from pcqc.processes import ALONE, Processes
-from pcqc.provenance import heading, inputs_fingerprint, run_settings, source_fingerprint
+from pcqc.provenance import heading, job_fingerprint, run_settings
 from pcqc.training.backend import MakeBackend
 from pcqc.training.critic import Critic
 from pcqc.training.learners import GroupLearner, TreeLearner
@@ -105,13 +105,8 @@ class Run:
         roles = ("actor", "patient", self.study.starts_from("scorer"))
         inputs += [self.paths.model(r) / "manifest.json" for r in roles]
         inputs += instruction_files(self.study)
-        return digest(
-            [
-                run_settings(self.study, self.name, self.run),
-                inputs_fingerprint(inputs),
-                source_fingerprint("pcqc.jobs.train"),
-            ]
-        )
+        settings = run_settings(self.study, self.name, self.run)
+        return job_fingerprint("pcqc.jobs.train", inputs, settings)
 
     def _on_resume(self, update: int) -> None:
         if self.processes.leads:
