@@ -26,7 +26,7 @@ SHOWN_EXCLUSIONS = 3  # of a set; the others stand in its exclusions.csv
 def build(collected: Collected) -> Table:
     """One row per published file of the study, in its order."""
     study, paths = collected.study, collected.paths
-    cards = {n: read_json(paths.converted(n).with_suffix(".card.json")) for n in study.raw_files}
+    cards = {n: read_json(paths.card(n)) for n in study.raw_files}
     used = read_json(paths.data / "manifest.json")["files"]
     titles = {name: _title(collected, name, card) for name, card in cards.items()}
     rows = []

@@ -4,8 +4,6 @@ The paper's conversion preserves the source messages (Appendix A.1), and in ATPO
 same system message stands before every case. It is taken from there, and not kept here.
 """
 
-from pathlib import Path
-
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json
@@ -57,7 +55,7 @@ def _system_message(study: Study, name: str) -> str | None:
     systems = _systems(study, name)
     if systems["different"] > 1:
         raise UserError(
-            f"{_card(study, name)}: the rows carry {systems['different']} different system "
+            f"{Paths.of(study).card(name)}: the rows carry {systems['different']} different system "
             "messages; give the study protocol.instruction"
         )
     return systems["text"]
@@ -65,11 +63,7 @@ def _system_message(study: Study, name: str) -> str | None:
 
 def _systems(study: Study, name: str) -> dict:
     """What the data card of a converted file says of system messages."""
-    card = _card(study, name)
+    card = Paths.of(study).card(name)
     if (systems := read_json(card).get("system_messages")) is None:
         raise UserError(f"{card}: says nothing of system messages; convert the file again")
     return systems
-
-
-def _card(study: Study, name: str) -> Path:
-    return Paths.of(study).converted(name).with_suffix(".card.json")

@@ -41,6 +41,10 @@ class Paths:
         """Cases (or SFT rows) of a published file, all that could be converted."""
         return self.data / "converted" / f"{name}.jsonl"
 
+    def card(self, name: str) -> Path:
+        """Data card of a published file."""
+        return self.converted(name).with_suffix(".card.json")
+
     @property
     def overlap(self) -> Path:
         """Folder of the audit of what training and evaluation share."""

@@ -39,10 +39,8 @@ else:
 
         rule instruction:
             input:
-                [
-                    path.with_suffix(".card.json")
-                    for path in TAUGHT + [PATHS.converted(STUDY.development)]
-                ],
+                [PATHS.card(name) for name in RAW if name not in STUDY.benchmarks],
+                PATHS.card(STUDY.development),
             output:
                 INSTRUCTION,
             log:
@@ -64,7 +62,7 @@ else:
         output:
             PATHS.converted("{dataset}"),
             PATHS.converted("{dataset}").with_suffix(".exclusions.csv"),
-            PATHS.converted("{dataset}").with_suffix(".card.json"),
+            PATHS.card("{dataset}"),
         log:
             LOGS / "convert-{dataset}.log",
         params:
@@ -165,4 +163,4 @@ else:
 if STUDY.synthetic:
     PROVENANCE = []
 else:
-    PROVENANCE = [*(path.with_suffix(".card.json") for path in CONVERTED), *rules.overlap.output]
+    PROVENANCE = [*(PATHS.card(name) for name in RAW), *rules.overlap.output]
