@@ -169,16 +169,18 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[hint]
-    _expect(type(value) is hint, wanted, value, where)
+    _expect(type(value) is hint, wanted, value, where, _as_number(value) if hint is float else "")
     if hint is float:
         _expect(math.isfinite(value), "a finite number", value, where)
     return value
 
 
-def _expect(holds: bool, wanted: str, value: Any, where: str) -> None:
-    if holds:
-        return
-    # YAML takes 1e-6 and 2.5e6 for texts.
-    power = wanted == "a number" and re.fullmatch(r"([-+]?\d+\.?\d*)[eE]([-+]?\d+)", str(value))
-    written = f"; write {float(power[1])}e{int(power[2]):+d}" if power else ""
-    raise UserError(f"{where}: must be {wanted}, not {value!r}{written}")
+def _as_number(value: Any) -> str:
+    """How to write a number that YAML takes for a text, such as 1e-6 or 2.5e6."""
+    power = re.fullmatch(r"([-+]?\d+\.?\d*)[eE]([-+]?\d+)", str(value))
+    return f"; write {float(power[1])}e{int(power[2]):+d}" if power else ""
+
+
+def _expect(holds: bool, wanted: str, value: Any, where: str, remedy: str = "") -> None:
+    if not holds:
+        raise UserError(f"{where}: must be {wanted}, not {value!r}{remedy}")
