@@ -17,11 +17,12 @@ from pcqc.config import Benchmark, load_study
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
 
 
-def compare(name: str, text: str, rewrite: bool) -> None:
+def kept(name: str, text: str, rewrite: bool) -> str:
+    """The golden file, which becomes `text` where it is to be written anew."""
     path = GOLDEN / f"{name}.txt"
     if rewrite:
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8")
 
 
 def test_the_clinics_tokenizer(rewrite):
@@ -43,7 +44,7 @@ def test_the_clinics_tokenizer(rewrite):
         f"<think>{name}</think>Question: {ask(world.findings[second])}",
         true_answer(world, patient, first),
     )
-    compare("clinic", text, rewrite)
+    assert text == kept("clinic", text, rewrite)
 
 
 def test_smollm2(smollm2, rewrite):
@@ -62,4 +63,4 @@ def test_smollm2(smollm2, rewrite):
         "<think>\nThe heart?\n</think>\n\nQuestion: What does the ECG show?",
         "The pain grows worse on lying down (38.5 °C at home).",
     )
-    compare("smollm2", text, rewrite)
+    assert text == kept("smollm2", text, rewrite)
