@@ -6,6 +6,12 @@ CORES ?= all
 PORT ?= 5000
 MLFLOW_TRACKING_URI ?= sqlite:///results/mlflow.db
 
+VARIABLES := PYTHON STUDY CORES PORT MLFLOW_TRACKING_URI
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+ifneq ($(filter-out $(VARIABLES),$(GIVEN)),)
+$(error unknown variable $(filter-out $(VARIABLES),$(GIVEN)); known are $(VARIABLES))
+endif
+
 # The models are small: one thread a job, and jobs side by side. Hash order and tokenisers' threads
 # are fixed, so that a rerun meets the same conditions.
 export OMP_NUM_THREADS := 1
@@ -18,10 +24,10 @@ PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results test test-long bench lint ui lock clean
+.PHONY: help env gpu results test test-numerical test-long bench lint ui lock clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  STUDY=$(STUDY) chooses a study of config/studies/, CORES=$(CORES) the cores for it, PORT=$(PORT) the UI's port."
 
@@ -48,6 +54,11 @@ results: env ## run a study: models, tables, figures, report
 test: env ## run the tests, less those marked long
 	pytest -n 2 --dist worksteal -m "not long" tests
 
+test-numerical: env ## run the tests that compute with torch, with the plainest instructions
+	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
+	pytest -n 2 --dist worksteal -m "numerical and not long" tests/unit/test_engines.py \
+	  tests/unit/test_scorer.py tests/integration/test_policy.py tests/integration/test_tree_learner.py
+
 test-long: env ## run the tests marked long
 	pytest -m long tests
 
@@ -56,10 +67,11 @@ bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmar
 	snakemake --cores $(CORES) --config study=clinic --until sft -- all
 	python -m benchmarks
 
-lint: env ## check style, workflow format and who imports whom
+lint: env ## check style, workflow format, types and who imports whom
 	ruff check .
 	ruff format --check .
 	snakefmt --check .
+	mypy
 	lint-imports
 
 ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
@@ -67,12 +79,13 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	  http*) echo "The runs are at $(MLFLOW_TRACKING_URI), which has its own UI."; exit 0 ;; \
 	  sqlite:///*) test -f "$(MLFLOW_TRACKING_URI:sqlite:///%=%)" || { echo "No runs yet: make results first."; exit 2; } ;; \
 	esac; \
-	echo "Open http://127.0.0.1:$(PORT)/#/experiments?workflowType=machine_learning"; \
+	ID=$$(sed -n 's/.*"experiment_id": "\(.*\)".*/\1/p' results/$(STUDY)/tracking/store.json 2>/dev/null); \
+	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${ID:+/$$ID/runs}?workflowType=machine_learning"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
 lock: env ## rewrite requirements/lock.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
 
 clean: ## remove .venv, caches and every result
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache src/*.egg-info
 	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +

@@ -1,6 +1,7 @@
 # PCQC: from cases to tables. `snakemake --cores` makes everything of one study (`--config study=NAME`,
 # the clinic by default); a method's name as target makes that method alone, evaluated and logged.
 
+from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -60,3 +61,20 @@ rule atpo_ablations:
         [files(method) for method in ABLATIONS],
     message:
         f"{RESULTS}/evaluation"
+
+
+# What was asked for is said last: a study's conclusion, or the numbers of single methods.
+onsuccess:
+    targets = set(workflow.dag_settings.targets)
+    methods = [name for name in RUNNABLE if name in targets]
+    methods += ABLATIONS if "atpo_ablations" in targets else []
+    if methods or (targets <= {"all"} and REPORT.exists()):
+        shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
+
+
+# Snakemake itself says of a misspelt target only that no rule produces it.
+if "snakemake" in Path(sys.argv[0]).parts[-2:]:
+    RULES = [rule.name for rule in workflow.rules]
+    for target in parse_args(sys.argv[1:])[1].targets:
+        if not {"/", "."} & set(target) and target not in RULES:
+            sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")

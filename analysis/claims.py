@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
-from analysis.statistics import Interval, runs_and_cases_interval
+from analysis.statistics.bootstrap import Interval, runs_and_cases_interval
 from analysis.table import listed
 
 

@@ -35,19 +35,17 @@ def register(subparsers) -> None:
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
         parser.set_defaults(handler=run)
 
-    tree = subparsers.add_parser("tree", help="draw a tree that a run of ATPO searched")
-    for name, what in (
-        ("study", "name or file of a study"),
-        ("method", "a method that searches trees"),
-        ("run", "letter of the run"),
-    ):
-        tree.add_argument(name, help=what)
-    tree.set_defaults(handler=run_tree)
+    answer = subparsers.add_parser(
+        "answer", help="print what a study, or some of its methods, found"
+    )
+    answer.add_argument("study", metavar="STUDY", help="name or file of a study")
+    answer.add_argument("methods", metavar="METHOD", nargs="*", help="these alone")
+    answer.set_defaults(handler=run_answer)
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
     """Gain of A over B with its paired interval, discordant counts and McNemar p."""
-    from analysis.statistics import compare
+    from analysis.statistics.paired import compare
 
     found = compare(arguments.minuend, arguments.subtrahend)
     if arguments.json:
@@ -83,6 +81,20 @@ def run_report(arguments: argparse.Namespace) -> None:
     _announce([report.write(_load(arguments.study))])
 
 
+def run_answer(arguments: argparse.Namespace) -> None:
+    """Print the conclusion of a study and where its report is, or the numbers of methods."""
+    from analysis.answer import answer_of, conclusion
+    from analysis.collected import load
+    from pcqc.config import load_study
+
+    study = load_study(arguments.study)
+    for method in arguments.methods:
+        print("\n".join(answer_of(study, method)))
+    if not arguments.methods:
+        print("\n".join(conclusion(load(study))))
+        print(f"The report: {study.results / 'report.html'}")
+
+
 def run_paper(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/paper.tex`, and `paper.pdf` where a LaTeX is installed."""
     from analysis import paper
@@ -94,15 +106,12 @@ def run_paper(arguments: argparse.Namespace) -> None:
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
-    """Copy tables of a study into README and docs, and say which numbers there have no source."""
-    from analysis import prose
+    """Copy tables of a study into README and docs."""
+    from analysis.copied_tables import copy_tables
     from pcqc.config import load_study
-    from pcqc.errors import UserError
 
-    for page in prose.copy_tables(load_study(arguments.study)):
+    for page in copy_tables(load_study(arguments.study)):
         print(f"{page}: tables copied")
-    if found := prose.problems():
-        raise UserError(f"{found[0]} ({len(found)} such numbers or tables in all)")
 
 
 def _load(name: str):
@@ -116,11 +125,3 @@ def _announce(paths: list) -> None:
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")
-
-
-def run_tree(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/runs/<method>/<run>/search_tree.svg`."""
-    from analysis.search_tree import draw_run
-    from pcqc.config import load_study
-
-    print(draw_run(load_study(arguments.study), arguments.method, arguments.run))

@@ -5,7 +5,7 @@ settings and, for the clinic, its world and cases are read.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.statistics import Estimate, average_over_benchmarks, over_runs
+from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import listed
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
@@ -39,12 +39,16 @@ class Collected:
         predictions: one row per (method, run, benchmark, case).
         updates: one row per (method, run, kind, update) of training.
         records: (method, run) -> run id, manifests and selection.
+        further: as `predictions`, at the updates of the study's `also_evaluate`; None without any.
+        fixed_update: that of `at_fixed_update`; None at selected checkpoints.
     """
 
     study: Study
     predictions: pd.DataFrame
     updates: pd.DataFrame
     records: dict[tuple[str, str], dict[str, Any]]
+    further: pd.DataFrame | None = None
+    fixed_update: int | None = None
 
     @property
     def paths(self) -> Paths:
@@ -159,6 +163,26 @@ class Collected:
             )
         return self.records[method, run]
 
+    def at_fixed_update(self, methods: Iterable[str]) -> "Collected":
+        """The same with every run of some methods at their last common further update.
+
+        Selected checkpoints stay if the methods' runs have no such update.
+        """
+        methods, rows = list(methods), self.further
+        if rows is None:
+            return self
+        rows = rows[rows["method"].isin(methods)]
+        by_run = rows.groupby(["method", "run"])["update"].agg(set).to_dict()
+        common = set.intersection(
+            *(by_run.get((m, run), set()) for m in methods for run in self.runs(m))
+        )
+        if not common:
+            return self
+        update = max(common)
+        others = self.predictions[~self.predictions["method"].isin(methods)]
+        fixed = pd.concat([others, rows[rows["update"] == update]], ignore_index=True)
+        return replace(self, predictions=fixed, fixed_update=update)
+
     def curve(self, method: str, run: str, kind: str, metric: str) -> pd.Series:
         """A training metric by update, in the order of updates."""
         rows = self.updates
@@ -182,7 +206,9 @@ def load(study: Study) -> Collected:
     predictions = read_frame(folder / "predictions.parquet")
     updates = read_frame(folder / "updates.parquet")
     records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}
-    collected = Collected(study, predictions, updates, records)
+    path = folder / "further_updates.parquet"
+    further = read_frame(path) if path.exists() else None
+    collected = Collected(study, predictions, updates, records, further)
     _check(collected, folder / "predictions.parquet")
     return collected
 
@@ -210,7 +236,7 @@ def _check(collected: Collected, path: Path) -> None:
     if (repeated := rows.duplicated(keys)).any():
         row = rows[repeated].iloc[0]
         raise UserError(
-            f"{path}: case '{row.case_id}' stands twice for {row.method} run {row.run}; "
+            f"{path}: case '{row.case_id}' is there twice for {row.method} run {row.run}; "
             "collect the study's runs again"
         )
     for method in collected.methods():

@@ -7,8 +7,8 @@ where it runs none, as two tables under headings of their own, without differenc
 from dataclasses import replace
 
 from analysis.published import published
-from analysis.statistics import NORMAL
-from analysis.table import MISSING, Cell, Column, Number, Row, Table
+from analysis.statistics.bootstrap import NORMAL
+from analysis.table import MISSING, Cell, Column, Number, Row, Statement, Table
 from pcqc.config import Study
 
 COLUMNS = (
@@ -91,10 +91,10 @@ def _title(column: Column) -> str:
 
 
 def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
-    """Published, ours, difference and half-width; texts of a text column are compared as such."""
+    """Published, ours, difference and half-width; statements are compared by their meaning."""
     if not (isinstance(published, Number) and isinstance(ours, Number)):
         texts = [cell if isinstance(cell, str) else cell.text() for cell in (published, ours)]
-        word = "same" if texts[0] == texts[1] else "differs"
+        word = "same" if _meaning(published) == _meaning(ours) else "differs"
         return (*texts, MISSING if numeric or MISSING in texts else word, MISSING)
     difference = Number(ours.value - published.value, digits=ours.digits, signed=True)
     half = MISSING
@@ -102,3 +102,7 @@ def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
         width = NORMAL * (ours.se**2 + published.se**2) ** 0.5
         half = Number(width, digits=ours.digits)
     return (replace(published, best=False), replace(ours, best=False), difference, half)
+
+
+def _meaning(cell: Cell) -> object:
+    return cell.meaning if isinstance(cell, Statement) else cell

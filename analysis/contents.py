@@ -85,7 +85,7 @@ PARTS = (
     _part(
         "setup",
         "Set-up",
-        "What was run, and who was told what.",
+        "What was run, and what each role saw.",
         "configuration",
         "information_access",
         "data_cards",
@@ -95,7 +95,7 @@ PARTS = (
 
 
 def contents(study: Study) -> list[Part]:
-    """The parts with what the study can fill; parts with nothing to show are left out."""
+    """The parts with what the study can fill; empty parts are left out."""
     possible = {("table", name) for name in TABLES.names(study)}
     possible |= {("figure", name) for name in FIGURES.names(study)}
     parts = []

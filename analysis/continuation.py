@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from analysis.collected import Collected, read_frame
-from analysis.statistics import (
+from analysis.statistics.bootstrap import (
     RESAMPLES,
     SEED,
     Interval,
@@ -70,7 +70,9 @@ class Continued:
         utility: u_i.
         credit: A^Q of each candidate.
         success: fraction of correct continuations.
-        eligible: whether the answer is grounded (Appendix D.4).
+        eligible: whether the answer is grounded (app:compliant_continuation).
+        reviewed: number of answers that a person judged.
+        ungrounded: whether the answer was made to lack grounds, where the study makes some so.
     """
 
     title: str
@@ -82,6 +84,8 @@ class Continued:
     credit: np.ndarray
     success: np.ndarray
     eligible: np.ndarray
+    reviewed: int = 0
+    ungrounded: np.ndarray | None = None
 
     def selected(self) -> dict[str, np.ndarray]:
         """Success of each rule at each state, in percent."""
@@ -93,7 +97,7 @@ class Continued:
         return paired_gain(chosen["highest_utility"], chosen[rival])
 
     def grounded(self) -> dict[str, Gain | None]:
-        """The three comparisons on grounded answers (Appendix D.4); None where no case is left.
+        """The three comparisons on grounded answers; None where no case is left.
 
         The first keeps the original choices and the cases where both are eligible; the others
         choose among eligible candidates, in cases with at least two of them.
@@ -114,6 +118,14 @@ class Continued:
             "eligible_highest_utility_vs_uniform": paired_gain(first[several], mean[several]),
             "eligible_highest_utility_vs_executed": paired_gain(first[asked], executed[asked]),
         }
+
+    def filter_quality(self) -> tuple[int, float, float] | None:
+        """How many answers were made to lack grounds, and the filter's precision and recall."""
+        if self.ungrounded is None:
+            return None
+        truth, filtered = self.ungrounded.astype(bool), ~self.eligible
+        hits = int((truth & filtered).sum())
+        return int(truth.sum()), hits / max(filtered.sum(), 1), hits / max(truth.sum(), 1)
 
     def rank_correlation(self) -> Mean | None:
         """Spearman's correlation of utility and success within a state, averaged over states.
@@ -218,6 +230,8 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
         credit=column["credit"],
         success=success.reshape(shape),
         eligible=(grounding["eligible"] == "yes").to_numpy().reshape(shape),
+        ungrounded=column.get("ungrounded"),
+        reviewed=int((grounding["judge"] == "review").sum()),
     )
 
 

@@ -5,10 +5,9 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import Continued
 from analysis.instrument import Instrument
-from data_prep.clinic.bayes import best_first_questions
-from data_prep.clinic.questions import asked_findings
-from data_prep.clinic.world import World
 from pcqc.choice import selected_success
+from pcqc.clinic.posterior import best_first_questions
+from pcqc.clinic.world import World, asked_findings
 
 
 def picks(collected: Collected, found: Continued) -> dict[str, np.ndarray]:

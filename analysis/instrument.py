@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from analysis.collected import Collected
-from data_prep.clinic import bayes
-from data_prep.clinic.world import World
 from pcqc.cases import Case, read_cases
+from pcqc.clinic import posterior
+from pcqc.clinic.world import World
 from pcqc.errors import UserError
 
 
@@ -66,8 +66,8 @@ class Instrument:
 
     def diagnosis(self, case: Case, dialogue: dict) -> float:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
-        answered = bayes.evidence(self.world, dialogue)
-        probability = bayes.posterior(self.world, case, answered, self.rates)
+        answered = posterior.evidence(self.world, dialogue)
+        probability = posterior.posterior(self.world, case, answered, self.rates)
         top = np.isclose(probability, probability.max(), rtol=1e-9)
         return float(top[list(case.options).index(case.answer)] / top.sum())
 
@@ -76,7 +76,7 @@ class Instrument:
         # Neither the order of the options nor the facts change it.
         key = (frozenset(case.options.values()), case.initial, questions, best)
         if key not in self._known:
-            function = bayes.best_accuracy if best else bayes.random_accuracy
+            function = posterior.best_accuracy if best else posterior.random_accuracy
             self._known[key] = function(self.world, case, questions, self.rates)
         return self._known[key]
 

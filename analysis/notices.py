@@ -1,4 +1,4 @@
-"""What whoever sees a study's numbers must know first."""
+"""What a reader of a study's numbers must know first."""
 
 from pcqc.config import Study
 
@@ -18,5 +18,5 @@ PATH_TEST = (
 
 
 def notice(study: Study) -> tuple[str, str] | None:
-    """What whoever sees the study's numbers must know first: a sentence, and the rest."""
+    """What a reader must know before the numbers: a sentence, and the rest; or None."""
     return SYNTHETIC if study.synthetic else PATH_TEST if study.path_test else None

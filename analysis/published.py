@@ -7,7 +7,8 @@ from typing import Any
 
 import yaml
 
-from analysis.statistics import Estimate, Interval
+from analysis.statistics.bootstrap import Interval
+from analysis.statistics.estimates import Estimate
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation

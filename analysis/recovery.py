@@ -10,7 +10,8 @@ from functools import cache
 import numpy as np
 
 from analysis.published import PairedRow
-from analysis.statistics import NORMAL, mcnemar
+from analysis.statistics.bootstrap import NORMAL
+from analysis.statistics.paired import mcnemar
 
 
 def printed(value: float, like: str) -> str:

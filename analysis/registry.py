@@ -13,11 +13,11 @@ from pcqc.settings import nearest
 
 @dataclass(frozen=True)
 class Entry:
-    """What a table or figure needs of a study, and whether the paper's numbers go beside it.
+    """What a table or figure needs of a study, and whether the paper has it too.
 
     Attributes:
-        methods: without which it has nothing to say.
-        setting: a group of the study's settings without which it has nothing to say.
+        methods: those that it needs.
+        setting: a group of the study's settings that it needs.
         paper: whether its module also builds the published counterpart.
     """
 

@@ -1,16 +1,17 @@
-"""A table as data: what it says, before anything decides how it looks."""
+"""A table as data, independent of the form it is written in."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 
 MISSING = "—"
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number as printed, with what stands beside it.
+    """A number as printed, with its deviation, error, unit and form.
 
     Attributes:
         value: the raw number; files of raw numbers keep all its digits.
@@ -71,6 +72,17 @@ class Probability:
         return f"{self.value:.3f}"
 
 
+class Statement(str):
+    """A text with what it means as plain data, by which two wordings can be compared."""
+
+    meaning: object
+
+    def __new__(cls, text: str, meaning: object) -> "Statement":
+        statement = super().__new__(cls, text)
+        statement.meaning = meaning
+        return statement
+
+
 Cell = str | Number | Range | Probability
 
 
@@ -116,6 +128,19 @@ class Table:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{self.name}: row '{row.key}' does not fill the columns")
 
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns' group and number; empty where no column has a group."""
+        grouped = groupby(self.columns, key=lambda column: column.group)
+        found = [(group, len(list(members))) for group, members in grouped]
+        return found if any(group for group, _ in found) else []
+
+    def deviation_room(self) -> list[str]:
+        """Each column's widest printed deviation, so that numbers without one line up."""
+        return [
+            max((cell.sd_text() for cell in cells if isinstance(cell, Number)), key=len, default="")
+            for cells in zip(*(row.cells for row in self.rows), strict=True)
+        ]
+
 
 def number(
     estimate: Estimate, digits: int, cases: int | None = None, signed: bool = False
@@ -125,14 +150,6 @@ def number(
     if se is None and cases:
         se = (estimate.mean * (100 - estimate.mean) / cases) ** 0.5
     return Number(estimate.mean, estimate.sd, se, digits, signed)
-
-
-def deviation_room(table: Table) -> list[str]:
-    """For each column the widest deviation printed in it, so that numbers without one line up."""
-    return [
-        max((cell.sd_text() for cell in cells if isinstance(cell, Number)), key=len, default="")
-        for cells in zip(*(row.cells for row in table.rows), strict=True)
-    ]
 
 
 def mark_best(

@@ -13,7 +13,8 @@ import sys
 import numpy as np
 from scipy import stats
 
-from analysis.statistics import RESAMPLES, paired_comparison
+from analysis.statistics.bootstrap import RESAMPLES
+from analysis.statistics.paired import paired_comparison
 from benchmarks.measure import Finding, report, timed
 
 PAIRS = 1268

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 import torch
 from vllm import SamplingParams
 
-from benchmarks.measure import Finding, Spread, interleaved, ratios, report
+from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from benchmarks.rollouts import on_vllm
 from pcqc.cases import read_cases
 from pcqc.config import load_study
+from pcqc.determinism import single_threaded
 from pcqc.engines.base import Engine
-from pcqc.jobs.setup import make_scorer, single_threaded
+from pcqc.jobs.setup import make_scorer
 from pcqc.paths import Paths
 from pcqc.roles import Scorer
 
@@ -37,7 +38,7 @@ def questions(scorer: Scorer, cases: Sequence) -> tuple[list[list[int]], list[li
             asked["all"] = (list(prompts), list(choices))
             return [[0.0] * len(ids) for ids in choices]
 
-    Scorer(Asked(), scorer.tokenizer).probabilities([(case.public, ()) for case in cases])
+    Scorer(Asked(), scorer.encoder.tokenizer).probabilities([(case.public, ()) for case in cases])
     return asked["all"]
 
 
@@ -84,7 +85,7 @@ def compare(name: str, engine: Engine, naive, prompts, choices, rounds: int) -> 
         for one, each in zip(results["one"], results["each"], strict=True)
         for a, b in zip(one, each, strict=True)
     )
-    rate = Spread.of([len(prompts) / s for s in seconds["one"]])
+    rate = Quartiles.of([len(prompts) / s for s in seconds["one"]])
     gain = ratios(seconds["each"], seconds["one"])
     return [
         Finding(f"{name}: all labels in one pass", rate, "prompts a second"),

@@ -1,4 +1,4 @@
-"""What the benchmarks share: calls in turn, medians with their spread, and what was found.
+"""What the benchmarks share: calls in turn, medians with their quartiles, and what was found.
 
 On a busy machine a second means little. What is compared is therefore called in turn, A B A B, and
 a ratio is taken within each round, so that what slows one slows the other.
@@ -20,7 +20,7 @@ COMPARED = ("torch", "transformers", "deepspeed", "trl", "accelerate", "vllm", "
 
 
 @dataclass(frozen=True)
-class Spread:
+class Quartiles:
     """Median and quartiles of repeated measurements."""
 
     median: float
@@ -29,7 +29,7 @@ class Spread:
     repeats: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
+    def of(cls, values: Sequence[float]) -> "Quartiles":
         low, median, high = np.percentile(values, (25, 50, 75))
         return cls(float(median), float(low), float(high), len(values))
 
@@ -47,7 +47,7 @@ class Finding:
     """
 
     what: str
-    value: Spread | float
+    value: Quartiles | float
     unit: str
     least: float | None = None
     most: float | None = None
@@ -55,7 +55,7 @@ class Finding:
     @property
     def middle(self) -> float:
         """The number that is held against the bounds."""
-        return self.value.median if isinstance(self.value, Spread) else self.value
+        return self.value.median if isinstance(self.value, Quartiles) else self.value
 
     @property
     def holds(self) -> bool | None:
@@ -102,9 +102,9 @@ def interleaved(
     return seconds
 
 
-def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Spread:
-    """Spread of the ratio within each round."""
-    return Spread.of([a / b for a, b in zip(numerators, denominators, strict=True)])
+def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Quartiles:
+    """Quartiles of the ratio within each round."""
+    return Quartiles.of([a / b for a, b in zip(numerators, denominators, strict=True)])
 
 
 def report(findings: Sequence[Finding], **details: object) -> int:

@@ -20,9 +20,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics.pairwise import cosine_similarity
 
 from benchmarks.measure import Finding, report, resident_gib
-from data_prep.real.convert import convert_file
-from data_prep.real.lexical import CHARACTERS, WORDS, Measure
-from data_prep.real.overlap import Audit, Prompt, find_overlap, read_prompts
+from data_prep.convert import convert_file
+from data_prep.lexical import CHARACTERS, WORDS, Measure
+from data_prep.overlap import Audit, Prompt, find_overlap, read_prompts
 
 FILES = ("atpo/medqa_test_dataset.jsonl", "mediq/medqa_dev_convo.jsonl")
 MEASURES = (CHARACTERS, WORDS)

@@ -16,10 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.measure import Finding, Spread, interleaved, report
+from benchmarks.measure import Finding, Quartiles, interleaved, report
 from benchmarks.workers import Worker
 from pcqc.config import Study, load_study
-from pcqc.jobs.setup import single_threaded
+from pcqc.determinism import single_threaded
 
 BASE, OURS = "terminal_only", "pcqc"
 # Phase of the loop -> what PCQC does in it that a Terminal-only update does not.
@@ -38,9 +38,9 @@ def measure(study: Study, rounds: int) -> dict:
     """An update of PCQC beside a Terminal-only one.
 
     Returns:
-        `times`: spread of the ratio of their seconds; `parts`: phase -> spread of what it costs
-        more, as a share of a Terminal-only update; `per_state`: milliseconds more per supervised
-        state; `seconds` and `counts` of either.
+        `times`: ratio of their seconds; `parts`: phase -> its extra cost, as a share of a
+        Terminal-only update; `per_state`: extra milliseconds per supervised state; `seconds` and
+        `counts` of both.
     """
     still = replace(study, rl=replace(study.rl, learning_rate=STILL))
     workers = {name: Worker(still, name) for name in (BASE, OURS)}
@@ -48,7 +48,7 @@ def measure(study: Study, rounds: int) -> dict:
     base, ours = (workers[name].seconds[-rounds:] for name in (BASE, OURS))
     whole = [(sum(a.values()), sum(b.values())) for a, b in zip(base, ours, strict=True)]
     parts = {
-        phase: Spread.of(
+        phase: Quartiles.of(
             [
                 (b.get(phase, 0.0) - a.get(phase, 0.0)) / total
                 for a, b, (total, _) in zip(base, ours, whole, strict=True)
@@ -56,11 +56,11 @@ def measure(study: Study, rounds: int) -> dict:
         )
         for phase in PARTS
     }
-    states = max(1, len(workers[OURS].drawn.groups))
+    states = max(1, len(workers[OURS].batch.groups))
     return {
-        "times": Spread.of([b / a for a, b in whole]),
+        "times": Quartiles.of([b / a for a, b in whole]),
         "parts": parts,
-        "per_state": Spread.of([1000 * (b - a) / states for a, b in whole]),
+        "per_state": Quartiles.of([1000 * (b - a) / states for a, b in whole]),
         "seconds": {name: _medians(rows) for name, rows in ((BASE, base), (OURS, ours))},
         "counts": {name: worker.counts() for name, worker in workers.items()},
     }
@@ -118,7 +118,7 @@ def plain(found: dict) -> dict:
         **found,
         "times": vars(found["times"]),
         "per_state": vars(found["per_state"]),
-        "parts": {phase: vars(spread) for phase, spread in found["parts"].items()},
+        "parts": {phase: vars(quartiles) for phase, quartiles in found["parts"].items()},
     }
 
 

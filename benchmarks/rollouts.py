@@ -17,14 +17,15 @@ from collections.abc import Sequence
 import torch
 from vllm import SamplingParams
 
-from benchmarks.measure import Finding, Spread, interleaved, ratios, report
+from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from benchmarks.workers import Recorded
 from pcqc.cases import read_cases
 from pcqc.config import Study, load_study
-from pcqc.consultation import Setting, roll_out
+from pcqc.consultation import RolloutContext, roll_out
+from pcqc.determinism import single_threaded
 from pcqc.engines.base import Request, Sampling, vllm_seed
 from pcqc.engines.vllm import VllmEngine
-from pcqc.jobs.setup import make_setting, role_weights, single_threaded
+from pcqc.jobs.setup import make_context, role_weights
 from pcqc.paths import Paths
 
 LEAST_OF_BARE = 0.85
@@ -87,26 +88,26 @@ def _length(row: list[int], stop: int) -> int:
     return row.index(stop) + 1 if stop in row else len(row)
 
 
-def measure(setting: Setting, models: dict, cases: Sequence, rounds: int) -> list[Finding]:
+def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int) -> list[Finding]:
     """What each way takes for the same requests.
 
     Args:
-        setting: actor and patient on vLLM.
+        context: actor and patient on vLLM.
         models: `actor` and `patient` as transformers modules.
         cases: to roll out.
         rounds: that count.
     """
-    engines = {"actor": setting.actor.engine, "patient": setting.patient.engine}
+    engines = {"actor": context.actor.engine, "patient": context.patient.engine}
 
     def ours() -> None:
         for engine in engines.values():
             engine.reset_cache()
-        roll_out(setting, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
+        roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
 
     recorded = {role: Recorded(engine) for role, engine in engines.items()}
-    setting.actor.engine, setting.patient.engine = recorded.values()
-    roll_out(setting, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
-    setting.actor.engine, setting.patient.engine = engines.values()
+    context.actor.engine, context.patient.engine = recorded.values()
+    roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
+    context.actor.engine, context.patient.engine = engines.values()
     drawn = {}
 
     def bare_vllm() -> None:
@@ -123,7 +124,7 @@ def measure(setting: Setting, models: dict, cases: Sequence, rounds: int) -> lis
     rate = [tokens / s for s in seconds["ours"]]
     slow = [drawn["tokens"] / s for s in seconds["generate"]]
     return [
-        Finding("roll-outs through the engine", Spread.of(rate), "tokens a second"),
+        Finding("roll-outs through the engine", Quartiles.of(rate), "tokens a second"),
         Finding(
             "their rate over bare vLLM's on the same requests",
             ratios(seconds["bare vLLM"], seconds["ours"]),
@@ -142,10 +143,10 @@ def main() -> int:
     arguments = parser.parse_args()
     single_threaded()
     study = on_vllm(arguments.study)
-    setting = make_setting(study, role_weights(study, "actor"))
+    context = make_context(study, role_weights(study, "actor"))
     models = {role: role_weights(study, role).load() for role in ("actor", "patient")}
     cases = read_cases(Paths.of(study).train_cases)[: arguments.cases]
-    return report(measure(setting, models, cases, arguments.rounds))
+    return report(measure(context, models, cases, arguments.rounds))
 
 
 if __name__ == "__main__":

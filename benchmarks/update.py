@@ -25,21 +25,21 @@ import numpy as np
 import torch
 from transformers import PrinterCallback, TrainerCallback
 
-from benchmarks.measure import Finding, Spread, ratios, report
-from data_prep.clinic.pretrain import make_model
-from data_prep.clinic.tokenizer import make_tokenizer
-from data_prep.clinic.world import as_case, draw_patient, make_world
+from benchmarks.measure import Finding, Quartiles, ratios, report
 from pcqc.cases import Case
+from pcqc.chat import ChatFormat
+from pcqc.clinic.pretrain import make_model
+from pcqc.clinic.tokenizer import make_tokenizer
+from pcqc.clinic.world import as_case, draw_patient, make_world
 from pcqc.config import Decoding, Method, Protocol, Rl, load_study
-from pcqc.consultation import Setting
+from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.methods.draw import DrawnGroups, draw_groups
+from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.models import load_model, save_model
-from pcqc.protocol import ChatFormat, parse_action
+from pcqc.protocol import parse_action
 from pcqc.roles import Actor, Patient
-from pcqc.training.learners import GroupLearner
 from pcqc.training.policy import Policy, UpdateReport
 
 CASES, GROUP, COMPLETION = 16, 8, 16
@@ -158,19 +158,17 @@ class Ours:
     def __init__(self, work: Work, model, reference, generate: bool):
         self.work = work
         self.policy = Policy(model, reference, work.settings)
-        self.learner = GroupLearner(work.method, self.policy)
+        self.method = Grpo(work.method, self.policy, seed=0)
         engine = TransformersEngine(model) if generate else GivenCompletions(work)
         patient = Patient(ScriptedEngine(), work.chat, work.decoding)  # a single turn asks nobody
         actor = Actor(engine, work.chat, work.decoding)
-        self.setting = Setting(actor, patient, work.chat, work.protocol)
+        self.context = RolloutContext(actor, patient, work.chat, work.protocol)
 
-    def step(self, update: int) -> tuple[DrawnGroups, UpdateReport]:
-        """Draw, reward and learn."""
-        self.setting.actor.engine.reset_cache()
-        drawn = draw_groups(
-            self.setting, None, self.work.method, self.work.cases, seed=0, update=update
-        )
-        return drawn, self.learner.learn(update, drawn)
+    def step(self, update: int) -> tuple[GroupBatch, UpdateReport]:
+        """Collect rollouts, reward and learn."""
+        self.context.actor.engine.reset_cache()
+        batch = self.method.collect_rollouts(self.context, self.work.cases, update)
+        return batch, self.method.learn(update, batch)
 
 
 def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, callback):
@@ -260,9 +258,9 @@ class InTurn(TrainerCallback):
         between = time.perf_counter()
         self.seconds["trl"].append(between - self.start)
         self.tokens["trl"].append(int(state.num_input_tokens_seen - self.seen))
-        drawn, _ = self.ours.step(state.global_step)
+        batch, _ = self.ours.step(state.global_step)
         self.seconds["ours"].append(time.perf_counter() - between)
-        self.tokens["ours"].append(sum(len(s.tokens) for s in drawn.sequences))
+        self.tokens["ours"].append(sum(len(s.tokens) for s in batch.sequences))
 
 
 def compare(work: Work, generate: bool, rounds: int, warm_up: int = 2) -> InTurn:
@@ -293,7 +291,7 @@ def compared(work: Work, generate: bool, rounds: int) -> dict:
     return {
         "prompt_tokens": int(np.mean([len(work.prompt(case)) for case in work.cases])),
         "tokens": {name: float(np.mean(counts)) for name, counts in found.tokens.items()},
-        "seconds": {name: vars(Spread.of(s)) for name, s in found.seconds.items()},
+        "seconds": {name: vars(Quartiles.of(s)) for name, s in found.seconds.items()},
         "times_trl": ratios(per_token["trl"], per_token["ours"]),
     }
 

@@ -6,9 +6,8 @@ import torch
 
 from pcqc.config import Study
 from pcqc.engines.base import Engine, Request, Sampling
-from pcqc.jobs.train import Run
-from pcqc.processes import ALONE, Processes
-from pcqc.training.rl import Phases, cases_of_update
+from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
+from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 
@@ -19,7 +18,7 @@ def finish() -> None:
 
 
 class Worker:
-    """A run of a method that draws and learns, and writes nothing.
+    """A run of a method that collects rollouts and learns, and writes nothing.
 
     Args:
         study: settings; its models and cases must be there.
@@ -29,12 +28,11 @@ class Worker:
     Attributes:
         run: the run, as the job has it.
         seconds: per update so far, phase -> seconds.
-        drawn, report: of the last update.
+        batch, metrics, report: of the last update.
     """
 
-    def __init__(self, study: Study, name: str, processes: Processes = ALONE):
-        letter, seed = next(iter(study.runs.items()))
-        self.run = Run(study, name, study.method(name), letter, seed, processes)
+    def __init__(self, study: Study, name: str, processes: Processes = SINGLE_PROCESS):
+        self.run = Run(study, name, next(iter(study.runs)), processes)
         self.seconds: list[dict[str, float]] = []
 
     def step(self, update: int = 1) -> None:
@@ -43,26 +41,26 @@ class Worker:
         count = run.study.rl.cases_per_update
         cases = cases_of_update(run.cases, run.seed, update, count)
         with phases.time("rest"):
-            self.drawn = run.draw(update, cases, phases)
+            self.batch, self.metrics = run.collect_rollouts(update, cases, phases)
             finish()
         phases.seconds["rest"] -= sum(s for name, s in phases.seconds.items() if name != "rest")
         with phases.time("update"):
-            self.report = run.learner.learn(update, self.drawn)
+            self.report = run.method.learn(update, self.batch)
             finish()
         self.seconds.append(phases.seconds)
 
     def trees(self) -> list[TokenTree]:
-        """What the last update trained on, laid out as the learner does."""
+        """What the last update trained on, merged as the learner does."""
         budget = self.run.study.rl.tokens_per_micro_batch
-        return merge_prefixes(self.drawn.sequences, budget)
+        return merge_prefixes(self.batch.sequences, budget)
 
     def counts(self) -> dict[str, float]:
         """How much work the last update was."""
-        sequences = self.drawn.sequences
+        sequences = self.batch.sequences
         return {
-            "states": len(self.drawn.groups),
-            "turns": self.drawn.figures["turns"],
-            "sampled_tokens": self.drawn.figures["tokens/actor_all"],
+            "states": len(getattr(self.batch, "groups", [])),  # where questions are credited
+            "turns": self.metrics["turns"],
+            "sampled_tokens": self.metrics["tokens/actor_all"],
             "trained_tokens": self.report.statistics["tokens/trained"],
             "sequences": len(sequences),
             "sequence_tokens": sum(len(s.tokens) for s in sequences),

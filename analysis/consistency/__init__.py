@@ -1,1 +1,1 @@
-"""Do the paper's own numbers agree with each other? Every relation between them, recomputed."""
+"""Do the numbers that the paper prints agree with each other?"""

@@ -49,7 +49,7 @@ def box(
 
 def write(ax: Axes, x: float, y: float, text: str, align: str = "center", **options) -> None:
     """Text around a point, vertically centred."""
-    settings = {"fontsize": SIZE, "color": INK, "linespacing": 1.25, **options}
+    settings = {"fontsize": SIZE, "color": INK, "linespacing": 1.25, "parse_math": True, **options}
     ax.text(x, y, text, ha=align, va="center", **settings)
 
 

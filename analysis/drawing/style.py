@@ -43,6 +43,8 @@ _SETTINGS = {
     "axes.linewidth": 0.7,
     "lines.linewidth": 1.4,
     "legend.frameon": False,
+    # A dollar in a title or an answer is a dollar; diagrams ask for formulas themselves.
+    "text.parse_math": False,
     "pdf.fonttype": 42,
     "svg.fonttype": "path",
     # SVG ids are random without a salt.

@@ -1,4 +1,4 @@
-"""Figure 3: diagnostic accuracy against inquiry turns, one panel per benchmark."""
+"""fig:accuracy_inquiry: diagnostic accuracy against inquiry turns, one panel per benchmark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.published import RUNS, published
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 from analysis.table import listed
 
 FAINT = 0.65  # opacity of controls

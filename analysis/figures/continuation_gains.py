@@ -1,4 +1,4 @@
-"""Figure 4: downstream gains of the highest-utility candidate, all and grounded candidates."""
+"""fig:continuation_validation: gains of the highest-utility candidate, all and grounded ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

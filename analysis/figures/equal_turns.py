@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.instrument import Instrument
-from analysis.statistics import over_runs
+from analysis.statistics.estimates import over_runs
 
 
 def caption(collected: Collected) -> str:
@@ -17,8 +17,8 @@ def caption(collected: Collected) -> str:
         f"Accuracy at equal turns on {benchmark.title}. Curves: expected accuracy of a "
         "Bayes-optimal diagnosis after a number of best, and of random, questions. Filled: each "
         "method's accuracy (mean over runs, bars one sample standard deviation); open, joined by a "
-        "line: a Bayes-optimal diagnosis on the evidence that its questions brought. The line's "
-        "length is lost in diagnosis, the rest of the way to the upper curve in questions."
+        "line: a Bayes-optimal diagnosis on the evidence that its questions brought. The line is "
+        "accuracy lost in diagnosis; the remaining gap to the upper curve is lost in questioning."
         f"{collected.not_run()}"
     )
 

@@ -22,7 +22,7 @@ def caption(collected: Collected) -> str:
     return (
         f"Validation on {benchmark.title} by RL update: means over runs (lines) and every run "
         "(points). Checkpoints are selected from these values. All methods start from Shared SFT "
-        "(dotted), which stands at update 0. Controls are dashed. Methods differ in complete "
+        "(dotted), drawn at update 0. Controls are dashed. Methods differ in complete "
         "consultations per update, so equal updates are not "
         f"equal cost.{collected.not_run()}"
     )

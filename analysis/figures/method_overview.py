@@ -1,4 +1,4 @@
-"""Figure 2: the training framework, with the study's own settings and what each role is told."""
+"""fig:method_overview: training with the study's own settings, and what each role sees."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Figure 1: what terminal rewards and what PCQC learn from one real state of a consultation."""
+"""fig:teaser: what terminal rewards and what PCQC learn from one real state of a consultation."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def _terminal(ax: Axes, found: Continued, state: int, case: dict, height: float)
 
 
 def _compared(ax: Axes, found: Continued, state: int, case: dict, height: float) -> None:
-    """Right: every candidate is answered, scored and compared; the first one goes on."""
+    """Right: every candidate is answered, scored and compared; the first one is executed."""
     left, top = 2.55, height - 0.38
     write(ax, left, height - 0.18, "PCQC", "left", fontweight="bold", fontsize=9)
     _state(ax, left, top, 2.9, case)

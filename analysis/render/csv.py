@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from analysis.table import Cell, Number, Range, Row, Table
-from pcqc.files import csv_text
-
-_PARTS = {Number: ("", "_sd"), Range: ("_low", "_high")}
+from analysis.table import Cell, Range, Row, Table
+from pcqc.files import csv_text, no_formula
 
 
 def render(tables: Sequence[Table]) -> str:
@@ -15,14 +13,18 @@ def render(tables: Sequence[Table]) -> str:
 
 def _block(table: Table) -> str:
     suffixes = [_suffixes([row.cells[i] for row in table.rows]) for i in range(len(table.columns))]
-    head = [c.key + s for c, parts in zip(table.columns, suffixes, strict=True) for s in parts]
+    head = [
+        no_formula(c.key) + s
+        for c, parts in zip(table.columns, suffixes, strict=True)
+        for s in parts
+    ]
     return csv_text(["row", *head], (_line(row, suffixes) for row in table.rows))
 
 
 def _line(row: Row, suffixes: Sequence[Sequence[str]]) -> list[str]:
     values = [_values(cell) for cell in row.cells]
     return [
-        row.key,
+        no_formula(row.key),
         *(v.get(s, "") for v, parts in zip(values, suffixes, strict=True) for s in parts),
     ]
 
@@ -30,7 +32,7 @@ def _line(row: Row, suffixes: Sequence[Sequence[str]]) -> list[str]:
 def _values(cell: Cell) -> dict[str, str]:
     """Suffix of the column's key -> raw value."""
     if isinstance(cell, str):
-        return {"": cell}
+        return {"": no_formula(cell)}
     if isinstance(cell, Range):
         return {"_low": raw(cell.low), "_high": raw(cell.high)}
     sd = getattr(cell, "sd", None)

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
 
-from analysis.table import Cell, Column, Number, Row, Table, deviation_room
+from analysis.table import Cell, Number, Row, Table
 
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -36,7 +35,7 @@ def render(tables: Sequence[Table]) -> str:
 
 def _environment(table: Table) -> str:
     alignment = "".join(_alignment(table, i) for i in range(len(table.columns)))
-    rooms = deviation_room(table)
+    rooms = table.deviation_room()
     notes = [f"\\par\\smallskip{{\\footnotesize {escape(note)}\\par}}" for note in table.notes]
     lines = [
         r"\begin{table}[htbp]",
@@ -50,7 +49,7 @@ def _environment(table: Table) -> str:
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
         r"\toprule",
-        *_heads(table.columns),
+        *_heads(table),
         r"\midrule",
         *(line for i, row in enumerate(table.rows) for line in _row(row, rooms, first=i == 0)),
         r"\bottomrule",
@@ -73,21 +72,19 @@ def _alignment(table: Table, column: int) -> str:
     return rf">{{\raggedright\arraybackslash}}p{{{width}\linewidth}}"
 
 
-def _heads(columns: Sequence[Column]) -> list[str]:
+def _heads(table: Table) -> list[str]:
     """The header: a line of groups with their rules, where there are groups, then the titles."""
-    lines = []
-    if any(column.group for column in columns):
-        cells, rules, start = [], [], 1
-        for group, members in groupby(columns, key=lambda column: column.group):
-            width = len(list(members))
-            cells.append(
-                rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}" if group else "&" * (width - 1)
-            )
-            if group:
-                rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
-            start += width
+    lines, cells, rules, start = [], [], [], 1
+    for group, width in table.groups():
+        cells.append(
+            rf"\multicolumn{{{width}}}{{c}}{{{escape(group)}}}" if group else "&" * (width - 1)
+        )
+        if group:
+            rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
+        start += width
+    if cells:
         lines = [" & ".join(cells) + r" \\", "".join(rules)]
-    return [*lines, " & ".join(escape(column.title) for column in columns) + r" \\"]
+    return [*lines, " & ".join(escape(column.title) for column in table.columns) + r" \\"]
 
 
 def _row(row: Row, rooms: Sequence[str], first: bool) -> list[str]:

@@ -1,13 +1,18 @@
 """One self-contained HTML file with everything a study found: no network, no scripts."""
 
+import re
 from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from analysis.collected import Collected
 from analysis.report import sections
-from analysis.report.markup import escape
+from analysis.statistics.bootstrap import VERDICTS
 from pcqc.files import write_atomic
 
-STYLE = Path(__file__).with_name("style.css")
+FOLDER = Path(__file__).parent
+_SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")
 
 
 def write(collected: Collected) -> Path:
@@ -18,20 +23,21 @@ def write(collected: Collected) -> Path:
 
 
 def build(collected: Collected) -> str:
-    """The report's HTML."""
-    parts = sections.all_sections(collected)
-    links = "".join(f"<a href='#{part.key}'>{escape(part.title)}</a>" for part in parts)
-    body = "".join(
-        f"<section id='{part.key}'><h2>{escape(part.title)}</h2>{part.body}</section>"
-        for part in parts
+    """The report's HTML; the templates escape every text that they are given."""
+    templates = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return (
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{escape(collected.study.title)}: PCQC study report</title>"
-        f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
-        f"<body><div class='page'><nav>{links}</nav><main>{sections.head(collected)}{body}"
-        f"<footer>Written by <code>pcqc report {escape(collected.study.name)}</code> from "
-        f"<code>{escape(str(collected.paths.collected))}</code>.</footer>"
-        "</main></div></body></html>\n"
-    )
+    templates.filters["symbols"] = symbols
+    templates.globals["VERDICTS"] = (*VERDICTS, "not tested")
+    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
+    report = templates.get_template("report.html")
+    return report.render(style=style, **sections.content(collected)) + "\n"
+
+
+def symbols(text: str) -> Markup:
+    """Escaped text with the paper's subscripts."""
+    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text))))

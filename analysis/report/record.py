@@ -1,38 +1,46 @@
 """The audit trail: chosen and rejected checkpoints, settings, and a link to every run."""
 
+from typing import Any
+
 import yaml
 
 from analysis.collected import Collected
-from analysis.report.markup import escape, simple_table
-from analysis.table import MISSING
+from analysis.table import MISSING, Column, Row, Table
 from analysis.tables.training_cost import through
 
 MLFLOW = "http://127.0.0.1:5000/#/experiments"
 
 
-def selection(collected: Collected) -> str:
-    """Selected checkpoints in a table; each run's rejected ones, with reasons, to unfold."""
-    chosen, unfolded = [], ""
+def selection(collected: Collected) -> dict[str, Any]:
+    """Selected checkpoints as a table, and each run's rejected ones with reasons."""
+    chosen, rejected = [], []
     for method, run in _all_runs(collected):
         found = collected.record(method, run)["selection"]
         title = f"{collected.title(method)} run {run}"
         if not found:
-            chosen.append([title, MISSING, MISSING, MISSING, "nothing to choose from"])
+            chosen.append([title, MISSING, MISSING, MISSING, "the only checkpoint"])
             continue
-        selected, rejected = found["selected"], found["rejected"]
-        chosen.append(
-            [title, *_checkpoint(selected), f"{len(rejected)} rejected; {found['criterion']}"]
-        )
-        if rejected:
-            rows = [[*_checkpoint(item), item["reason"]] for item in rejected]
+        others = found["rejected"]
+        how = f"{len(others)} rejected; {found['criterion']}"
+        chosen.append([title, *_checkpoint(found["selected"]), how])
+        if others:
+            rows = [[*_checkpoint(item), item["reason"]] for item in others]
             head = ["Update", "Accuracy (%)", "Q/ep.", "Reason"]
-            table = simple_table(f"rejected-{method}-{run}", f"{title}: rejected.", "", head, rows)
-            unfolded += table
+            rejected.append(
+                _texts(f"rejected-{method}-{run}", f"{title}: rejected.", "", head, rows)
+            )
     benchmark = collected.benchmarks[collected.study.development].title
     caption = f"Chosen on {benchmark}; no other benchmark can be read by the selection."
     head = ["Run", "Update", "Accuracy (%)", "Q/ep.", "How"]
-    details = f"<details><summary>Rejected checkpoints</summary>{unfolded}</details>"
-    return simple_table("selection", "Selected checkpoints.", caption, head, chosen) + details
+    table = _texts("selection", "Selected checkpoints.", caption, head, chosen)
+    return {"chosen": table, "rejected": rejected}
+
+
+def _texts(name: str, title: str, caption: str, head: list[str], rows: list[list[str]]) -> Table:
+    columns = tuple(Column(text, text, numeric=False) for text in head)
+    return Table(
+        name, title, caption, columns, tuple(Row(str(i), tuple(row)) for i, row in enumerate(rows))
+    )
 
 
 def _checkpoint(item: dict) -> list[str]:
@@ -46,10 +54,9 @@ def _checkpoint(item: dict) -> list[str]:
 
 
 def settings(collected: Collected) -> str:
-    """All settings of the study, to unfold."""
+    """All settings of the study as YAML."""
     plain = _plain(collected.study.to_dict())
-    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
-    return f"<details><summary>All settings</summary><pre>{escape(text)}</pre></details>"
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
 
 def _plain(value):
@@ -61,9 +68,9 @@ def _plain(value):
     return value
 
 
-def runs(collected: Collected) -> str:
+def runs(collected: Collected) -> list[dict[str, Any]]:
     """One row per run: seed, cost, commit, and its page in MLflow."""
-    rows = ""
+    rows = []
     for method, run in _all_runs(collected):
         entry = collected.record(method, run)
         manifest = entry["training"] or entry["evaluation"]
@@ -79,23 +86,8 @@ def runs(collected: Collected) -> str:
             str(manifest.get("git_commit") or MISSING)[:10],
         ]
         link = f"{MLFLOW}/{entry.get('experiment_id', 0)}/runs/{entry['run_id']}"
-        linked = f"<td><a href='{escape(link)}'><code>{escape(entry['run_id'][:8])}</code></a></td>"
-        rows += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + linked + "</tr>"
-    head = [
-        "Run",
-        "Seed",
-        "Update",
-        "Device-hours to it",
-        "Trajectories in all",
-        "Commit",
-        "MLflow",
-    ]
-    titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    return (
-        "<p>The links open while <code>make ui</code> serves MLflow on this machine.</p>"
-        f"<div class='scroll'><table><thead><tr>{titles}</tr></thead>"
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+        rows.append({"cells": cells, "link": link, "run_id": entry["run_id"]})
+    return rows
 
 
 def _all_runs(collected: Collected) -> list[tuple[str, str]]:

@@ -1,122 +1,143 @@
-"""What the report says, section by section, in the order in which a reader asks."""
+"""What the report says, in the order in which a reader asks."""
 
-from dataclasses import dataclass
+import base64
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
+from analysis.answer import conclusion
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
 from analysis.contents import contents
-from analysis.drawing.style import house_style
+from analysis.drawing.style import encode, house_style
 from analysis.figures import FIGURES
 from analysis.notices import notice
-from analysis.render import html
-from analysis.report import dialogues, record
-from analysis.report.markup import escape, paper_box, paragraph, plot, verdicts
-from analysis.table import listed
-from analysis.tables import TABLES, build
+from analysis.report.dialogues import consultations
+from analysis.report.record import runs, selection, settings
+from analysis.table import Table, listed, number
+from analysis.tables import TABLES, ablations, build
 
 
 @dataclass(frozen=True)
-class Section:
-    """A titled part; `key` is its anchor."""
+class Plot:
+    """A drawn figure, as base64 of its SVG."""
 
-    key: str
-    title: str
-    body: str
+    name: str
+    caption: str
+    svg: str
 
 
-def head(collected: Collected) -> str:
-    """Title, plain words on what this is, and the main numbers."""
+@dataclass(frozen=True)
+class Item:
+    """A numbered table or figure, and the paper's where it has one."""
+
+    kind: str
+    number: int
+    ours: Table | Plot
+    paper: Table | Plot | None = None
+    paper_label: str = "Published in the paper"
+
+
+def content(collected: Collected) -> dict[str, Any]:
+    """Everything that the report's template shows."""
+    numbers = {"table": count(1), "figure": count(1)}
+    parts = [
+        {
+            **vars(part),
+            "shown": [
+                _item(collected, kind, name, next(numbers[kind])) for kind, name in part.items
+            ],
+        }
+        for part in contents(collected.study)
+    ]
+    if ablated := ablations.build(collected.study):
+        part = {"key": "ablations", "title": "Ablations", "lead": "One setting changed at a time."}
+        parts.append({**part, "shown": [Item("table", next(numbers["table"]), ablated)]})
+    links = [(part["key"], part["title"]) for part in parts]
+    return {
+        "study": collected.study,
+        "notice": notice(collected.study),
+        "conclusion": conclusion(collected),
+        "cards": _cards(collected),
+        "what_it_is": _what_it_is(collected),
+        "parts": parts,
+        "settings": settings(collected),
+        "selection": selection(collected),
+        "consultations": consultations(collected),
+        "runs": runs(collected),
+        "folder": collected.paths.collected,
+        "links": [
+            ("conclusion", "Conclusion"),
+            *links,
+            ("selection", "Checkpoints"),
+            ("dialogues", "Consultations"),
+            ("runs", "Every run"),
+        ],
+    }
+
+
+def _what_it_is(collected: Collected) -> str:
+    """What was compared on what, in plain words."""
     study = collected.study
     methods = [collected.title(m) for m in collected.methods("method")]
     controls = [collected.title(m) for m in collected.methods("control")]
     compared = f"{listed(methods)}" + (f", and the controls {listed(controls)}" if controls else "")
-    sizes = listed([f"{b.title} ({_cases(collected, n)})" for n, b in study.benchmarks.items()])
+    sizes = [
+        f"{benchmark.title} ({collected.number_of_cases(name):,} cases)"
+        for name, benchmark in study.benchmarks.items()
+    ]
     trained = sum(
         len(collected.runs(m)) for m in collected.methods() if study.method(m).kind == "rl"
     )
-    bold, rest = map(escape, notice(study) or ("", ""))
-    warning = f"<div class='notice'><b>{bold}</b> {rest}</div>" if bold else ""
     return (
-        f"<h1>{escape(study.title)}</h1>"
-        "<p class='subtitle'>Privileged counterfactual question credit (PCQC) against its "
-        "baselines and controls</p>"
-        + warning
-        + paragraph(
-            "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
-            "asks the patient questions, and names one diagnosis. The study compares ways of "
-            f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
-            f"SFT; {trained} reinforcement-learning runs were trained, checkpoints were chosen on "
-            f"{collected.benchmarks[study.development].title} alone, and every method answered "
-            f"each case of {sizes} once."
-        )
-        + _cards(collected)
+        "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
+        "asks the patient questions, and names one diagnosis. The study compares ways of "
+        f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
+        f"SFT; {trained} reinforcement-learning runs were trained, checkpoints were chosen on "
+        f"{collected.benchmarks[study.development].title} alone, and every method answered "
+        f"each case of {listed(sizes)} once."
     )
 
 
-def _cases(collected: Collected, benchmark: str) -> str:
-    return f"{collected.number_of_cases(benchmark):,} cases"
-
-
-def _cards(collected: Collected) -> str:
+def _cards(collected: Collected) -> list[dict[str, Any]]:
     """Average accuracy and turns of the methods."""
-    cards = ""
     names = list(collected.benchmarks)
-    for method in collected.methods("method"):
-        accuracy = collected.average(method, names)
-        turns = collected.average(method, names, "turns")
-        spread = "" if accuracy.sd is None else f" <small>± {accuracy.sd:.2f}</small>"
-        runs = len(collected.runs(method))
-        cards += (
-            f"<div class='card{' strong' if method == 'pcqc' else ''}'>"
-            f"<div class='name'>{escape(collected.title(method))}</div>"
-            f"<div class='value'>{accuracy.mean:.2f}%{spread}</div>"
-            f"<div class='aside'>{turns.mean:.2f} questions per consultation, "
-            f"{runs} run{'' if runs == 1 else 's'}</div></div>"
-        )
-    return (
-        f"<div class='cards'>{cards}</div>"
-        "<p class='note'>Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± "
-        "one sample standard deviation over runs.</p>"
-    )
-
-
-def all_sections(collected: Collected) -> list[Section]:
-    """Every section that the study can fill."""
-    found = []
-    for part in contents(collected.study):
-        body = paragraph(part.lead) + "".join(_item(collected, *item) for item in part.items)
-        if part.key == "setup":
-            body += record.settings(collected)
-        found.append(Section(part.key, part.title, body))
     return [
-        *found,
-        Section("selection", "Which checkpoints were chosen, and why", record.selection(collected)),
-        Section("dialogues", "Consultations to read", dialogues.consultations(collected)),
-        Section("runs", "Every run", record.runs(collected)),
+        {
+            "title": collected.title(method),
+            "strong": method == "pcqc",
+            "accuracy": number(collected.average(method, names), 2),
+            "turns": number(collected.average(method, names, "turns"), 2),
+            "runs": len(collected.runs(method)),
+        }
+        for method in collected.methods("method")
     ]
 
 
-def _item(collected: Collected, kind: str, name: str) -> str:
-    """A table or a figure, followed by the paper's."""
-    return (_figure if kind == "figure" else _table)(collected, name)
+def _item(collected: Collected, kind: str, name: str, place: int) -> Item:
+    return (_figure if kind == "figure" else _table)(collected, name, place)
 
 
-def _table(collected: Collected, name: str) -> str:
+def _table(collected: Collected, name: str, place: int) -> Item:
     module = TABLES.module(name)
-    table = build(name, collected)
-    shown = verdicts(html.render(table)) if name == "claims" else html.render(table)
+    item = Item("table", place, build(name, collected))
     if not TABLES.entries[name].paper:
-        return shown
+        return item
     if not comparable(collected.study):
-        return shown + paper_box(html.render(module.paper()))
-    (differences,) = companion(table, module.paper(), collected.study)
-    return shown + paper_box(html.render(differences), "Published and ours")
+        return replace(item, paper=replace(module.paper(), name=f"{name}_paper"))
+    (differences,) = companion(item.ours, module.paper(), collected.study)
+    return replace(item, paper=differences, paper_label="Published and ours")
 
 
-def _figure(collected: Collected, name: str) -> str:
+def _figure(collected: Collected, name: str, place: int) -> Item:
     module = FIGURES.module(name)
     with house_style():
-        shown = plot(module.draw(collected), module.caption(collected))
+        item = Item("figure", place, _plot(name, module.caption(collected), module.draw(collected)))
         if FIGURES.entries[name].paper:
-            shown += paper_box(plot(module.draw_paper(), module.caption_paper()))
-    return shown
+            shown = _plot(f"{name}_paper", module.caption_paper(), module.draw_paper())
+            item = replace(item, paper=shown)
+    return item
+
+
+def _plot(name: str, caption: str, figure) -> Plot:
+    return Plot(name, caption, base64.b64encode(encode(figure, "svg")).decode())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.registry import Entry, Registry
+from pcqc.files import write_atomic
 
 if TYPE_CHECKING:
     # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.
@@ -57,7 +58,8 @@ def build(name: str, collected) -> "Table":
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     """Write tables and companions in every form; all that the study can fill, or `only` some.
 
-    Those of settings that the study no longer has are removed.
+    Those of settings that the study no longer has are removed. Ablations have a table once some
+    are evaluated.
 
     Args:
         collected: an `analysis.collected.Collected`.
@@ -67,6 +69,7 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     """
     from analysis.companion import companion
     from analysis.render import render
+    from analysis.tables import ablations
 
     study, written = collected.study, []
     TABLES.clear(study)
@@ -78,4 +81,9 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
             shown.append(companion(table, module.paper(), study))
         contents = [render(form, tables) for tables in shown for form in TABLES.forms]
         written += TABLES.write(study, name, contents)
+    if not only and (made := ablations.build(study)):
+        for form in TABLES.forms:
+            path = study.results / "tables" / f"{ablations.NAME}.{form}"
+            write_atomic(path, render(form, [made]))
+            written.append(path)
     return written

@@ -2,7 +2,7 @@
 
 from analysis.claims import Claim, claims
 from analysis.collected import Collected
-from analysis.statistics import RESAMPLES
+from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 
 NAME = "claims"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.table import Column, Row, Table, listed
+from analysis.table import Column, Row, Statement, Table, listed
 from analysis.tables.layout import Words
 from pcqc.config import Decoding, Method, Pretrained, Study
 
@@ -36,6 +36,17 @@ def build(collected: Collected) -> Table:
     """Every item as the study sets it."""
     study = collected.study
     settings = _models(study) | _sampling(collected) | _training(collected)
+    meaning = {
+        "actor_initialization": study.sft.epochs,
+        "runs": {
+            name: len(collected.runs(name))
+            for name in collected.methods("method")
+            if study.method(name).kind == "rl"
+        },
+    }
+    if study.models:
+        weights = _weights(study.models.patient or study.models.actor)
+        meaning["patient"] = [weights, study.sft.patient_epochs]
     if study.clinic:
         world = study.clinic
         settings["world"] = (
@@ -43,7 +54,7 @@ def build(collected: Collected) -> Table:
             f"typical of a disease, noise {world.noise:g}"
         )
     words = Words(NAME, f"Core configuration: {study.title}.", "")
-    return _layout(words, settings)
+    return _layout(words, settings, meaning)
 
 
 def _models(study: Study) -> dict[str, str]:
@@ -136,10 +147,15 @@ def _tree_optimizer(study: Study, method: Method) -> str:
 def paper() -> Table:
     """The published table."""
     words = Words(NAME, "Core configuration in the paper.", "")
-    return _layout(words, published().tables[NAME])
+    tables = published().tables
+    return _layout(words, tables[NAME], tables[f"{NAME}_meaning"])
 
 
-def _layout(words: Words, settings: Mapping[str, object]) -> Table:
+def _layout(words: Words, settings: Mapping[str, object], meaning: Mapping[str, object]) -> Table:
     columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
-    rows = [Row(key, (ITEMS[key], str(settings[key]))) for key in ITEMS if key in settings]
+    rows = []
+    for key in (key for key in ITEMS if key in settings):
+        text = str(settings[key])
+        said = Statement(text, meaning[key]) if key in meaning else text
+        rows.append(Row(key, (ITEMS[key], said)))
     return words.table(columns, rows)

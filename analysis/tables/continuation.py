@@ -3,7 +3,7 @@
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, main_policy, mean_over_states
 from analysis.published import published
-from analysis.statistics import RESAMPLES, Interval
+from analysis.statistics.bootstrap import RESAMPLES, Interval
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
 NAME = "continuation"

@@ -1,4 +1,4 @@
-"""The published sets that a study's cases come from, beside the paper's counts (Appendix A.1)."""
+"""The published sets that cases come from, beside the paper's counts (app:data_provenance)."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ def build(collected: Collected) -> Table:
         for row in card["exclusions"][:SHOWN_EXCLUSIONS]
     ]
     caption = (
-        "Converted: cases of the published file. Used: cases that the study reads; what it leaves "
-        "out of the converted ones stands in data/exclusions.csv or was not drawn. Facts and words "
+        "Converted: cases of the published file. Used: cases that the study reads; the converted "
+        "ones that it does not use are in data/exclusions.csv or were not drawn. Facts and words "
         "of the initial information: median (smallest to largest)."
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")

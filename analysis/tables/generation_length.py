@@ -4,35 +4,44 @@ from collections.abc import Mapping
 
 from analysis.collected import Collected
 from analysis.published import RUNS, published
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 from analysis.table import Column, Number, Row, Table, listed, number
 from analysis.tables.layout import Place, Words, runs_sentence
 
 NAME = "generation_length"
 METHODS = ("grpo", "pcqc")
+CONTROL, METRIC = "executed_local", "actor_tokens"
 
 
 def build(collected: Collected) -> Table:
-    """GRPO, PCQC and its reduction on every benchmark; the other methods in a note."""
+    """One checkpoint of GRPO, PCQC's runs and its reduction; the other methods in notes."""
     place = Place.study(collected, collected.titles(METHODS))
-    names = list(collected.benchmarks)
+    names, run = list(collected.benchmarks), collected.run
     values = {
-        name: {m: collected.estimate(m, name, "actor_tokens") for m in METHODS} for name in names
+        name: {
+            "grpo": Estimate(collected.of_run("grpo", run, name, METRIC), None, 1),
+            "pcqc": collected.estimate("pcqc", name, METRIC),
+        }
+        for name in names
     }
-    others = [
-        f"{collected.title(method)} {collected.average(method, names, 'actor_tokens').mean:.1f}"
-        for method in collected.methods()
-        if method not in METHODS
-    ]
+    others = [m for m in collected.methods() if m not in (*METHODS, CONTROL)]
+    averages = [f"{collected.title(m)} {_mean(collected, m, names)}" for m in others]
+    notes = (f"Averages over the benchmarks: {listed(averages)}.",) if others else ()
+    if CONTROL in collected.methods():
+        shown = [f"{_mean(collected, CONTROL, [n])} ({t})" for n, t in place.benchmarks.items()]
+        notes = (f"{collected.title(CONTROL)}: {listed(shown)}.", *notes)
     words = Words(
         NAME,
         "Mean actor-generated tokens per consultation.",
-        f"{runs_sentence(collected, METHODS)} Reductions are relative to GRPO.",
-        (f"Averages over the benchmarks of the other methods: {listed(others)}.",)
-        if others
-        else (),
+        f"{runs_sentence(collected, ['pcqc'])} {collected.title('grpo')}: run {run} at its "
+        "selected checkpoint. Reductions are relative to it.",
+        notes,
     )
     return _layout(words, place, values)
+
+
+def _mean(collected: Collected, method: str, names: list[str]) -> str:
+    return f"{collected.average(method, names, METRIC).mean:.2f}"
 
 
 def paper() -> Table:
@@ -42,7 +51,7 @@ def paper() -> Table:
         name: {"grpo": Estimate(row["grpo"], None, 1), "pcqc": Estimate(row["pcqc"], None, 3)}
         for name, row in source["tokens"].items()
     }
-    other = source["in_prose"]["executed_local"]
+    other = source["in_prose"][CONTROL]
     place = Place.paper(METHODS, list(values))
     shown = listed([f"{other[name]} ({title})" for name, title in place.benchmarks.items()])
     words = Words(

@@ -1,9 +1,9 @@
 """The same comparisons where the patient's answers are grounded."""
 
 from analysis.collected import Collected
-from analysis.continuation import Gain, main_policy
+from analysis.continuation import Continued, Gain, main_policy
 from analysis.published import published
-from analysis.statistics import RESAMPLES, Interval
+from analysis.statistics.bootstrap import RESAMPLES, Interval
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
 NAME = "grounded_continuation"
@@ -35,10 +35,26 @@ def build(collected: Collected) -> Table:
         f"{int(found.eligible.sum()):,} of {found.eligible.size:,} candidates have an eligible "
         "answer: supported by the patient's facts, confined to what was asked, and free of the "
         "decision's target. The continuations are those of the table over all candidates. "
+        f"A person reviewed {found.reviewed:,} of the answers ("
+        f"{Number(100 * found.reviewed / max(found.eligible.size, 1), digits=1).text()}%). "
         f"{RULES} Intervals from {RESAMPLES:,} resamples of a row's cases."
     )
     title = "Question selection with grounded answers."
-    return Table(NAME, title, caption, COLUMNS, tuple(rows))
+    return Table(NAME, title, caption, COLUMNS, tuple(rows), _quality(found))
+
+
+def _quality(found: Continued) -> tuple[str, ...]:
+    """What the filter found of the answers that were made to lack grounds."""
+    quality = found.filter_quality()
+    if quality is None:
+        return ()
+    made, precision, recall = quality
+    return (
+        f"The patient was made to give {made:,} of {found.eligible.size:,} answers without "
+        "grounds. "
+        f"The filter's precision against this truth is {precision:.3f}, its recall {recall:.3f}; "
+        "answers of the patient's own that lack grounds lower the precision.",
+    )
 
 
 def _cells(gain: Gain | None) -> tuple[Cell, ...]:

@@ -11,7 +11,13 @@ from analysis.published import published
 from analysis.table import MISSING, Column, Row, Table
 from analysis.tables.layout import Words
 from pcqc.cases import Case
-from pcqc.protocol import Exchange, actor_prompt, patient_prompt, scorer_prompt
+from pcqc.protocol import (
+    Exchange,
+    actor_prompt,
+    parse_action,
+    patient_prompt,
+    scorer_prompt,
+)
 
 NAME = "information_access"
 ITEMS = {
@@ -71,12 +77,16 @@ def build(collected: Collected) -> Table:
         }
         for role in before
     }
-    access["actor"]["question"] = "Generates"
+    said = parse_action(f"Question: {probe.question}", case.public.labels)
+    if (said.kind, said.text) == ("question", probe.question):
+        access["actor"]["question"] = "Generates"
     access["utility"] = dict.fromkeys(ITEMS, MISSING) | {"answer": "Index"}
     words = Words(
         NAME,
         "Information access during question-credit construction.",
-        "Whether a component's prompt depends on an item, tested on the prompts that it is given.",
+        "Yes or No: whether a component's prompt depends on an item, tested on the prompts that "
+        "it is given. Generates: the item is read from the component's own response. Utility "
+        "extraction has no prompt; its row states what the code does.",
         (_NOTE,),
     )
     return _layout(words, access)

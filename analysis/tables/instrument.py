@@ -4,7 +4,8 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument
-from analysis.statistics import RESAMPLES, over_runs, runs_and_cases_interval
+from analysis.statistics.bootstrap import RESAMPLES, runs_and_cases_interval
+from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 
 NAME = "instrument"

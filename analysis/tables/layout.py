@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 from analysis.table import MISSING, Column, Row, Table, listed, mark_best, number
 
 

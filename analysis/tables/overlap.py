@@ -1,4 +1,4 @@
-"""Evaluation cases that overlap with training data, as the audit counted them (Appendix A.1)."""
+"""Evaluation cases that overlap with training data, as the audit counts them: app:data_overlap."""
 
 import csv
 
@@ -44,7 +44,7 @@ def build(collected: Collected) -> Table:
         "Evaluation cases whose first prompt is, once normalised, that of a training case, or near "
         "to one: cosine of counts of character 5-grams of at least "
         f"{thresholds['char_5gram']:.2f}, or of words and pairs of words of at least "
-        f"{thresholds['word_1_2gram']:.2f}. Every pair stands in data/overlap/pairs.csv. {_paper()}"
+        f"{thresholds['word_1_2gram']:.2f}. Every pair is in data/overlap/pairs.csv. {_paper()}"
     )
     title = "Overlap between training and evaluation."
     return Table(NAME, title, caption, tuple(columns), tuple(rows))

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from analysis.collected import Collected
 from analysis.published import PairedRow, published
 from analysis.recovery import recovered_counts
-from analysis.statistics import RESAMPLES, PairedComparison, paired_comparison
+from analysis.statistics.bootstrap import RESAMPLES
+from analysis.statistics.paired import PairedComparison, paired_comparison
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 from analysis.tables.layout import Words
 

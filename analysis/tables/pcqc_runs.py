@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.statistics import Estimate, average_over_benchmarks, over_runs
+from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import Column, Number, Row, Table, number
 from analysis.tables.layout import Place, Words
 
@@ -13,6 +13,7 @@ NAME = "pcqc_runs"
 
 def build(collected: Collected) -> Table:
     """Runs across; benchmarks and their means, within runs first, down."""
+    collected = collected.at_fixed_update(["pcqc"])
     runs = collected.runs("pcqc")
     names = list(collected.benchmarks)
     accuracy = {name: list(collected.per_run("pcqc", name)) for name in names}
@@ -24,11 +25,16 @@ def build(collected: Collected) -> Table:
             average_over_benchmarks(rows),
         )
     updates = [collected.record("pcqc", run)["evaluation"]["update"] for run in runs]
+    where = (
+        f"Every run at update {collected.fixed_update}"
+        if collected.fixed_update
+        else "Each run at the checkpoint selected for it on the development benchmark "
+        f"(updates {', '.join(map(str, updates))})"
+    )
     words = Words(
         NAME,
         "Diagnostic accuracy (%) across independent PCQC training runs.",
-        "Each run at the checkpoint selected for it on the development benchmark "
-        f"(updates {', '.join(map(str, updates))}), all with the same sampling schedule.",
+        f"{where}, all with the same sampling schedule.",
     )
     place = Place.study(collected, {})
     return _layout(words, runs, place, collected.primary, values)

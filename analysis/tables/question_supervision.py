@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from analysis.collected import Collected
 from analysis.published import RUNS, published
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 from analysis.table import Column, Row, Table, mark_best, number
 from analysis.tables.layout import Place, Words, runs_sentence
 

@@ -2,7 +2,7 @@
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.statistics import RESAMPLES
+from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import Table
 from analysis.tables.layout import Words
 from analysis.tables.paired import CONTROLS, is_control, published_table, table

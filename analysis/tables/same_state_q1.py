@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from analysis.collected import Collected
 from analysis.published import published
-from analysis.statistics import Estimate
+from analysis.statistics.estimates import Estimate
 from analysis.table import Column, Number, Row, Table, number
 from analysis.tables.layout import Place, Words
 
@@ -16,6 +16,7 @@ METRICS = {"accuracy": ("Accuracy (%)", 2), "turns": ("Q/ep.", 3)}
 
 def build(collected: Collected) -> Table:
     """One run of each, then the mean over all runs."""
+    collected = collected.at_fixed_update(METHODS)
     place = Place.study(collected, collected.titles(METHODS))
     names = list(collected.benchmarks)
     values = {metric: {method: {} for method in METHODS} for metric in METRICS}
@@ -29,13 +30,18 @@ def build(collected: Collected) -> Table:
     updates = [
         collected.record(method, collected.run)["evaluation"]["update"] for method in METHODS
     ]
+    where = (
+        f"both at update {collected.fixed_update}"
+        if collected.fixed_update
+        else f"at the selected updates {updates[0]} and {updates[1]}"
+    )
     words = Words(
         NAME,
         "Candidate supervision at a matched training budget.",
         f"Run {collected.run} of PCQC and Same-State-Q1, trained for "
         f"{collected.study.method('pcqc').updates} and "
-        f"{collected.study.method('same_state_q1').updates} updates, at the selected updates "
-        f"{updates[0]} and {updates[1]}. The mean weights all {len(names)} benchmarks equally; the "
+        f"{collected.study.method('same_state_q1').updates} updates, {where}. The mean "
+        f"weights all {len(names)} benchmarks equally; the "
         "last row gives it over all runs.",
     )
     table = _layout(words, place, values)

@@ -5,7 +5,7 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Gain, Mean, mean_over_states, policies
 from analysis.first_questions import chance, picks
-from analysis.statistics import RESAMPLES
+from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 from analysis.tables.continuation import design
 

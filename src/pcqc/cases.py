@@ -1,15 +1,16 @@
 """A case, and the part of it that the actor may see.
 
-`Case` holds everything; `PublicCase` holds what the information-access table of the paper
-(Appendix B, Table "Information access") grants the actor and the scorer: the initial information,
-the clinical question and its options. Neither the facts nor the answer can be reached from it.
+`Case` holds everything; `PublicCase` holds what the paper grants the actor and the scorer
+(tab:pipeline_visibility): the initial information, the clinical question and its options. Neither
+the facts nor the answer can be reached from it.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, one_line
 from pcqc.files import read_jsonl, write_jsonl
 
 
@@ -37,7 +38,8 @@ class Case:
         initial: the initial patient information; empty where the source has none.
         question: the clinical decision question.
         options: label -> option text, in the order in which they are shown.
-        facts: atomic patient facts z, without numbering; some published cases have none.
+        facts: atomic patient facts z, as their source words them, its numbers included; some
+            published cases have none.
         answer: label of the correct option y*.
         origin: file and row that the case was read from.
     """
@@ -65,23 +67,35 @@ class Case:
         return _unready(self) is None
 
 
+# A final answer can only name such a label (`pcqc.protocol.parse_action`).
+_LABEL = re.compile(r"[A-Za-z0-9]+")
+
+
 def _problem(case: Case) -> str | None:
     """What is wrong with the case, in a few words, or None."""
-    if not isinstance(case.initial, str):
-        return "'initial' must be a text"
-    for name in ("case_id", "source", "question", "answer"):
+    for name in ("initial", "case_id", "source", "question", "answer"):
         value = getattr(case, name)
-        if not isinstance(value, str) or not value.strip():
-            return f"'{name}' must be a non-empty text"
+        if not isinstance(value, str) or not (value.strip() or name == "initial"):
+            return f"'{name}' must be a {'' if name == 'initial' else 'non-empty '}string"
+    for name in ("case_id", "source"):
+        if not getattr(case, name).isprintable():
+            return f"'{name}' must be one line of printable characters"
     if not isinstance(case.options, dict) or len(case.options) < 2:
         return "'options' must hold at least two labelled options"
     for label, text in case.options.items():
+        if not isinstance(label, str) or not _LABEL.fullmatch(label):
+            return f"the label '{label}' must consist of letters and digits alone"
         if not isinstance(text, str) or not text.strip():
-            return f"option '{label}' is empty"
+            return f"option '{label}' must be a non-empty string"
     if case.answer not in case.options:
         return f"answer '{case.answer}' is not one of the options {'/'.join(case.options)}"
     if not all(isinstance(fact, str) and fact.strip() for fact in case.facts):
-        return "'facts' must be non-empty texts"
+        return "'facts' must be non-empty strings"
+    if not isinstance(case.origin, dict) or any(
+        isinstance(value, bool) or not isinstance(value, str | int)
+        for value in case.origin.values()
+    ):
+        return "'origin' must be an object of strings and whole numbers"
     return None
 
 
@@ -90,7 +104,7 @@ def _unready(case: Case) -> str | None:
     if not case.facts:
         return "there are no facts, so no question could be answered"
     if not case.initial.strip():
-        return "'initial' must be a non-empty text"
+        return "'initial' must be a non-empty string"
     return None
 
 
@@ -106,30 +120,35 @@ def read_cases(path: Path, as_published: bool = False) -> list[Case]:
             consultation can be held.
 
     Raises:
-        UserError: a row that is no valid case, or a repeated id; names file and line.
+        UserError: a row that is no valid case, or a duplicate id; names file and line.
     """
-    cases, seen = [], {}
+    cases: list[Case] = []
+    seen: dict[str, int] = {}
     for line, row in read_jsonl(path):
         where = f"{path}, line {line}"
         if unknown := set(row) - _FIELDS:
-            raise UserError(f"{where}: unknown field '{min(unknown)}' in a case; remove it")
+            named = one_line(min(unknown))
+            raise UserError(f"{where}: unknown field '{named}' in a case; remove it")
         if missing := _FIELDS - {"origin"} - set(row):
             raise UserError(f"{where}: a case needs the field '{min(missing)}'; add it")
         if not isinstance(row["facts"], list):
-            raise UserError(f"{where}: 'facts' must be a list of texts; fix the row")
+            raise UserError(f"{where}: 'facts' must be a list of strings; fix the row")
         try:
             case = Case(**{**row, "facts": tuple(row["facts"])})
         except ValueError as error:
-            raise UserError(f"{where}: {error}; fix or remove the row") from None
+            raise UserError(f"{where}: {one_line(str(error))}; fix or remove the row") from None
         if not as_published and (problem := _unready(case)):
             raise UserError(f"{where}: {problem}; fix or remove the row")
         if case.case_id in seen:
             first = seen[case.case_id]
-            raise UserError(f"{where}: case id '{case.case_id}' already stands in line {first}")
+            raise UserError(
+                f"{where}: duplicate case id '{case.case_id}', first in line {first}; rename or "
+                "remove one"
+            )
         seen[case.case_id] = line
         cases.append(case)
     if not cases:
-        raise UserError(f"{path}: holds no cases; run the data rule again or name another file")
+        raise UserError(f"{path}: holds no cases; rerun the data rule or name another file")
     return cases
 
 

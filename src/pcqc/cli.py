@@ -5,7 +5,7 @@ import contextlib
 import sys
 
 from pcqc.errors import UserError
-from pcqc.processes import leave, told_launcher
+from pcqc.processes import report_to_launcher, shutdown
 
 PLAN = """Prints memory needed and there per role and device, consultations and tokens, GPU-hours,
 checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked. The study's
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
         parsed.handler(parsed)
     except Exception as error:
         expected = isinstance(error, UserError)
-        if told_launcher(error):
+        if report_to_launcher(error):
             return 2 if expected else 1
         if not expected:
             raise
@@ -30,8 +30,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from pcqc.config import ROOT
+
+    # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
+    sys.path.insert(0, str(ROOT))
     import analysis.cli
-    import data_prep.real.cli
+    import data_prep.cli
     import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
@@ -56,18 +60,26 @@ def _parser() -> argparse.ArgumentParser:
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
         ("continuation", _continuation, "fix candidate questions and continue from each of them"),
         ("grounding", _grounding, "judge the continuation study's answers against the facts"),
-        ("explain", _explain, "say what a run was made from"),
+        ("explain", _explain, "say whether a run would be made again, and why"),
+        ("accept", _accept, "declare a run still valid after an edit that is known to be harmless"),
     ):
         command = _study_command(commands, name, handler, text)
         command.add_argument("method", help="name of a method in config/methods.yaml")
         command.add_argument("run", help="letter of the run")
         if name == "select":
             command.add_argument("--benchmark", help="the development benchmark by default")
+        if name == "accept":
+            command.add_argument("--because", required=True, help="why; recorded with the run")
+    kept = _study_command(commands, "superseded", _superseded, "list results that were set aside")
+    kept.add_argument(
+        "--remove", nargs="+", metavar="NAME", help="delete these, or `all`; says what it frees"
+    )
+    kept.add_argument("--yes", action="store_true", help="do not ask before deleting")
     _study_command(commands, "check", _check, "check a study's settings and print them")
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     plan.add_argument("--json", action="store_true", help="print the plan as JSON")
-    data_prep.real.cli.register(commands)
+    data_prep.cli.register(commands)
     pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)
     return parser
@@ -87,7 +99,7 @@ def _load(arguments: argparse.Namespace):
 
 
 def _clinic(arguments: argparse.Namespace) -> None:
-    from data_prep.clinic.build import build_clinic
+    from pcqc.clinic.build import build_clinic
 
     build_clinic(_load(arguments))
 
@@ -107,7 +119,7 @@ def _alone(study, *job: str):
 
 
 def _pretrain(arguments: argparse.Namespace) -> None:
-    from data_prep.clinic.pretrain import pretrain
+    from pcqc.clinic.pretrain import pretrain
 
     study = _load(arguments)
     with _alone(study, "pretrain"):
@@ -121,7 +133,7 @@ def _models(arguments: argparse.Namespace) -> None:
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from data_prep.real.prepare import prepare
+    from data_prep.prepare import prepare
 
     for note in prepare(_load(arguments), arguments.only):
         print(f"note: {note}")
@@ -145,9 +157,9 @@ def _learn(study, arguments: list[str], job) -> None:
         return launch(arguments, count)
     processes = join_job(study)
     names = [arguments[0], *arguments[2:]]
-    with _alone(study, *names) if processes.leads else contextlib.nullcontext():
+    with _alone(study, *names) if processes.is_main else contextlib.nullcontext():
         job(processes)
-    leave(processes)
+    shutdown(processes)
 
 
 def _sft(arguments: argparse.Namespace) -> None:
@@ -166,7 +178,7 @@ def _train(arguments: argparse.Namespace) -> None:
     study.require(method, run)
 
     def job(processes) -> None:
-        from pcqc.jobs.train import run_training
+        from pcqc.jobs.rl_loop import run_training
 
         run_training(study, method, run, processes)
 
@@ -196,18 +208,42 @@ def _continuation(arguments: argparse.Namespace) -> None:
 def _grounding(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.grounding import run_grounding
 
-    study, judge = _load(arguments), None
+    study, judges = _load(arguments), None
     if study.synthetic:
-        from data_prep.clinic.grounding import clinic_judge
+        from pcqc.clinic.judge import clinic_judge
 
-        judge = clinic_judge(study)
-    run_grounding(study, arguments.method, arguments.run, judge)
+        judges = {"rules": clinic_judge(study)}
+    run_grounding(study, arguments.method, arguments.run, judges)
 
 
 def _explain(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.explain import explain
 
     print(explain(_load(arguments), arguments.method, arguments.run))
+
+
+def _accept(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.explain import accept
+
+    study = _load(arguments)
+    print("\n".join(accept(study, arguments.method, arguments.run, arguments.because)))
+
+
+def _superseded(arguments: argparse.Namespace) -> None:
+    from pcqc.superseded import chosen, listing, remove, superseded
+
+    study = _load(arguments)
+    entries = superseded(study.results)
+    if not arguments.remove:
+        return print(listing(entries))
+    entries = chosen(entries, arguments.remove)
+    print(listing(entries))
+    if not arguments.yes:
+        print("delete them for good? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() != "y":
+            return print("nothing was deleted")
+    remove(entries)
+    print("deleted")
 
 
 def _plan(arguments: argparse.Namespace) -> None:

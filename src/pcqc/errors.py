@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The one exception that a user is meant to read, and how text from outside enters its message."""
 
 
 class UserError(Exception):
@@ -8,3 +8,9 @@ class UserError(Exception):
     command line prints it as ``pcqc: error: <message>`` and exits with status 2; any other
     exception is a defect of this program and keeps its traceback.
     """
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """`text` as one printable line of at most `most` characters, for a message."""
+    shown = text if len(text) <= most else f"{text[:most]}…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)

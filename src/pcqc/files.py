@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,7 @@ REMEDIES = {
 def describe(problem: OSError) -> str:
     """One clause for an operating-system error: its reason and, where there is one, the remedy."""
     reason = os.strerror(problem.errno) if problem.errno else str(problem)
-    remedy = REMEDIES.get(problem.errno)
+    remedy = REMEDIES.get(problem.errno or 0)
     return f"{reason}; {remedy}" if remedy else reason
 
 
@@ -150,17 +151,96 @@ def write_json(path: str | Path, value: Any) -> None:
     write_atomic(path, text + "\n")
 
 
-def read_json(path: str | Path) -> Any:
-    """The value of a JSON file. Raises UserError naming file, line and column of broken JSON."""
+def parse_json(data: bytes) -> Any:
+    """The value of JSON in UTF-8, read strictly.
+
+    Python alone would keep the last of two duplicate keys, and accept NaN, numbers that overflow to
+    infinity, and lone surrogates, which fail only where they are written again.
+
+    Raises ValueError; its message is a clause that names the problem. For broken JSON it is a
+    json.JSONDecodeError, which knows line and column.
+    """
     try:
-        return json.loads(read_bytes(path))
+        text = data.decode()
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        if b"\\u" in data or _HUGE.search(data):  # else nothing below can fail
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text; save it as UTF-8") from None
+    except UnicodeEncodeError:
+        raise ValueError("a string holds a lone surrogate (half a character)") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as problem:
+        huge = "integer" in str(problem) or "JSON compliant" in str(problem)
+        raise ValueError("a number is too large" if huge else str(problem)) from None
+    return value
+
+
+_HUGE = re.compile(rb"\d{309}|[eE]\+?\d{3}")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!a}")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def read_json(
+    path: str | Path, shape: type | None = None, remedy: str = "fix or remake the file"
+) -> Any:
+    """The value of a JSON file (see `parse_json`).
+
+    Args:
+        path: the file.
+        shape: type that the value must have, one of `pcqc.shapes`.
+        remedy: how to get the file back, for an error.
+
+    Raises:
+        UserError: broken JSON, or a value of another shape; names the place and the remedy.
+    """
+    try:
+        value = parse_json(read_bytes(path))
     except json.JSONDecodeError as problem:
         where = f"line {problem.lineno} column {problem.colno}"
-        raise UserError(
-            f"{path}, {where}: not JSON ({problem.msg}); fix or remake the file"
-        ) from problem
-    except UnicodeDecodeError as problem:
-        raise UserError(f"{path}: not UTF-8 text; fix or remake the file") from problem
+        raise UserError(f"{path}, {where}: not JSON ({problem.msg}); {remedy}") from None
+    except ValueError as problem:
+        raise UserError(f"{path}: {problem}; {remedy}") from None
+    if shape is not None:
+        _require_shape(path, value, shape, remedy)
+    return value
+
+
+def _require_shape(path: str | Path, value: Any, shape: type, remedy: str) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        TypeAdapter(shape).validate_python(value, strict=True)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise UserError(f"{path}: {where}: {first['msg'].lower()}; {remedy}") from None
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def no_formula(text: str) -> str:
+    """A text as a CSV cell; a quote keeps spreadsheets from reading it as a formula."""
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def unquote_formula(cell: str) -> str:
+    """The text that `no_formula` quoted."""
+    return cell[1:] if cell[:1] == "'" and cell.lstrip("'").startswith(_FORMULA) else cell
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
@@ -178,23 +258,35 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
     write_atomic(path, "".join(lines))
 
 
-def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict]]:
-    """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
+def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, bytes) of a file; blank lines are skipped.
 
-    Raises UserError naming file and line where a line is not UTF-8, not JSON or not an object.
+    Only a newline ends a line: a string may hold the other characters that break lines.
     """
     for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
-        if not line.strip():
-            continue
+        if line.strip():
+            yield number, line
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """The JSON object of one line. Raises ValueError; its message is a clause."""
+    try:
+        row = parse_json(line)
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"not JSON ({problem.msg} at column {problem.colno})") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object {{...}}, found {type(row).__name__}")
+    return row
+
+
+def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
+
+    Raises UserError naming file and line of a line that `parse_json` refuses or that is no object.
+    """
+    for number, line in read_lines(path):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as problem:
-            raise UserError(
-                f"{path}, line {number}: not JSON ({problem.msg}); fix or remove the line"
-            ) from problem
-        except UnicodeDecodeError as problem:
-            raise UserError(f"{path}, line {number}: not UTF-8 text; fix the line") from problem
-        if not isinstance(row, dict):
-            found = type(row).__name__
-            raise UserError(f"{path}, line {number}: expected an object {{...}}, found {found}")
+            row = parse_object(line)
+        except ValueError as problem:
+            raise UserError(f"{path}, line {number}: {problem}; fix or remove the line") from None
         yield number, row

@@ -9,18 +9,18 @@ from pcqc.paths import Paths
 
 
 def instruction_files(study: Study) -> list[Path]:
-    """The file that holds the system message, an input of every job that consults.
+    """The file of the system message, an input of every job with consultations.
 
-    None where the settings hold it.
+    Empty if the message is in the settings.
     """
     return [Paths.of(study).instruction] if study.protocol.instruction is None else []
 
 
 def read_instruction(study: Study) -> str:
-    """The actor's system message, byte for byte as its source has it.
+    """The actor's system message, byte for byte as in its source.
 
     Raises:
-        UserError: the study takes it from its data, which are not prepared.
+        UserError: it comes from the study's data, which are not prepared yet.
     """
     if study.protocol.instruction is not None:
         return study.protocol.instruction

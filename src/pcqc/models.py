@@ -6,10 +6,11 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
 from pcqc.files import describe, read_json, sha256_file, sync, write_json
+from pcqc.shapes import FolderManifest
 
 if TYPE_CHECKING:
     import torch
@@ -18,18 +19,18 @@ MANIFEST = "manifest.json"
 
 
 def save_folder(path: Path, write, extra: dict | None = None) -> str:
-    """Make a folder whole: written under a temporary name, synced, then renamed.
+    """Write a folder atomically: under a temporary name, synced, then renamed.
 
     Args:
-        path: the folder; an old one of that name is replaced.
-        write: called with the temporary folder, fills it.
+        path: the folder; an existing one is replaced.
+        write: fills the temporary folder that it is called with.
         extra: further entries of the manifest.
 
     Returns:
-        The folder's digest: of its manifest, which holds those of its files.
+        The digest of the folder's manifest, which holds its files' digests.
 
     Raises:
-        UserError: the disk is full or the folder not writable; what stood there still stands.
+        UserError: the disk is full or the folder not writable; the old folder is unchanged.
     """
     temporary = unfinished(path)
     try:
@@ -58,7 +59,7 @@ def unfinished(path: Path) -> Path:
 
 @contextmanager
 def disk_problems_named(path: Path) -> Iterator[None]:
-    """What the operating system refuses in writing `path` becomes a `UserError`."""
+    """Turn an error of the operating system in writing `path` into a `UserError`."""
     try:
         yield
     except Exception as problem:
@@ -68,9 +69,9 @@ def disk_problems_named(path: Path) -> Iterator[None]:
 
 
 def _disk_problem(problem: Exception) -> str | None:
-    """What the operating system said, None if it was not asked.
+    """The operating system's message; None for any other error.
 
-    Safetensors and tokenizers pass it on as a text that ends in `(os error 28)`.
+    Safetensors and tokenizers pass its number on in a text such as `(os error 28)`.
     """
     if number := re.search(r"\(os error (\d+)\)", str(problem)):
         problem = OSError(int(number.group(1)), "")
@@ -78,23 +79,23 @@ def _disk_problem(problem: Exception) -> str | None:
 
 
 def check_folder(path: Path, remedy: str = "") -> dict:
-    """The manifest of a folder whose files all match it.
+    """The manifest of a folder, after all its files were compared with it.
 
     Args:
         path: the folder.
-        remedy: how to get it back, for an error.
+        remedy: how to get the folder back, for an error message.
 
     Raises:
-        UserError: no folder, no manifest, or a file that is missing or altered.
+        UserError: no folder, no manifest, or a missing or altered file.
     """
-    remedy = remedy or f"remove {path} and run again"
+    remedy = remedy or f"remove {path} and rerun"
     if not (path / MANIFEST).is_file():
-        raise UserError(f"{path}: no weights there (no {MANIFEST}); {remedy}")
-    manifest = read_json(path / MANIFEST)
+        raise UserError(f"{path}: no weights (no {MANIFEST}); {remedy}")
+    manifest = read_json(path / MANIFEST, FolderManifest, remedy)
     for name, digest in manifest["files"].items():
         file = path / name
         if not file.is_file():
-            raise UserError(f"{file}: missing, though {MANIFEST} beside it names it; {remedy}")
+            raise UserError(f"{file}: missing, but {MANIFEST} lists it; {remedy}")
         if sha256_file(file) != digest:
             raise UserError(f"{file}: corrupted (its digest differs); {remedy}")
     return manifest
@@ -105,20 +106,21 @@ def load_tokenizer(path: Path):
     from transformers import AutoTokenizer
 
     if not path.is_dir():
-        raise UserError(f"{path}: no model there; `snakemake --cores all` makes it")
-    return AutoTokenizer.from_pretrained(path, local_files_only=True)
+        raise UserError(f"{path}: no model; `snakemake --cores all` makes it")
+    return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
 
 
-def load_model(path: Path, dtype: str = "float32", remedy: str = ""):
+def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:
     """The causal language model of a folder, in evaluation mode; see `check_folder`."""
     import torch
     from transformers import AutoModelForCausalLM
 
     check_folder(path, remedy)
-    model = AutoModelForCausalLM.from_pretrained(
+    model: Any = AutoModelForCausalLM.from_pretrained(
         path,
         dtype=getattr(torch, dtype),
         local_files_only=True,
+        trust_remote_code=False,
         use_safetensors=True,
         attn_implementation="sdpa",
     )
@@ -133,18 +135,18 @@ def save_model(
     extra: dict | None = None,
     weights: Iterable[tuple[str, "torch.Tensor"]] | None = None,
 ) -> str:
-    """Write model and tokenizer as a whole folder; its digest.
+    """Write model and tokenizer with `save_folder`; returns the folder's digest.
 
     Args:
         path: the folder.
         model: a causal language model of transformers.
-        tokenizer: its own.
+        tokenizer: the model's.
         extra: further entries of the manifest.
-        weights: names and tensors, where the model does not hold them itself.
+        weights: names and tensors, if the model does not hold them itself.
     """
 
     def write(folder: Path) -> None:
-        # What `save_pretrained` writes, without what it imports on the way: DeepSpeed, for one.
+        # As `save_pretrained` does, but without its imports, such as DeepSpeed.
         from safetensors.torch import save_file
 
         model.config.architectures = [type(model).__name__]

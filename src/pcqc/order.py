@@ -1,4 +1,4 @@
-"""Passes over the training material in full batches, each pass in a random order of its own."""
+"""Passes over the training data in full batches; each pass has its own random order."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from pcqc.seeds import generator
 
 
 def batches_per_pass(count: int, size: int) -> int:
-    """Full batches in one pass; fewer items than a batch make one.
+    """Full batches in one pass, at least one.
 
-    The items left over differ from pass to pass. So the paper's 4,157 conversations make 32 SFT
-    updates an epoch, and its 222 RL updates are two passes over 14,256 cases.
+    The items left out differ from pass to pass. The paper's 4,157 conversations are 32 SFT updates
+    an epoch, and its 222 RL updates are two passes over 14,256 cases.
     """
     return max(1, count // size)
 

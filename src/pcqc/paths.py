@@ -73,9 +73,22 @@ class Paths:
     def continuation(self, method: str, run: str) -> Path:
         return self.root / "continuation" / method / run
 
+    def review_sheet(self, method: str, run: str) -> Path:
+        """Answers to be reviewed by a person, with the judges' votes."""
+        return self.root / "review" / f"{method}-{run}.csv"
+
     def tracking(self, method: str) -> Path:
         """Which MLflow run holds what of a method."""
         return self.root / "tracking" / f"{method}.json"
+
+    @property
+    def store(self) -> Path:
+        """Which store the study's runs are mirrored in, and how often it had to be prepared."""
+        return self.root / "tracking" / "store.json"
+
+    def reading(self, method: str, run: str) -> Path:
+        """Folder of the pages that explain a run's questions and their credit."""
+        return self.root / "reading" / method / run
 
     @property
     def collected(self) -> Path:

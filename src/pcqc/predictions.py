@@ -35,8 +35,16 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def read_predictions(path: Path) -> pa.Table:
     """Predictions of a Parquet file, as in `SCHEMA`; UserError where it holds none."""
+    return read_table(path, SCHEMA)
+
+
+def read_table(path: Path, schema: pa.Schema) -> pa.Table:
+    """A table of a Parquet file; UserError where it has not all columns of the schema."""
     try:
-        return pq.read_table(path).select(SCHEMA.names).cast(SCHEMA)
+        return pq.read_table(path).select(schema.names).cast(schema)
     except (pa.ArrowException, KeyError, OSError) as problem:
         reason = " ".join(str(problem).split())[:200]
-        raise UserError(f"{path}: no table of predictions ({reason}); evaluate again") from None
+        raise UserError(
+            f"{path}: not a table with the columns {', '.join(schema.names)} ({reason}); move its "
+            "folder away and run the workflow again"
+        ) from None

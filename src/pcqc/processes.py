@@ -1,12 +1,12 @@
-"""The processes of one training job: who leads, and how work is shared out among them.
+"""The processes of one training job: which one is main, and how work is sharded among them.
 
-What processes tell each other are this program's own objects, pickled by torch.distributed between
-processes of one job that the launcher started and that share one secret-free network of their own;
-nothing is ever unpickled that came from a file or from outside.
+Processes exchange this program's own objects, which torch.distributed pickles, and only with the
+processes of the job that its launcher started. Nothing from a file or from outside is unpickled.
 """
 
 import json
 import os
+import re
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,19 +17,21 @@ from typing import Any, TypeVar
 
 from pcqc.errors import UserError
 
-A, B = TypeVar("A"), TypeVar("B")
-# How long one process waits for the others: the slowest of an update's rollouts sets it.
-PATIENCE = timedelta(hours=2)
+A = TypeVar("A")
+B = TypeVar("B")
+# How long one process waits for the others; an update's slowest rollouts set it.
+TIMEOUT = timedelta(hours=2)
+DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes that run the same job side by side, each as far as it goes by itself.
+    """Processes that run the same job together.
 
     Attributes:
-        rank: number of this one, from 0.
-        count: of all.
-        group: over which objects travel; None for a process on its own.
+        rank: number of this process, from 0.
+        count: number of processes.
+        group: over which objects travel; None for a single process.
     """
 
     rank: int = 0
@@ -37,8 +39,8 @@ class Processes:
     group: Any = None
 
     @property
-    def leads(self) -> bool:
-        """Whether this is the one that writes files and speaks."""
+    def is_main(self) -> bool:
+        """Whether this is the process that writes files and shows progress."""
         return self.rank == 0
 
     def gather(self, value: A) -> list[A]:
@@ -47,19 +49,21 @@ class Processes:
             return [value]
         from torch.distributed import all_gather_object
 
-        values = [None] * self.count
+        values: list[Any] = [None] * self.count
         all_gather_object(values, value, group=self.group)
         return values
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait until all processes are here."""
         self.gather(None)
 
-    def spread(self, work: Callable[[Sequence[A]], list[B]], items: Sequence[A]) -> list[B]:
-        """`work(items)`, of which each process does a part; every process has the whole result.
+    def map_sharded(
+        self, work: Callable[[Sequence[A]], Sequence[B]], items: Sequence[A]
+    ) -> list[B]:
+        """`work(items)`, each process doing a shard; every process gets the whole result.
 
         Args:
-            work: of which each result depends on its own item alone.
+            work: each of its results depends only on its own item.
             items: the same in every process. Neighbours stay together.
         """
         bounds = [len(items) * rank // self.count for rank in range(self.count + 1)]
@@ -67,60 +71,93 @@ class Processes:
         return [result for part in self.gather(work(mine)) for result in part]
 
 
-ALONE = Processes()
+SINGLE_PROCESS = Processes()
 
 
 def launched() -> bool:
-    """Whether a launcher (torchrun, or what speaks its variables) started this process."""
+    """Whether torchrun, or a launcher that sets its variables, started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def join(devices: Sequence[int]) -> Processes:
-    """Meet the other processes of this job.
+    """Join the other processes of this job.
 
     Args:
-        devices: per process, the number of its GPU among those that its machine shows.
+        devices: for each process, the index of its GPU on its machine.
 
     Raises:
         UserError: the launcher started another number of processes.
     """
     import torch.distributed as dist
 
-    there = int(os.environ["WORLD_SIZE"]) if launched() else 1
-    if there != len(devices):
+    count = int(os.environ["WORLD_SIZE"]) if launched() else 1
+    if count != len(devices):
         raise UserError(
-            f"{there} processes were launched, but placement.learner.devices names "
-            f"{len(devices)} devices, one for each; change the one or the other"
+            f"{count} processes were launched, but placement.learner.devices names "
+            f"{len(devices)} devices, one for each; change one of the two"
         )
     rank = int(os.environ["RANK"]) if launched() else 0
-    os.environ.setdefault("LOCAL_RANK", "0")  # which DeepSpeed asks for
+    os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed needs it
     backend = "nccl" if _take_device(devices[rank]) else "gloo"
-    alone = {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    dist.init_process_group(backend, timeout=PATIENCE, **alone)
-    return Processes(rank, there, dist.new_group(backend="gloo", timeout=PATIENCE))
+    single: dict[str, Any] = (
+        {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    )
+    dist.init_process_group(backend, timeout=TIMEOUT, **single)
+    return Processes(rank, count, dist.new_group(backend="gloo", timeout=TIMEOUT))
 
 
-def leave(processes: Processes) -> None:
-    """Part from the others at the end of a job that went well."""
+def shutdown(processes: Processes) -> None:
+    """Leave the process group at the end of a job that succeeded."""
     if processes.group is not None:
         from torch.distributed import destroy_process_group
 
         destroy_process_group()
 
 
+def require_gpu(kind: str) -> None:
+    """Refuse to compute on the CPU where a study's placement names a GPU.
+
+    Args:
+        kind: `placement.device`.
+
+    Raises:
+        UserError: torch can use no GPU; names the driver and torch's reason.
+    """
+    import torch
+
+    if kind == "CPU" or torch.cuda.is_available():
+        return
+    try:
+        torch.cuda.init()
+        reason = "torch finds no device"
+    except (AssertionError, RuntimeError) as problem:
+        reason = str(problem).strip().splitlines()[0].rstrip(".")
+    version = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.is_file() else None
+    driver = f"NVIDIA driver {version.group()}" if version else "no NVIDIA driver is loaded"
+    raise UserError(
+        f"placement.device is {kind}, but no GPU can be used here ({driver}; {reason}); run "
+        "`make gpu`, update the driver, or set placement.device to CPU"
+    )
+
+
 def _take_device(number: int) -> bool:
-    """Make a GPU the one that this process computes on, DeepSpeed too; whether there are any."""
+    """Make a GPU this process's own, for DeepSpeed too; False if there is no GPU at all."""
     import torch
 
     if not torch.cuda.is_available():
         return False
+    if number >= torch.cuda.device_count():
+        raise UserError(
+            f"placement.learner.devices names device {number}, but this machine shows "
+            f"{torch.cuda.device_count()}; correct it, or CUDA_VISIBLE_DEVICES"
+        )
     torch.cuda.set_device(number)
     os.environ["LOCAL_RANK"] = str(number)
     return True
 
 
-def told_launcher(error: Exception) -> bool:
-    """Leave an error to the launcher, which says it once for all; whether there is one."""
+def report_to_launcher(error: Exception) -> bool:
+    """Hand an error to the launcher, which prints it once; False if there is no launcher."""
     if not (file := os.environ.get("TORCHELASTIC_ERROR_FILE")):
         return False
     expected = isinstance(error, UserError)

@@ -12,11 +12,11 @@ class Progress:
     """Counts finished units of work, with rate and time left.
 
     Args:
-        label: what is under way, as `train pcqc A`.
-        total: units in all.
+        label: what is running, such as `train pcqc A`.
+        total: number of units.
         unit: name of one.
-        done: units finished before (a resumed run).
-        silent: nothing is shown, since another process shows it.
+        done: units finished before, in a resumed run.
+        silent: show nothing; another process does.
     """
 
     def __init__(self, label: str, total: int, unit: str, done: int = 0, silent: bool = False):
@@ -29,10 +29,10 @@ class Progress:
         else:
             self._say(f"from {done} of {total} {unit}s")
 
-    def advance(self, **figures: float) -> None:
-        """One unit more, with figures to show beside it."""
+    def advance(self, **metrics: float) -> None:
+        """Count one unit, and show metrics beside it."""
         self.done += 1
-        shown = {name: f"{value:.3g}" for name, value in figures.items()}
+        shown = {name: f"{value:.3g}" for name, value in metrics.items()}
         if self.bar is not None:
             self.bar.set_postfix(shown, refresh=False)
             self.bar.update(1)

@@ -1,11 +1,15 @@
-"""Where a result comes from: fingerprints of source, settings and inputs."""
+"""What a result is made from: the settings, source modules and input files that a job reads."""
 
 import ast
 import functools
 import hashlib
+import importlib.metadata
+import json
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from pcqc.config import ROOT, Study, digest
 from pcqc.files import sha256_file
@@ -18,37 +22,110 @@ _PACKAGES = {
 
 _CONSULTATIONS = (
     *("protocol", "actor_decoding", "patient_decoding", "engine"),
-    *("dtypes.actor", "dtypes.patient"),
+    *("dtypes.actor", "dtypes.patient", "deterministic"),
 )
-# What a job reads of a study's settings; `dtypes` has the number format of each role's weights.
-_READ = {
-    "sft": ("sft", "protocol", "engine", "models", "rl.tokens_per_micro_batch"),
+# What a job reads of a study's settings; `dtypes` has the number format of each role's weights,
+# `deterministic` whether GPUs use deterministic kernels.
+# tests/integration/test_settings_read.py compares it with what the jobs do read.
+SETTINGS_READ = {
+    "clinic": ("clinic", "benchmarks", "protocol"),
+    "pretrain": ("clinic", "scratch_model", "protocol", "rl.tokens_per_micro_batch"),
+    "models": ("models", "continuation.judges"),
+    "sft": (
+        *("sft", "protocol", "engine", "models", "rl.tokens_per_micro_batch", "deterministic"),
+        *("dtypes.actor", "dtypes.patient"),
+    ),
     "train": (*_CONSULTATIONS, "dtypes.scorer", "rl", "evaluation_seed"),
+    "select": ("benchmarks",),
     "evaluate": (*_CONSULTATIONS, "evaluation_seed"),
     "continuation": (
         *(*_CONSULTATIONS, "dtypes.scorer"),
         *(f"continuation.{name}" for name in ("states", "candidates", "continuations", "seed")),
+        "continuation.ungrounded",
     ),
-    "grounding": ("protocol", "engine", "models", "dtypes.scorer"),
+    "grounding": (
+        *("protocol", "engine", "models", "dtypes.scorer", "continuation.judges"),
+        "deterministic",
+    ),
+}
+# Modules that a job starts in, where they are not `pcqc.jobs.<job>`.
+_ENTRIES = {
+    "clinic": "pcqc.clinic.build",
+    "pretrain": "pcqc.clinic.pretrain",
+    "models": "pcqc.jobs.pretrained",
+    "train": "pcqc.jobs.rl_loop",
 }
 
 
-def source_fingerprint(*modules: str) -> str:
-    """Digest of the project's modules that `modules` import, directly or not (16 hex digits).
+@dataclass(frozen=True)
+class MadeFrom:
+    """All that a job's outcome depends on.
 
-    Imports inside functions count, and so do the packages that hold a module; an import by a
-    computed name, `import_module(f"analysis.tables.{name}")`, counts as one of the whole package.
-    An edit to a module changes the fingerprint of all that need it, and of nothing else.
+    Attributes:
+        settings: name in the study's settings -> value, as JSON has it.
+        modules: name of a source module -> digest of its syntax tree; see `module_digests`.
+        inputs: file, relative to the study's results where it is below them -> SHA-256.
     """
-    closure: set[str] = set()
-    waiting = list(modules)
-    while waiting:
-        module = waiting.pop()
-        if module not in closure and _file(module):
-            closure.add(module)
-            waiting += [module.rpartition(".")[0], *_imports(module)]
-    parts = [f"{m} {sha256_file(_file(m))}" for m in sorted(closure)]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+    settings: dict[str, Any]
+    modules: dict[str, str]
+    inputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> str:
+        """Digest of settings and source, which are known before the inputs are made."""
+        return digest([self.settings, self.modules])
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of everything."""
+        return digest([self.settings, self.modules, self.inputs])
+
+    def changes(self, now: "MadeFrom") -> list[str]:
+        """What is different now: settings, modules and inputs, a clause each; none if nothing."""
+        then_flat, now_flat = flat(self.settings), flat(now.settings)
+        said = [
+            f"setting {name}: {_word(then)} -> {_word(new)}"
+            for name, then, new in _differences(then_flat, now_flat)
+        ]
+        for kind, before, after in (
+            ("module", self.modules, now.modules),
+            ("input", self.inputs, now.inputs),
+        ):
+            for name, then, new in _differences(before, after):
+                how = "changed" if then and new else "is no longer read" if then else "is new"
+                said.append(f"{kind} {name} {how}")
+        return said
+
+
+def made_from(
+    study: Study,
+    job: str,
+    method: str | None = None,
+    run: str | None = None,
+    inputs: Iterable[Path] = (),
+) -> MadeFrom:
+    """What a job would be made from today.
+
+    Args:
+        study: the study.
+        job: one of `SETTINGS_READ`.
+        method, run: whose job it is; none for the jobs that all runs share.
+        inputs: files that the job reads.
+    """
+    root = study.results
+    names = {str(p.relative_to(root) if p.is_relative_to(root) else p): p for p in inputs}
+    settings = run_settings(study, method, run) if job == "train" else job_settings(study, job)
+    if further := study.also_evaluate.get(method) if job == "evaluate" else None:
+        settings["also_evaluate"] = further
+    entries = [_ENTRIES.get(job, f"pcqc.jobs.{job}")]
+    if job == "grounding" and study.synthetic:
+        entries.append("pcqc.clinic.judge")
+    return MadeFrom(
+        json.loads(json.dumps(settings, default=str)),
+        module_digests(*entries),
+        {name: sha256_file(path) for name, path in sorted(names.items())},
+    )
 
 
 def job_settings(study: Study, job: str) -> dict:
@@ -56,12 +133,13 @@ def job_settings(study: Study, job: str) -> dict:
 
     Args:
         study: the study.
-        job: `sft`, `train` (see `run_settings`), `evaluate`, `continuation` or `grounding`.
+        job: one of `SETTINGS_READ`; for `train` see `run_settings`.
     """
     dtypes = {role: study.dtype(role) for role in ("actor", "patient", "scorer")}
-    everything = {**study.to_dict(), "dtypes": dtypes}
+    more = {"dtypes": dtypes, "deterministic": study.deterministic}
+    everything = {**study.to_dict(), **more}
     found = {}
-    for name in _READ[job]:
+    for name in SETTINGS_READ[job]:
         group, _, part = name.partition(".")
         value = everything[group]
         found[name] = value[part] if part and value else value
@@ -90,18 +168,31 @@ def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) ->
         "seed": seed,
         "fingerprint": fingerprint,
         "git_commit": git_commit(),
+        "version": importlib.metadata.version("pcqc"),
     }
 
 
-def job_fingerprint(module: str, inputs: Iterable[Path], *settings) -> str:
-    """Of everything that a job's outcome depends on.
+def module_digests(*modules: str) -> dict[str, str]:
+    """Digest of each project module that `modules` import, directly or not (16 hex digits).
 
-    Args:
-        module: of the job; its source counts, and that of all it imports.
-        inputs: files whose contents count, in order.
-        settings: plain data.
+    A digest is of the syntax tree without docstrings; comments, formatting and the order of imports
+    are no part of it. Imports inside functions count, and so do the packages that hold a module; an
+    import by a computed name, `import_module(f"analysis.tables.{name}")`, counts as one of the
+    whole package.
     """
-    return digest([*settings, inputs_fingerprint(inputs), source_fingerprint(module)])
+    found: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module not in found and _file(module):
+            found[module], imports = _read(module)
+            waiting += [module.rpartition(".")[0], *imports]
+    return dict(sorted(found.items()))
+
+
+def source_fingerprint(*modules: str) -> str:
+    """One digest of all that `module_digests` finds."""
+    return digest(module_digests(*modules))
 
 
 def inputs_fingerprint(paths: Iterable[Path]) -> str:
@@ -117,6 +208,27 @@ def git_commit() -> str:
         return f"{commit}+changes" if _git("status", "--porcelain", "-uno") else commit
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def flat(settings: object, prefix: str = "") -> dict[str, object]:
+    """Nested settings as `a.b.c` -> value; lists and tuples alike."""
+    if not isinstance(settings, dict):
+        return {prefix: list(settings) if isinstance(settings, tuple) else settings}
+    found: dict[str, object] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{prefix}.{key}" if prefix else str(key))
+    return found
+
+
+def _differences(then: Mapping, now: Mapping) -> Iterator[tuple[str, Any, Any]]:
+    """Yield (name, old, new) of what differs; None where there is nothing of that name."""
+    for name in sorted(then.keys() | now.keys()):
+        if then.get(name) != now.get(name):
+            yield name, then.get(name), now.get(name)
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 def _git(*arguments: str) -> str:
@@ -137,15 +249,57 @@ def _file(module: str) -> Path | None:
 
 
 @functools.cache
-def _imports(module: str) -> tuple[str, ...]:
-    """What a module names in import statements, modules and other names alike."""
-    found = []
-    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+def _read(module: str) -> tuple[str, tuple[str, ...]]:
+    """A module's digest, and what it names in import statements, modules and others alike."""
+    tree = ast.parse(_file(module).read_text(encoding="utf-8"))
+    imports = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            imports += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            package = node.args[0].values[0].value.rstrip(".")
-            found += [f"{package}.{p.stem}" for p in sorted(_file(package).parent.glob("*.py"))]
-    return tuple(dict.fromkeys(found))
+            package = cast(Any, node.args[0]).values[0].value.rstrip(".")
+            imports += [f"{package}.{p.stem}" for p in sorted(_file(package).parent.glob("*.py"))]
+    text = ast.dump(_Meaning().visit(tree))
+    return hashlib.sha256(text.encode()).hexdigest()[:16], tuple(dict.fromkeys(imports))
+
+
+class _Meaning(ast.NodeTransformer):
+    """Leaves of a syntax tree what it does: no docstrings, and imports in one order."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        """Normalise every list of statements."""
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, name, None), list):
+                setattr(node, name, list(_without_order(statements)))
+        return node
+
+
+def _without_order(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements without strings that stand alone; neighbouring imports sorted, one name each."""
+    imports: list[ast.stmt] = []
+    for statement in statements:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imports += _one_name_each(statement)
+            continue
+        yield from sorted(imports, key=ast.dump)
+        imports = []
+        if not _is_text(statement):
+            yield statement
+    yield from sorted(imports, key=ast.dump)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    """Whether it is a string that stands alone, as a docstring does."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _one_name_each(statement: ast.Import | ast.ImportFrom) -> Iterator[ast.stmt]:
+    for alias in statement.names:
+        if isinstance(statement, ast.Import):
+            yield ast.Import([alias])
+        else:
+            yield ast.ImportFrom(statement.module, [alias], statement.level)

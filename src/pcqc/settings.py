@@ -1,186 +1,250 @@
-"""Strict loading of YAML into dataclasses: an unknown or mistyped key stops with its name."""
+"""Strict settings from YAML: what is wrong is named, with file, line and remedy."""
 
 import dataclasses
 import difflib
-import math
+import json
 import re
-import types
+import reprlib
 import typing
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union
+from typing import Annotated, Any, TypeVar
 
+import pydantic
 import yaml
+from pydantic import AfterValidator, ConfigDict, Field
 
 from pcqc.errors import UserError
 
 T = TypeVar("T")
 
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """Bounds of a number, both included but for `above`."""
-
-    least: float = -math.inf
-    most: float = math.inf
-    above: float = -math.inf
-
-    def __contains__(self, number: float) -> bool:
-        return self.least <= number <= self.most and number > self.above
-
-    def __str__(self) -> str:
-        bounds = [
-            f"{word} {bound:g}"
-            for word, bound in (("at least", self.least), ("above", self.above))
-            if bound != -math.inf
-        ]
-        return " and ".join(bounds + ([f"at most {self.most:g}"] if self.most != math.inf else []))
+# Of every group of settings: no value of another type, no unknown name, no infinity.
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-class Filled:
-    """Of a list: at least one entry."""
+def matching(pattern: str, words: str) -> AfterValidator:
+    """An annotation: the whole string matches; `words` finish the sentence "must be ..."."""
 
-    def __contains__(self, values: tuple) -> bool:
-        return bool(values)
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {words}")
+        return text
 
-    def __str__(self) -> str:
-        return "a list of at least one"
-
-
-class Plain:
-    """Of a name: it may stand in a file's name, in a workflow's pattern and in a query."""
-
-    def __contains__(self, name: str) -> bool:
-        return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name) is not None
-
-    def __str__(self) -> str:
-        return "named by letters, digits, '_' and '-'"
+    return AfterValidator(check)
 
 
-# Annotations of settings. A float is finite without being asked to.
-Count = Annotated[int, Range(least=1)]
-Whole = Annotated[int, Range(least=0)]
-Positive = Annotated[float, Range(above=0)]
-Weight = Annotated[float, Range(least=0)]
-Share = Annotated[float, Range(least=0, most=1)]
-Name = Annotated[str, Plain()]
-Some = Annotated[tuple[T, ...], Filled()]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Whole = Annotated[int, Field(ge=0, le=10**9)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Some = Annotated[tuple[T, ...], Field(min_length=1)]
+# A name stands in names of files, in patterns of the workflow and in queries.
+Name = Annotated[
+    str, matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "made of letters, digits, '_' and '-'")
+]
+_TITLE = r"(?!\s)[^\x00-\x1f\x7f-\x9f\u2028\u2029]+(?<!\s)"
+Title = Annotated[str, matching(_TITLE, "one line of text, not empty")]
+
+_KINDS = ("null", "bool", "int", "float", "str", "seq", "map", "merge")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+_MOST_NODES = 20_000
+_MOST_BYTES = 1_000_000
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, of which YAML would keep the last."""
+class _Loader(yaml.SafeLoader):
+    """Loads what JSON can hold as well, with every key once."""
+
+    # A date stays the string that it is written as.
+    yaml_implicit_resolvers: typing.ClassVar = {
+        first: [(tag, pattern) for tag, pattern in rules if tag in _TAGS]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def compose_node(self, parent, index):
+        event = self.peek_event()
+        target = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
+        if target and not hasattr(target, "size"):  # which a node gets when it is complete
+            raise _refused(event, f"'*{event.anchor}' contains itself; write the values out")
+        node = super().compose_node(parent, index)
+        if node.tag not in _TAGS:
+            raise _refused(node, f"the tag '{node.tag}' is not for settings; remove it")
+        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in parts for part in pair]
+        node.size = 1 + sum(part.size for part in parts)
+        if node.size > _MOST_NODES:
+            raise _refused(node, f"more than {_MOST_NODES} values; write fewer")
+        return node
+
+    def construct_object(self, node, deep=False):
+        try:
+            value = super().construct_object(node, deep)
+        except (ValueError, LookupError):
+            kind = node.tag.rpartition(":")[2]
+            raise _refused(node, f"{_short(node.value)} cannot be read as {kind}") from None
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise _refused(node, "an integer of more than 64 bits; write a smaller one")
+        if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+            raise _refused(node, "half of a surrogate pair; write the character itself")
+        return value
 
     def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
-        for position, key in enumerate(keys):
-            if key in keys[:position]:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key '{key}' stands twice", problem_mark=node.start_mark
+        found = set()
+        for key_node, _ in node.value:
+            if key_node.tag.endswith(":merge"):
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise _refused(
+                    key_node, f"the name {_short(key)} is not a string; put it in quotes"
                 )
+            if key in found:
+                raise _refused(key_node, f"duplicate key {_short(key)}; keep one")
+            found.add(key)
         return super().construct_mapping(node, deep)
 
 
-def read_yaml(path: Path) -> dict:
+def _refused(node: Any, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+
+@dataclasses.dataclass(frozen=True)
+class SettingsFile:
+    """A YAML mapping, and the lines on which its values stand."""
+
+    path: Path
+    data: dict
+    node: yaml.MappingNode
+
+    def find(self, place: tuple) -> tuple[int, int]:
+        """How many parts of a place the file has, and the line of the last of them."""
+        node, line = self.node, 1
+        for depth, part in enumerate(place):
+            if isinstance(node, yaml.MappingNode):
+                found = [(k, v) for k, v in node.value if k.value == part]
+            else:
+                items = node.value if isinstance(node, yaml.SequenceNode) else []
+                found = [(v, v) for v in items[part:][:1]] if isinstance(part, int) else []
+            if not found:
+                return depth, line
+            key, node = found[-1]
+            line = key.start_mark.line + 1
+        return len(place), line
+
+    def error(self, place: tuple, problem: str) -> UserError:
+        """`FILE:LINE: PLACE: PROBLEM`."""
+        parts = "".join(f"[{p}]" if isinstance(p, int) else f".{_plain(p)}" for p in place)
+        return UserError(f"{self.path}:{self.find(place)[1]}: {parts[1:]}: {problem}")
+
+
+def read_settings(path: Path) -> SettingsFile:
     """Read a YAML mapping.
 
     Raises:
         UserError: the file is missing, is no YAML, or is no mapping; names file and line.
     """
     try:
-        data = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise UserError(
             f"{path}: cannot be read ({error.strerror}); name a settings file"
         ) from None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}:{line}: not UTF-8; save the file in UTF-8") from None
+    if len(content) > _MOST_BYTES:
+        raise UserError(f"{path}: larger than 1 MB; name a settings file")
+    loader = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        data = loader.construct_document(node) if node else None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise UserError(f"{path}{line}: {problem}; fix the file") from None
+        place = f":{mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or getattr(error, "reason", "not YAML")
+        raise UserError(f"{path}{place}: {problem}; fix the file") from None
+    except RecursionError:
+        line = loader.line + 1 if loader else 1
+        raise UserError(f"{path}:{line}: nested too deeply; fix the file") from None
     if not isinstance(data, dict):
-        raise UserError(f"{path}: must hold settings as `name: value`; fix the file")
-    return data
+        raise UserError(f"{path}:1: must hold settings as `name: value`; fix the file")
+    return SettingsFile(path, data, node)
 
 
-def build(kind: type[T], data: Any, where: str) -> T:
-    """Build a dataclass from a mapping, each value checked against its annotation.
+def build(kind: type[T], data: dict, error: typing.Callable[[tuple, str], UserError]) -> T:
+    """Build a group of settings from a mapping.
 
     Args:
-        kind: the dataclass.
-        data: what the YAML held.
-        where: what to call the place in an error, as `file: section`.
+        kind: a pydantic dataclass.
+        data: what YAML held.
+        error: makes the error of a place (names and indices, from outside in) and its problem.
 
     Raises:
-        UserError: an unknown key (with the nearest known one), a missing one, a wrong type, or a
-            number outside its range.
+        UserError: the first unknown or missing name, wrong type, or value out of range.
     """
-    if not isinstance(data, dict):
-        raise UserError(f"{where}: must be a group of settings, not {data!r}")
-    hints = typing.get_type_hints(kind, include_extras=True)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    for key in data:
-        if key not in fields:
-            raise UserError(f"{where}: unknown setting '{key}'{nearest(str(key), fields)}")
-    values = {}
-    inside = f"{where}: " if where.endswith((".yaml", ".yml")) else f"{where}."
-    for name, field in fields.items():
-        if name in data:
-            values[name] = _convert(hints[name], data[name], inside + name)
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise UserError(f"{where}: the setting '{name}' is missing; add it")
     try:
-        return kind(**values)
-    except ValueError as error:
-        raise UserError(f"{where}: {error}") from None
+        # In JSON lists stand for tuples and mappings for groups; all else is strict.
+        return pydantic.TypeAdapter(kind).validate_json(json.dumps(data))
+    except pydantic.ValidationError as found:
+        problems = found.errors(include_url=False)
+    unknown = (p for p in problems if p["type"] == "unexpected_keyword_argument")
+    first = next(unknown, problems[0])  # where a name is misspelt, the right one is missing too
+    place = tuple(part for part in first["loc"] if part != "[key]")
+    raise error(place, _describe(kind, first, place))
 
 
-def nearest(word: str, known: typing.Iterable[str]) -> str:
+_PROBLEMS = {
+    "missing": "missing; add it",
+    "dataclass_type": "must be a group of settings",
+    "dict_type": "must be a group of settings",
+    "tuple_type": "must be a list",
+    "too_short": "must be a list of at least one",
+    "bool_type": "must be true or false",
+}
+
+
+def _describe(kind: type, problem: Mapping[str, Any], place: tuple) -> str:
+    """What is wrong with a value, in words."""
+    value = problem["input"]
+    if problem["type"] == "unexpected_keyword_argument":
+        return f"unknown setting{nearest(place[-1], _known(kind, place[:-1]))}"
+    message = _PROBLEMS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+    message = message.replace("Input should be", "must be")
+    if not message.startswith("must be") or problem["type"] == "value_error":
+        return message
+    power = re.fullmatch(r"([-+]?\d+\.?\d*)[eE]([-+]?\d+)", str(value))
+    # YAML takes 1e-6 or 2.5e6 for a string.
+    number = power and problem["type"] == "float_type"
+    remedy = f"; write {float(power[1])}e{int(power[2]):+d}" if number else ""
+    return f"{message}, not {_short(value)}{remedy}"
+
+
+def _known(hint: Any, place: tuple) -> list[str]:
+    """Names of the settings in the group at a place."""
+    while not (dataclasses.is_dataclass(hint) and not place):
+        if dataclasses.is_dataclass(hint):
+            hint, place = typing.get_type_hints(hint)[place[0]], place[1:]
+        elif typing.get_origin(hint) in (dict, tuple):
+            index = 1 if typing.get_origin(hint) is dict else 0
+            hint, place = typing.get_args(hint)[index], place[1:]
+        else:  # X | None
+            hint = typing.get_args(hint)[0]
+    return [field.name for field in dataclasses.fields(hint)]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for the nearest known word, or the list of them."""
     known = list(known)
     match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"; did you mean '{match[0]}'?" if match else f"; known are {', '.join(sorted(known))}"
 
 
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        converted, (bounds, *_) = _convert(arguments[0], value, where), hint.__metadata__
-        _expect(converted in bounds, str(bounds), value, where)
-        return converted
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        return _convert(next(a for a in arguments if a is not type(None)), value, where)
-    if origin is Literal:
-        if value not in arguments:
-            known = ", ".join(map(str, arguments))
-            raise UserError(f"{where}: {value!r} is not one of {known}")
-        return value
-    if origin is dict:
-        _expect(isinstance(value, dict), "a group of settings", value, where)
-        for key in value:
-            _expect(isinstance(key, str), "named by texts (put the name in quotes)", key, where)
-            _convert(arguments[0], key, where)
-        return {k: _convert(arguments[1], v, f"{where}.{k}") for k, v in value.items()}
-    if origin in (tuple, list):
-        _expect(isinstance(value, list), "a list", value, where)
-        return origin(_convert(arguments[0], v, f"{where}[{i}]") for i, v in enumerate(value))
-    if dataclasses.is_dataclass(hint):
-        return build(hint, value, where)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[hint]
-    _expect(type(value) is hint, wanted, value, where, _as_number(value) if hint is float else "")
-    if hint is float:
-        _expect(math.isfinite(value), "a finite number", value, where)
-    return value
+def _plain(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]{1,64}", name) else _short(name)
 
 
-def _as_number(value: Any) -> str:
-    """How to write a number that YAML takes for a text, such as 1e-6 or 2.5e6."""
-    power = re.fullmatch(r"([-+]?\d+\.?\d*)[eE]([-+]?\d+)", str(value))
-    return f"; write {float(power[1])}e{int(power[2]):+d}" if power else ""
-
-
-def _expect(holds: bool, wanted: str, value: Any, where: str, remedy: str = "") -> None:
-    if not holds:
-        raise UserError(f"{where}: must be {wanted}, not {value!r}{remedy}")
+_short = reprlib.repr

@@ -31,14 +31,14 @@ _FIELDS = set(SftRow.__dataclass_fields__)
 
 
 def read_sft_rows(path: Path) -> list[SftRow]:
-    """Read SFT rows from JSONL. Raises UserError naming file and line of a row that is none."""
+    """Read SFT rows from JSONL. Raises UserError naming file and line of a bad row."""
     rows = []
     for line, row in read_jsonl(path):
         if problem := _problem(row):
-            raise UserError(f"{path}, line {line}: {problem}; convert the source's file again")
+            raise UserError(f"{path}, line {line}: {problem}; rerun `pcqc data convert`")
         rows.append(SftRow(**row))
     if not rows:
-        raise UserError(f"{path}: holds no rows; convert the source's file again")
+        raise UserError(f"{path}: holds no rows; rerun `pcqc data convert`")
     return rows
 
 
@@ -47,7 +47,7 @@ def _problem(row: dict[str, Any]) -> str | None:
     if set(row) != _FIELDS:
         return f"an SFT row has the fields {', '.join(sorted(_FIELDS))}"
     if not all(isinstance(row[name], str) and row[name].strip() for name in ("id", "response")):
-        return "'id' and 'response' must be non-empty texts"
+        return "'id' and 'response' must be non-empty strings"
     messages = row["messages"]
     if not isinstance(messages, list) or not all(_is_message(message) for message in messages):
         return "'messages' must be a list of {role, content}"

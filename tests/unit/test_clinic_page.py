@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from data_prep.clinic.bayes import best_accuracy, random_accuracy
-from data_prep.clinic.build import build_clinic
-from data_prep.clinic.world import World
 from pcqc.cases import read_cases
+from pcqc.clinic.build import build_clinic
+from pcqc.clinic.posterior import best_accuracy, random_accuracy
+from pcqc.clinic.world import World
 from pcqc.config import ROOT, load_study
 from pcqc.paths import Paths
 

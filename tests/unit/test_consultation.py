@@ -3,10 +3,10 @@
 import dataclasses
 
 import pytest
-from helpers import PROTOCOL, make_case, scripted_setting, tiny_model
+from helpers import PROTOCOL, make_case, scripted_context, tiny_model
 
 from pcqc.config import Decoding
-from pcqc.consultation import Opening, Setting, continue_from, roll_out
+from pcqc.consultation import Opening, RolloutContext, continue_from, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.evaluation.benchmark import evaluate
@@ -17,11 +17,11 @@ CASES = [make_case(i) for i in range(3)]
 
 
 def play(say, cases=CASES[:1], *, rollouts=1, candidates=1, **options):
-    setting = scripted_setting(say, cases, **options)
+    context = scripted_context(say, cases, **options)
     rolled = roll_out(
-        setting, cases, rollouts=rollouts, candidates=candidates, seed=1, stage="test"
+        context, cases, rollouts=rollouts, candidates=candidates, seed=1, stage="test"
     )
-    return rolled, setting
+    return rolled, context
 
 
 def limits(**changes):
@@ -59,19 +59,19 @@ def test_endings_and_turns(responses, ending, predicted, turns, inquiries):
 
 
 def test_at_most_ten_turns_with_the_final_one():
-    ((consultation,),), setting = play(script("Question: any?"), protocol=limits(max_turns=10))
+    ((consultation,),), context = play(script("Question: any?"), protocol=limits(max_turns=10))
     assert len(consultation.turns) == 10
-    assert len(setting.actor.engine.prompts) == 10
+    assert len(context.actor.engine.prompts) == 10
     # No answer can follow the tenth response, so the patient is not asked.
-    assert len(setting.patient.engine.prompts) == 9
+    assert len(context.patient.engine.prompts) == 9
     assert consultation.turns[-1].executed.answer is None
 
 
 def test_a_prompt_over_its_limit_ends_the_consultation_before_it_begins():
-    ((consultation,),), setting = play(script("Final Answer: B"), protocol=limits(prompt_tokens=9))
+    ((consultation,),), context = play(script("Final Answer: B"), protocol=limits(prompt_tokens=9))
     assert consultation.ending == "token_limit"
     assert consultation.turns == []
-    assert setting.actor.engine.prompts == []
+    assert context.actor.engine.prompts == []
 
 
 def test_no_action_begins_that_could_exceed_the_response_limit():
@@ -96,8 +96,8 @@ def test_an_action_that_ran_into_its_limit_is_closed_by_the_template():
 
 def test_states_grow_by_what_was_said():
     say = script("<think>x</think>Question: any cough?", "hm", "Final Answer: B")
-    ((consultation,),), setting = play(say, answer=lambda prompt: " No cough. ")
-    decode = setting.chat.tokenizer.decode
+    ((consultation,),), context = play(say, answer=lambda prompt: " No cough. ")
+    decode = context.chat.tokenizer.decode
     opened = decode(consultation.turns[0].state)
     assert decode(consultation.turns[2].state) == (
         f"{opened}<think>x</think>Question: any cough?<|im_end|>\n"
@@ -136,12 +136,12 @@ def test_a_group_is_kept_only_where_its_first_response_asks():
             return "hm" if k == 0 else "Question: any?"
         return ["Question: any?", "Final Answer: B", "hm"][k] if turn == 1 else "Final Answer: B"
 
-    ((consultation,),), setting = play(say, candidates=3)
+    ((consultation,),), context = play(say, candidates=3)
     assert [len(t.responses) for t in consultation.turns] == [1, 3, 1]
     answers = [r.answer for r in consultation.turns[1].responses]
     assert answers == ["No cough.", None, None]
     # Of two states and six responses, one question was put to the patient.
-    assert len(setting.patient.engine.prompts) == 1
+    assert len(context.patient.engine.prompts) == 1
 
 
 def test_no_candidates_at_the_last_turn():
@@ -161,7 +161,7 @@ def sampled(models, chat, cases, play=roll_out, **options):
     # Flat distributions over many tokens would now and then tip over by rounding alone.
     decoding = Decoding(temperature=0.5, top_p=0.8, max_tokens=8)
     actor, patient = (TransformersEngine(model, batch_size=5) for model in models)
-    setting = Setting(
+    context = RolloutContext(
         Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, protocol
     )
     generate = actor.generate
@@ -179,7 +179,7 @@ def sampled(models, chat, cases, play=roll_out, **options):
         ]
 
     actor.generate = asking
-    return play(setting, cases, stage="update/1", **options)
+    return play(context, cases, stage="update/1", **options)
 
 
 def tokens(consultation):
@@ -201,8 +201,8 @@ def test_methods_are_evaluated_on_the_same_draws(models, chat):
     """Two methods with equal weights hold the same consultations, case by case."""
 
     def dialogues(method):
-        def play(setting, cases, **_):
-            return evaluate(setting, cases, seed=1, benchmark="dev", labels={"method": method})
+        def play(context, cases, **_):
+            return evaluate(context, cases, seed=1, benchmark="dev", labels={"method": method})
 
         return sampled(models, chat, CASES, play).dialogues
 
@@ -241,20 +241,20 @@ def test_a_scripted_actor_is_asked_once_a_turn_for_all_dialogues():
             calls.append(len(requests))
             return super().generate(requests, sampling)
 
-    setting = scripted_setting(numbered, CASES)
-    setting.actor.engine.__class__ = Counting
-    roll_out(setting, CASES, rollouts=2, seed=1, stage="test")
+    context = scripted_context(numbered, CASES)
+    context.actor.engine.__class__ = Counting
+    roll_out(context, CASES, rollouts=2, seed=1, stage="test")
     assert calls == [6, 6, 6]
 
 
 def test_consultations_continue_from_a_fixed_first_exchange():
-    rolled, setting = play(numbered, CASES[:2], candidates=3, answer=lambda p: p[-90:])
+    rolled, context = play(numbered, CASES[:2], candidates=3, answer=lambda p: p[-90:])
     openings = [
         Opening(case, response.completion.tokens, f"answer {k}", 2 * k)
         for case, (first,) in zip(CASES, rolled, strict=False)
         for k, response in enumerate(first.turns[0].responses)
     ]
-    continued = continue_from(setting, openings, rollouts=2, seed=1, stage="test")
+    continued = continue_from(context, openings, rollouts=2, seed=1, stage="test")
     assert len(continued) == 6
     for i, row in enumerate(continued):
         case, k = CASES[i // 3].case_id, i % 3
@@ -276,9 +276,9 @@ def test_continuing_from_an_executed_question_repeats_the_consultation(models, c
 
 
 def test_a_roll_out_of_one_turn_stays_open():
-    setting = scripted_setting(numbered, CASES[:1])
+    context = scripted_context(numbered, CASES[:1])
     ((consultation,),) = roll_out(
-        setting, CASES[:1], rollouts=1, candidates=3, seed=1, stage="test", turns=1
+        context, CASES[:1], rollouts=1, candidates=3, seed=1, stage="test", turns=1
     )
     assert [len(t.responses) for t in consultation.turns] == [3]
     assert consultation.ending is None

@@ -1,16 +1,20 @@
 """The continuation study with scripted roles, and judges of answers."""
 
+import csv
 import dataclasses
 import shutil
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
-from helpers import make_case, make_tokenizer, scripted_scorer, scripted_setting
+from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
 
-from data_prep.clinic.grounding import ClinicJudge
-from data_prep.clinic.world import World
 from pcqc.cases import write_cases
+from pcqc.chat import ChatFormat
 from pcqc.choice import selected_success
+from pcqc.clinic.judge import ClinicJudge
+from pcqc.clinic.ungrounded import UngroundedPatient
+from pcqc.clinic.world import World
 from pcqc.config import Continuation, load_study
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
@@ -19,14 +23,17 @@ from pcqc.evaluation.grounding import (
     Answered,
     Judgement,
     ModelJudge,
+    agreed,
+    priority,
     read_review,
     reviewed,
 )
-from pcqc.files import read_json, write_json
+from pcqc.files import csv_text, read_json, sha256_file, write_json
 from pcqc.jobs import continuation as job
 from pcqc.jobs.grounding import run_grounding
 from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE, ChatFormat
+from pcqc.protocol import UNANSWERABLE
+from pcqc.roles.patient import Inquiry
 
 CASES = [make_case(i) for i in range(3)]
 
@@ -39,15 +46,15 @@ def say(case, rollout, turn, k):
 
 
 def drawn():
-    setting = scripted_setting(say, CASES, answer=lambda p: p[-40:], name="0/continuation")
+    context = scripted_context(say, CASES, answer=lambda p: p[-40:], name="0/continuation")
     chances = {"0?": 0.2, "1?": 0.7, "2?": 0.4}
 
     def scores(prompt):
         asked = next((b for text, b in chances.items() if f"question: {text}" in prompt), 0.3)
         return [(1 - asked) / 3, asked, (1 - asked) / 3, (1 - asked) / 3]
 
-    scorer = scripted_scorer(scores, setting.chat)
-    return setting, draw_candidates(setting, scorer, CASES, candidates=3, seed=0)
+    scorer = scripted_scorer(scores, context.chat)
+    return context, draw_candidates(context, scorer, CASES, candidates=3, seed=0)
 
 
 def test_candidates_are_scored_and_a_case_that_does_not_always_ask_is_replaced():
@@ -64,11 +71,11 @@ def test_candidates_are_scored_and_a_case_that_does_not_always_ask_is_replaced()
 
 
 def test_every_candidate_is_continued_on_draws_of_its_own():
-    setting, groups = drawn()
-    asked = len(setting.patient.engine.prompts)
-    rows = list(draw_continuations(setting, CASES[:1], groups[:1], continuations=2, seed=0))
+    context, groups = drawn()
+    asked = len(context.patient.engine.prompts)
+    rows = list(draw_continuations(context, CASES[:1], groups[:1], continuations=2, seed=0))
     # Their questions were answered before and are not asked again.
-    assert len(setting.patient.engine.prompts) == asked
+    assert len(context.patient.engine.prompts) == asked
     assert [(r["candidate"], r["continuation"]) for r in rows] == [
         (k, n) for k in range(3) for n in range(2)
     ]
@@ -144,6 +151,24 @@ def test_a_model_judges_what_two_wordings_agree_on():
     assert not open_one.eligible
 
 
+def test_judges_decide_by_agreement_and_what_they_differ_on_stays_open():
+    first = [Judgement(True, True, True, "a"), Judgement(True, None, False, "a")]
+    second = [Judgement(True, False, True, "b"), Judgement(True, None, False, "b")]
+    assert agreed({"a": first, "b": second}) == [
+        Judgement(True, None, True, "agreement"),
+        Judgement(True, None, False, "agreement"),
+    ]
+    assert agreed({"a": first}) == first
+
+
+@pytest.mark.parametrize(
+    ("free", "chosen", "place"),
+    [(None, True, 1), (None, False, 2), (True, True, 3), (False, False, 4)],
+)
+def test_open_answers_come_first_in_a_review_and_chosen_ones_before_others(free, chosen, place):
+    assert priority(Judgement(True, True, free, "agreement"), chosen) == place
+
+
 REVIEW = """\
 method,run,case_id,candidate,supported,confined,free,note
 pcqc,A,case-0,1,yes,,no,names the disease
@@ -186,18 +211,21 @@ def study(tmp_path, monkeypatch):
     settings = Continuation(states=2, candidates=3, continuations=2)
     study = dataclasses.replace(load_study("clinic-mini"), continuation=settings)
     cases = [make_case(i) for i in range(6)]
-    write_cases(Paths.of(study).cases(study.development), cases)
+    path = Paths.of(study).cases(study.development)
+    write_cases(path, cases)
+    files = {path.name: {"rows": 6, "sha256": sha256_file(path)}}
+    write_json(path.with_name("manifest.json"), {"files": files})
     for role in ("patient", "base"):
         write_json(Paths.of(study).model(role) / "manifest.json", {})
 
     def spoken(case, *place):
         return say("case-1" if int(case[-1]) % 2 else "case-0", *place)
 
-    setting = scripted_setting(spoken, cases, answer=lambda p: p[-40:], name="0/continuation")
-    scorer = scripted_scorer(lambda prompt: (0.1, 0.7, 0.1, 0.1), setting.chat)
+    context = scripted_context(spoken, cases, answer=lambda p: p[-40:], name="0/continuation")
+    scorer = scripted_scorer(lambda prompt: (0.1, 0.7, 0.1, 0.1), context.chat)
     monkeypatch.setattr(job, "CASES_AT_ONCE", 1)
     monkeypatch.setattr(job, "selected_weights", lambda *names: (7, "digest", None))
-    monkeypatch.setattr(job, "make_setting", lambda *parts: setting)
+    monkeypatch.setattr(job, "make_context", lambda *parts: context)
     monkeypatch.setattr(job, "make_scorer", lambda study: scorer)
     return study
 
@@ -228,7 +256,7 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, m
     monkeypatch.setattr(job, "draw_continuations", killed)
     with pytest.raises(KeyboardInterrupt):
         job.run_continuation(study, "pcqc", "A")
-    assert not folder.exists()
+    assert not (folder / "manifest.json").exists()
     again = []
     monkeypatch.setattr(
         job, "draw_continuations", lambda *roles, **sizes: again.append(1) or once(*roles, **sizes)
@@ -237,7 +265,7 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, m
     job.run_continuation(study, "pcqc", "A")
     assert len(again) == 1
     assert written(folder) == whole
-    assert not any(path.is_file() for path in (folder.parents[1] / "state").rglob("*"))
+    assert not (folder / "state").exists()
 
 
 def test_fewer_states_than_wanted_are_said_to_be_fewer(study):
@@ -258,7 +286,7 @@ def test_grounding_is_written_with_the_review_in_it(study, tmp_path):
     settings = dataclasses.replace(study.continuation, review="review.csv")
     job.run_continuation(study, "pcqc", "A")
     judge, _ = model_judge(lambda prompt: "yes")
-    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", judge)
+    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", {"model": judge})
     path = Paths.of(study).continuation("pcqc", "A") / "grounding.csv"
     assert path.read_text().splitlines()[:4] == [
         "case_id,candidate,supported,confined,free,eligible,judge",
@@ -266,3 +294,70 @@ def test_grounding_is_written_with_the_review_in_it(study, tmp_path):
         "case-0,1,no,yes,no,no,review",
         "case-0,2,yes,yes,yes,yes,model",
     ]
+
+
+def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path):
+    """Two judges differ on whether answers are confined; a person says yes to two of them."""
+    job.run_continuation(study, "pcqc", "A")
+    sure, _ = model_judge(lambda prompt: "yes")
+    strict, _ = model_judge(lambda prompt: "no" if "only the information" in prompt else "yes")
+    judges = {"sure": sure, "strict": strict}
+    run_grounding(study, "pcqc", "A", judges)
+    sheet = Paths.of(study).review_sheet("pcqc", "A")
+    rows = list(csv.DictReader(sheet.open()))
+    assert [row["priority"] for row in rows] == sorted(row["priority"] for row in rows)
+    assert {row["confined"] for row in rows} == {""}
+    for row in rows[:2]:
+        row["confined"] = "yes"
+    filled = tmp_path / "filled.csv"
+    filled.write_text(csv_text(rows[0], [row.values() for row in rows]))
+    settings = dataclasses.replace(study.continuation, review=str(filled))
+    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", judges)
+    found = list(
+        csv.DictReader((Paths.of(study).continuation("pcqc", "A") / "grounding.csv").open())
+    )
+    assert sum(row["judge"] == "review" for row in found) == 2
+    assert {row["confined"] for row in found if row["judge"] == "review"} == {"yes"}
+    kept = list(csv.DictReader(sheet.open()))
+    assert sum(row["confined"] == "yes" for row in kept) == 2
+
+
+class FactualPatient:
+    """Answers every question by its finding's fact."""
+
+    engine = None
+
+    def answer(self, inquiries):
+        return ["rash absent." for _ in inquiries]
+
+
+def test_a_known_share_of_answers_lacks_grounds_and_the_rules_find_each():
+    patient = UngroundedPatient(FactualPatient(), WORLD, share=0.3, seed=0)
+    inquiries = [Inquiry(FACTS, "Any rash?", stream) for stream in range(200)]
+    answers = patient.answer(inquiries)
+    case = make_case(0, facts=FACTS)
+    judged = ClinicJudge(WORLD).judge([Answered(case, "Any rash?", a) for a in answers])
+    made = [(FACTS, "Any rash?", answer) in patient.changed for answer in answers]
+    assert [not found.eligible for found in judged] == made
+    assert 0.2 < sum(made) / len(made) < 0.4
+    assert {(j.supported, j.confined, j.free) for j in judged} == {
+        (True, True, True),
+        (False, True, True),
+        (True, False, True),
+        (False, True, False),
+    }
+    again = UngroundedPatient(FactualPatient(), WORLD, share=0.3, seed=0)
+    assert again.answer(inquiries[::-1]) == answers[::-1]
+
+
+def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study, monkeypatch):
+    settings = dataclasses.replace(study.continuation, ungrounded=1.0)
+    changed = dataclasses.replace(study, continuation=settings)
+    WORLD.save(Paths.of(study).world)
+    job.run_continuation(changed, "pcqc", "A")
+    folder = Paths.of(study).continuation("pcqc", "A")
+    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    assert [row["ungrounded"] for row in rows] == [True] * 6
+    shutil.rmtree(folder)
+    job.run_continuation(study, "pcqc", "A")
+    assert "ungrounded" not in pq.read_table(folder / "candidates.parquet").column_names

@@ -11,10 +11,12 @@ import pytest
 from pcqc.errors import UserError
 from pcqc.files import (
     hold,
+    no_formula,
     read_bytes,
     read_json,
     read_jsonl,
     sha256_file,
+    unquote_formula,
     write_atomic,
     write_json,
     write_jsonl,
@@ -132,12 +134,35 @@ def test_jsonl_round_trip(tmp_path):
     assert json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0]) == rows[0]
 
 
+@pytest.mark.parametrize("text", ["=1+1", "-x", "@a", "+", "\tx", "'", "'=", "plain", "", "'a'"])
+def test_no_cell_starts_a_formula_and_its_text_is_kept(text):
+    cell = no_formula(text)
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert unquote_formula(cell) == text
+
+
+def test_unusual_but_valid_json_is_read(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"a": "\\ud83d\\ude00 NaN 1e999", "b": 1.5E+300}\n')
+    assert list(read_jsonl(path)) == [(1, {"a": "\U0001f600 NaN 1e999", "b": 1.5e300})]
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
         (b'{"a": 1', "not JSON"),
         (b"[1, 2]", "expected an object {...}, found list"),
         (b'{"a": "\xff"}', "not UTF-8"),
+        (b'\xef\xbb\xbf{"a": 1}', "not JSON (Unexpected UTF-8 BOM"),
+        (b'{"a": {"b": 1, "b": 2}}', "duplicate key 'b'"),
+        (b'{"a": "\\ud83d"}', "lone surrogate"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b'{"a": [-Infinity]}', "-Infinity is not a JSON number"),
+        (b'{"a": 1e999}', "a number is too large"),
+        (b'{"a": 1' + b"0" * 400 + b".5}", "a number is too large"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "a number is too large"),
+        (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
     ],
 )
 def test_a_broken_row_is_named_by_file_and_line(tmp_path, line, complaint):

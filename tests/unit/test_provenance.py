@@ -1,4 +1,4 @@
-"""Fingerprints follow what is imported; folders of weights are whole or refused."""
+"""Fingerprints follow what the source means; folders of weights are whole or refused."""
 
 from dataclasses import replace
 
@@ -9,7 +9,40 @@ from pcqc import provenance
 from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.models import check_folder, load_model, load_tokenizer, save_folder
-from pcqc.provenance import inputs_fingerprint, job_settings, run_settings, source_fingerprint
+from pcqc.provenance import (
+    MadeFrom,
+    job_settings,
+    made_from,
+    module_digests,
+    run_settings,
+    source_fingerprint,
+)
+
+PLAIN = """import os
+from a import b
+from a import c
+
+
+def f(x):
+    for i in range(3):
+        x += i
+    return x
+"""
+SAME = {
+    "a comment": PLAIN.replace("    return x", "    # done\n    return x  # here"),
+    "docstrings": PLAIN.replace("import os", '"""Module."""\nimport os').replace(
+        "    for", '    """What it does."""\n    for'
+    ),
+    "formatting": PLAIN.replace("range(3)", "range(\n        3,\n    )").replace("x += i", "x+=i"),
+    "the order of imports": PLAIN.replace("import os\n", "").replace("def", "import os\n\n\ndef"),
+    "imports in one line": PLAIN.replace("from a import b\nfrom a import c", "from a import c, b"),
+}
+OTHER = {
+    "a constant": PLAIN.replace("range(3)", "range(4)"),
+    "a string": PLAIN.replace("return x", "return 'x'"),
+    "an import": PLAIN.replace("import b", "import d"),
+    "a statement": PLAIN.replace("    return x", "    x -= 1\n    return x"),
+}
 
 
 @pytest.fixture
@@ -20,17 +53,17 @@ def package(tmp_path, monkeypatch):
     (folder / "__init__.py").write_text("")
     (folder / "a.py").write_text("def f():\n    from toy.b import g\n    return g\n")
     (folder / "b.py").write_text("def g(): pass\n")
-    (folder / "c.py").write_text("import json\n")
+    (folder / "c.py").write_text(PLAIN)
     monkeypatch.setattr(provenance, "_PACKAGES", {"toy": folder})
 
     def fingerprints():
         provenance._file.cache_clear()
-        provenance._imports.cache_clear()
+        provenance._read.cache_clear()
         return {name: source_fingerprint(f"toy.{name}") for name in "abc"}
 
     yield folder, fingerprints
     provenance._file.cache_clear()
-    provenance._imports.cache_clear()
+    provenance._read.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -41,41 +74,67 @@ def test_an_edit_changes_the_fingerprint_of_what_needs_it(package, edited, chang
     before = fingerprints()
     assert before == fingerprints()
     path = folder / f"{edited}.py"
-    path.write_text(path.read_text() + "# edited\n")
+    path.write_text(path.read_text() + "EDITED = 1\n")
     after = fingerprints()
     assert {name for name in "abc" if before[name] != after[name]} == set(changed)
 
 
+@pytest.mark.parametrize("kind", SAME)
+def test_what_does_not_change_the_meaning_does_not_change_the_fingerprint(package, kind):
+    folder, fingerprints = package
+    before = fingerprints()
+    (folder / "c.py").write_text(SAME[kind])
+    assert SAME[kind] != PLAIN
+    assert fingerprints() == before
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_what_changes_the_meaning_changes_the_fingerprint(package, kind):
+    folder, fingerprints = package
+    before = fingerprints()
+    (folder / "c.py").write_text(OTHER[kind])
+    assert OTHER[kind] != PLAIN
+    assert fingerprints()["c"] != before["c"]
+
+
+def test_changes_are_named_by_setting_module_and_input():
+    then = MadeFrom({"rl": {"rate": 0.1, "old": 1}}, {"m": "1", "gone": "2"}, {"x": "3"})
+    now = MadeFrom({"rl": {"rate": 0.2, "old": 1}}, {"m": "0", "new": "2"}, {"x": "4"})
+    assert then.changes(then) == []
+    assert then.changes(now) == [
+        "setting rl.rate: 0.1 -> 0.2",
+        "module gone is no longer read",
+        "module m changed",
+        "module new is new",
+        "input x changed",
+    ]
+
+
 def test_jobs_do_not_depend_on_the_analysis():
     """An edited table must not retrain anything."""
-    closure, waiting = set(), ["pcqc.jobs.train", "pcqc.jobs.evaluate", "pcqc.jobs.sft"]
-    while waiting:
-        module = waiting.pop()
-        if module not in closure and provenance._file(module):
-            closure.add(module)
-            waiting += provenance._imports(module)
-    assert "pcqc.credit.question" in closure
-    assert "pcqc.training.rl" in closure
-    assert not any(m.startswith(("analysis", "data_prep", "pcqc.cli")) for m in closure)
+    found = module_digests("pcqc.jobs.rl_loop", "pcqc.jobs.evaluate", "pcqc.jobs.sft")
+    assert {"pcqc.jobs.rl_loop", "pcqc.consultation", "pcqc.training.policy"} <= found.keys()
+    assert not any(m.startswith(("analysis", "data_prep", "pcqc.cli")) for m in found)
 
 
 def test_the_number_format_of_a_frozen_role_is_a_setting_of_the_jobs_that_ask_it():
     study = load_study("real")
-    scorer = replace(study.models.scorer or study.models.actor, dtype="float16")
+    scorer = replace(study.models.scorer or study.models.actor, dtype="float32")
     other = replace(study, models=replace(study.models, scorer=scorer))
-    assert study.dtype("scorer") != other.dtype("scorer") == "float16"
+    assert study.dtype("scorer") != other.dtype("scorer") == "float32"
     assert run_settings(study, "pcqc", "A") != run_settings(other, "pcqc", "A")
     assert job_settings(study, "continuation") != job_settings(other, "continuation")
     assert job_settings(study, "evaluate") == job_settings(other, "evaluate")
 
 
 def test_inputs_are_told_apart_by_content(tmp_path):
-    a, b = tmp_path / "a", tmp_path / "b"
-    a.write_text("x")
-    b.write_text("y")
-    before = inputs_fingerprint([a, b])
-    b.write_text("z")
-    assert inputs_fingerprint([a, b]) != before
+    study, path = load_study("clinic"), tmp_path / "a"
+    path.write_text("x")
+    before = made_from(study, "sft", inputs=[path])
+    path.write_text("y")
+    after = made_from(study, "sft", inputs=[path])
+    assert before.recipe == after.recipe
+    assert before.fingerprint != after.fingerprint
 
 
 def write_two(folder):
@@ -130,7 +189,7 @@ def test_a_fault_of_the_program_keeps_its_name_and_leaves_the_old_folder(tmp_pat
 
 
 def test_missing_models_are_named(tmp_path):
-    with pytest.raises(UserError, match="none: no weights there"):
+    with pytest.raises(UserError, match="none: no weights"):
         load_model(tmp_path / "none")
-    with pytest.raises(UserError, match="none: no model there"):
+    with pytest.raises(UserError, match="none: no model"):
         load_tokenizer(tmp_path / "none")

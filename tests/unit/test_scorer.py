@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import make_case, make_tokenizer, plain_logprobs
+from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
 
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.protocol import Exchange, scorer_prompt
@@ -12,7 +12,7 @@ EXCHANGE = Exchange("any cough?", "No cough.")
 
 
 def expected(model, tokenizer, case, exchanges) -> np.ndarray:
-    """Eq. 23: each label's final token, read from a plain forward pass over prompt and label."""
+    """eq:scorer_option_probabilities: each label's final token, by a plain pass over both."""
     final = []
     for label in case.labels:
         ids = tokenizer.encode(f"{scorer_prompt(case, exchanges)} {label}")
@@ -28,7 +28,7 @@ def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
     for probabilities, exchanges in zip(found, [(), (EXCHANGE,)], strict=True):
         assert probabilities.sum() == pytest.approx(1)
         np.testing.assert_allclose(
-            probabilities, expected(model, tokenizer, case, exchanges), atol=1e-5
+            probabilities, expected(model, tokenizer, case, exchanges), atol=ROUNDING
         )
     assert not np.allclose(found[0], found[1])
 
@@ -44,7 +44,7 @@ def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
 def test_of_labels_of_several_tokens_the_last_is_read(model, tokenizer, options):
     case = make_case(options=options, answer=next(iter(options))).public
     (found,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
-    np.testing.assert_allclose(found, expected(model, tokenizer, case, ()), atol=1e-5)
+    np.testing.assert_allclose(found, expected(model, tokenizer, case, ()), atol=ROUNDING)
 
 
 def test_labels_that_join_the_prompts_last_character(model):
@@ -56,7 +56,7 @@ def test_labels_that_join_the_prompts_last_character(model):
     assert ids[0][:-1] == ids[1][:-1]
     rows = plain_logprobs(model, ids[0])[-2]
     weights = np.exp([float(rows[ids[0][-1]]), float(rows[ids[1][-1]])])
-    np.testing.assert_allclose(found, weights / weights.sum(), atol=1e-5)
+    np.testing.assert_allclose(found, weights / weights.sum(), atol=ROUNDING)
 
 
 def test_equal_evidence_is_read_once(model, tokenizer):

@@ -1,70 +1,38 @@
 """The search of ATPO on scripted roles, and what actor and critic are given of it."""
 
-import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import INSTRUCTION, PROTOCOL, make_case, make_tokenizer
+from helpers import PROTOCOL, make_case
+from tree_material import SAYS, Critic, make_context
 
-from pcqc.config import Decoding, Method, TreeSearch
-from pcqc.consultation import Setting, roll_out
-from pcqc.credit.tree import RunningVariance, advantages, back_up, uncertainty, visits
-from pcqc.engines.scripted import ScriptedEngine
+from pcqc.config import Method, TreeSearch
+from pcqc.consultation import roll_out
 from pcqc.errors import UserError
-from pcqc.methods.draw import draw_trees
-from pcqc.methods.sequences import KL, TERMINAL
-from pcqc.methods.tree_batch import trajectories
-from pcqc.methods.tree_search import search_trees
-from pcqc.protocol import ChatFormat
-from pcqc.roles import Actor, Patient
+from pcqc.methods.atpo.atpo import Atpo
+from pcqc.methods.atpo.search import search_trees
+from pcqc.methods.atpo.trajectories import trajectories
+from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, uncertainty, visits
+from pcqc.methods.metrics import rollout_metrics
+from pcqc.methods.sequences import TERMINAL
+from pcqc.training.sequences import KL
 
-COUGH, FEVER = "Question: any cough", "Question: any fever"
-SAYS = (COUGH, FEVER, "no idea", "Final Answer: A", "Final Answer: B")
 CASES = [make_case(i) for i in range(3)]
 NAME = "1/test"
 
 
-class Counted(ScriptedEngine):
-    """Counts its calls."""
-
-    calls = 0
-
-    def generate(self, requests, sampling):
-        self.calls += 1
-        return super().generate(requests, sampling)
-
-
-def make_setting(says=SAYS, **protocol) -> Setting:
-    """An actor that picks among `says` by its random stream, and a patient with one answer."""
-    chat = ChatFormat(make_tokenizer(), INSTRUCTION)
-    actor = Counted(lambda prompt, s: [*chat.encode(says[s % len(says)]), chat.end_of_turn])
-    patient = Counted(lambda prompt, s: [*chat.encode("No cough."), chat.end_of_turn])
-    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=PROTOCOL.action_tokens)
-    rules = dataclasses.replace(PROTOCOL, **protocol)
-    return Setting(Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, rules)
-
-
-class Critic:
-    """Outputs that are a function of the state alone; counts its calls."""
-
-    calls = 0
-
-    def __call__(self, states):
-        self.calls += 1
-        return [np.random.default_rng(sum(s) * 7919 + len(s)).normal(size=3) for s in states]
-
-
-def grow(setting=None, cases=CASES, values=None, memory=None, **settings):
+def grow(context=None, cases=CASES, values=None, memory=None, **settings):
     statistics = RunningVariance({} if memory is None else memory, 0.4)
     tree = TreeSearch(**settings)
     return search_trees(
-        setting or make_setting(), values or Critic(), tree, cases, statistics, NAME
+        context or make_context(), values or Critic(), tree, cases, statistics, NAME
     )
 
 
 def test_one_candidate_without_pruning_is_plain_consultations():
     searches = grow(candidates=1, prune_probability=0.0)
-    plain = roll_out(make_setting(), CASES, rollouts=1, seed=1, stage="test")
+    plain = roll_out(make_context(), CASES, rollouts=1, seed=1, stage="test")
     for one, (consultation,) in zip(searches, plain, strict=True):
         ((found, path),) = one.trajectories
         assert found == consultation
@@ -73,23 +41,23 @@ def test_one_candidate_without_pruning_is_plain_consultations():
 
 def test_a_plain_consultation_lies_in_every_wider_tree():
     searches = grow(candidates=3, prune_probability=0.0)
-    plain = roll_out(make_setting(), CASES, rollouts=1, seed=1, stage="test")
+    plain = roll_out(make_context(), CASES, rollouts=1, seed=1, stage="test")
     for one, (consultation,) in zip(searches, plain, strict=True):
         assert consultation in [found for found, _ in one.trajectories]
 
 
 def test_the_roles_are_called_once_a_level_for_all_cases_and_leaves():
-    setting, critic = make_setting(SAYS[:1]), Critic()
-    searches = grow(setting, values=critic, candidates=2, prune_probability=0.0)
+    context, critic = make_context(SAYS[:1]), Critic()
+    searches = grow(context, values=critic, candidates=2, prune_probability=0.0)
     assert [len(one.trajectories) for one in searches] == [16] * 3
-    assert setting.actor.engine.calls == PROTOCOL.max_turns
-    assert setting.patient.engine.calls == PROTOCOL.max_turns - 1
+    assert context.actor.engine.calls == PROTOCOL.max_turns
+    assert context.patient.engine.calls == PROTOCOL.max_turns - 1
     assert critic.calls == PROTOCOL.max_turns + 1  # the roots, and each level's states
 
 
-def test_a_tree_that_never_ends_early_grows_to_the_budget_and_goes_on_in_chains():
-    setting = make_setting(SAYS[:1], max_turns=5)
-    (one,) = grow(setting, CASES[:1], budget=16, candidates=4, prune_probability=0.0)
+def test_a_tree_without_early_ends_grows_to_the_budget_then_in_chains():
+    context = make_context(SAYS[:1], max_turns=5)
+    (one,) = grow(context, CASES[:1], budget=16, candidates=4, prune_probability=0.0)
     depths = [node.depth for node in one.tree.nodes]
     assert [depths.count(d) for d in range(6)] == [1, 4, 16, 16, 16, 16]
     # Questions to the end: no final answer.
@@ -97,7 +65,7 @@ def test_a_tree_that_never_ends_early_grows_to_the_budget_and_goes_on_in_chains(
 
 
 def test_the_rewards_are_those_of_right_wrong_and_no_final_answer():
-    searches = grow(make_setting((*SAYS, "Final Answer: X")), candidates=4, prune_probability=0.0)
+    searches = grow(make_context((*SAYS, "Final Answer: X")), candidates=4, prune_probability=0.0)
     seen = set()
     for one in searches:
         for consultation, path in one.trajectories:
@@ -122,21 +90,22 @@ def test_values_are_the_critic_s_and_uncertainty_follows_from_them():
             assert node.uncertainty == pytest.approx(uncertainty(node.value, q, 0.0, 0.0))
 
 
-@pytest.mark.parametrize(("probability", "threshold"), [(1.0, 99.0), (0.0, 99.0), (1.0, -99.0)])
+@pytest.mark.parametrize(("probability", "threshold"), [(1.0, 99.0), (0.0, 99.0), (1.0, 0.0)])
 def test_pruning_keeps_one_child_where_the_state_is_certain(probability, threshold):
     searches = grow(candidates=4, prune_probability=probability, threshold=threshold)
     for one in searches:
         for node in one.tree.nodes:
             if len(node.children) > 1:
                 kept = [i for i in node.children if not one.tree.nodes[i].pruned]
-                assert len(kept) == (1 if probability and threshold > 0 else 4)
-        # A pruned state is not followed; an end, pruned or not, is a trajectory.
+                assert len(kept) == (1 if probability and node.uncertainty <= threshold else 4)
+        # A pruned state is not followed, and a pruned end is no trajectory.
         for node in one.tree.nodes:
             assert not (node.pruned and node.children)
-        assert len(one.trajectories) == sum(n.terminal for n in one.tree.nodes)
+        kept = [n for n in one.tree.nodes if n.terminal and not n.pruned]
+        assert len(one.trajectories) == len(kept)
 
 
-def test_the_kept_child_is_drawn_among_all():
+def test_any_child_may_be_kept():
     kept = set()
     for number in range(40):
         (one,) = grow(cases=[make_case(number)], prune_probability=1.0, threshold=99.0)
@@ -152,17 +121,9 @@ def test_a_tree_does_not_depend_on_the_cases_beside_it():
         assert alone.tree == one.tree
 
 
-def test_statistics_are_taken_on_level_by_level():
-    memory = {}
-    (one,) = grow(cases=CASES[:1], memory=memory, candidates=4, prune_probability=0.0)
-    assert memory["0"] == [pytest.approx(np.var(one.tree.action_values(0))), 0.0]
-    levels = {n.depth for n in one.tree.nodes if len(n.children) > 1}
-    assert set(memory) == {"all", *map(str, levels)}
-
-
 def test_a_prompt_that_is_too_long_is_a_tree_of_one_end():
-    setting = make_setting(prompt_tokens=1)
-    (one,) = grow(setting, CASES[:1])
+    context = make_context(prompt_tokens=1)
+    (one,) = grow(context, CASES[:1])
     assert [(n.terminal, n.reward) for n in one.tree.nodes] == [(True, -1.0)]
     assert trajectories(one, by_visits=True) == []
 
@@ -202,29 +163,32 @@ def test_what_the_critic_trains_on():
             assert sequence.old_values[place].tolist() == one.value_tokens[node].tolist()
 
 
-def test_an_update_without_a_turn_is_refused():
-    method, statistics = Method("Tree", tree=TreeSearch()), RunningVariance({}, 0.4)
-    with pytest.raises(UserError, match=r"every case is longer than protocol\.prompt_tokens"):
-        draw_trees(
-            make_setting(prompt_tokens=1), Critic(), method, CASES, statistics, seed=1, update=4
-        )
-
-
-def test_what_an_update_draws():
-    method = Method("Tree", tree=TreeSearch(candidates=3))
-    drawn = draw_trees(
-        make_setting(), Critic(), method, CASES, RunningVariance({}, 0.4), seed=1, update=4
+def collect(context, **settings):
+    """The rollouts of an update."""
+    critic = SimpleNamespace(values=Critic())
+    return Atpo(Method("Tree", tree=TreeSearch(**settings)), None, 1, critic).collect_rollouts(
+        context, CASES, 4
     )
+
+
+def test_an_update_without_a_turn_is_refused():
+    with pytest.raises(UserError, match=r"every case is longer than protocol\.prompt_tokens"):
+        collect(make_context(prompt_tokens=1))
+
+
+def test_what_an_update_collects():
+    drawn = collect(make_context(), candidates=3)
+    metrics = rollout_metrics(drawn)
     assert drawn.completed == len(drawn.trajectories) == sum(map(len, drawn.consultations))
     right = [c.predicted == "B" for row in drawn.consultations for c in row]
-    assert drawn.figures["accuracy"] == pytest.approx(np.mean(right))
-    assert drawn.figures["reward/mean"] == pytest.approx(np.concatenate(drawn.rewards).mean())
+    assert metrics["accuracy"] == pytest.approx(np.mean(right))
+    assert metrics["reward/mean"] == pytest.approx(np.concatenate(drawn.rewards).mean())
     tokens = sum(
         len(d.consultation.turns[-1].executed.completion.tokens)
         for one in drawn.searches
         for d in one.dialogues[1:]
     )
-    assert drawn.figures["tokens/actor_all"] == tokens
+    assert metrics["tokens/actor_all"] == tokens
     for one, gains in zip(drawn.searches, drawn.advantages, strict=True):
         ends = [one.tree.nodes[path[-1]].reward for _, path in one.trajectories]
         assert gains.tolist() == [end - one.tree.nodes[0].value for end in ends]

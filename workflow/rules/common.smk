@@ -1,7 +1,12 @@
 # Settings, names of files, and fingerprints that every rule uses.
 
 import os
+import shlex
 import sys
+from pathlib import Path
+
+# `analysis` and `data_prep` belong to the checkout and are not installed.
+sys.path.insert(0, str(Path(workflow.basedir)))
 
 import analysis.figures
 import analysis.paper
@@ -11,15 +16,24 @@ from pcqc.errors import UserError
 from pcqc.files import hold
 from pcqc.instruction import instruction_files
 from pcqc.paths import Paths
-from pcqc.provenance import job_settings, run_settings, source_fingerprint
-from pcqc.tracking.store import sqlite_file
+from pcqc.products import recipe
+from pcqc.provenance import inputs_fingerprint, source_fingerprint
+from pcqc.settings import nearest
+from pcqc.tracking.prepare import preparation
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:
     os.environ["PCQC_DATA"] = str(config["data"])
 
-STUDY_ARGUMENT = config.get("study", "clinic")
+STUDY_ARGUMENT = str(config.get("study", "clinic"))
+CONFIG_KEYS = ("study", "data", "launcher")
 try:
+    for key in config:
+        if key not in CONFIG_KEYS:
+            raise UserError(
+                f"--config {key}: unknown key{nearest(key, CONFIG_KEYS)}; settings of a study are "
+                "changed in its file"
+            )
     STUDY = load_study(STUDY_ARGUMENT)
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
@@ -34,6 +48,17 @@ TABLES = analysis.tables.TABLES.outputs(STUDY)
 FIGURES = analysis.figures.FIGURES.outputs(STUDY)
 PAPER = analysis.paper.outputs(STUDY)
 REPORT = RESULTS / "report.html"
+# Evaluated ablations have a table; what is not evaluated yet is no input of it.
+ABLATED = [
+    manifest
+    for name in ABLATIONS
+    for run in STUDY.methods[name].runs
+    if (manifest := PATHS.evaluation(name, run) / "manifest.json").exists()
+]
+TEMPLATES = [
+    Path(analysis.__file__).parent / "report" / name
+    for name in ("report.html", "tables.html", "style.css")
+]
 LOGS = RESULTS / "logs"
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
@@ -71,14 +96,30 @@ def settings(*parts, **more):
     return digest({**{part: everything[part] for part in parts}, **more})
 
 
-def pcqc(command, start=f"{sys.executable} -m"):
-    """The shell command of a job: its messages go to the terminal and to its log."""
-    return f"({start} pcqc.cli {command}) 2>&1 | tee {{log}} >&2"
+def escaped(text):
+    """A text that Snakemake leaves as it is when it fills in a shell command."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
+PYTHON = escaped(f"{shlex.quote(sys.executable)} -m")
 # What starts a job that learns. It starts its own processes on one machine; on several, a launcher
-# starts it on each (docs/clusters.md).
-LAUNCHER = config.get("launcher", f"{sys.executable} -m")
+# starts it on each (docs/clusters.md). It is a command with its arguments, as a shell takes them.
+LAUNCHER = escaped(config["launcher"]) if "launcher" in config else PYTHON
+# A study is named or is a path, which may hold any character.
+STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))
+
+
+def pcqc(command, start=PYTHON):
+    """The shell command of a job: its messages go to the terminal and to its log."""
+    return f"({start} pcqc.cli {command}) 2>&1 | tee {{log:q}} >&2"
+
+
+def made_from(job):
+    """Parameter of a rule: digest of the settings and the source that its job depends on.
+
+    Results that would come out the same, or that their author has accepted, keep theirs.
+    """
+    return lambda wildcards: recipe(STUDY, job, wildcards.get("method"), wildcards.get("run"))
 
 
 def tracked(method):
@@ -92,12 +133,6 @@ def evaluated(method):
     return [PATHS.evaluation(method, run) / "manifest.json" for run in runs]
 
 
-def searched(method):
-    """Pictures of a method's search trees; none for a method that searches none."""
-    settings = STUDY.methods[method]
-    return [PATHS.run(method, run) / "search_tree.svg" for run in settings.runs if settings.tree]
-
-
 def files(method):
     """All that a method's jobs make, in order."""
     runs = STUDY.methods[method].runs
@@ -106,7 +141,6 @@ def files(method):
         *(PATHS.run(method, run) / "manifest.json" for run in trained),
         *(PATHS.evaluation(method, run) / "selection.json" for run in runs),
         *evaluated(method),
-        *searched(method),
         *(path.with_name("manifest.json") for path in continued(method)),
         *continued(method),
         tracked(method),

@@ -18,21 +18,19 @@ rule continue_candidates:
         trained,
         MODELS,
         PATHS.cases(STUDY.development),
+        ancient(DATA_MANIFEST),
     output:
         PATHS.continuation("{method}", "{run}") / "manifest.json",
-        PATHS.continuation("{method}", "{run}") / "candidates.parquet",
-        PATHS.continuation("{method}", "{run}") / "continuations.parquet",
     log:
         LOGS / "continuation" / "{method}-{run}.log",
     resources:
         **ON_MODELS,
     params:
-        settings=digest(job_settings(STUDY, "continuation")),
-        source=source_fingerprint("pcqc.jobs.continuation"),
+        made_from=made_from("continuation"),
     message:
         "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"continuation {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"continuation {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
 
 
 rule ground_answers:
@@ -48,12 +46,11 @@ rule ground_answers:
     resources:
         **({} if STUDY.synthetic else ON_MODELS),
     params:
-        settings=digest(job_settings(STUDY, "grounding")),
-        source=source_fingerprint("pcqc.jobs.grounding", "data_prep.clinic.grounding"),
+        made_from=made_from("grounding"),
     message:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"grounding {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"grounding {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
 
 
 rule continuation:

@@ -1,5 +1,7 @@
 # Cases of the clinic are drawn; those of a real study are converted from the files of their sources.
 
+# What reads cases compares them with it, whether or not it is newer.
+DATA_MANIFEST = PATHS.data / "manifest.json"
 RAW = STUDY.raw_files
 INSTRUCTION = instruction_files(STUDY)
 CONVERTED = [PATHS.converted(name) for name in RAW]
@@ -24,12 +26,11 @@ if STUDY.synthetic:
         log:
             LOGS / "data.log",
         params:
-            settings=settings("clinic", "benchmarks", "protocol"),
-            source=source_fingerprint("data_prep.clinic.build"),
+            made_from=made_from("clinic"),
         message:
             "Cases and SFT conversations of the clinic"
         shell:
-            pcqc(f"clinic {STUDY_ARGUMENT}")
+            pcqc(f"clinic {STUDY_NAME}")
 
 else:
 
@@ -46,15 +47,15 @@ else:
             log:
                 LOGS / "instruction.log",
             params:
-                source=source_fingerprint("data_prep.real.prepare"),
+                source=source_fingerprint("data_prep.prepare"),
             message:
                 "The actor's system message"
             shell:
-                pcqc(f"prepare {STUDY_ARGUMENT} --only instruction")
+                pcqc(f"prepare {STUDY_NAME} --only instruction")
 
     def form(name):
         """The option that names a raw file's format, where the study gives it."""
-        return f"--format {name}" if name else ""
+        return f"--format {shlex.quote(name)}" if name else ""
 
     rule convert:
         input:
@@ -67,7 +68,7 @@ else:
             LOGS / "convert-{dataset}.log",
         params:
             format=lambda wildcards: form(RAW[wildcards.dataset].format),
-            source=source_fingerprint("data_prep.real.convert"),
+            source=source_fingerprint("data_prep.convert"),
         message:
             "Convert {input}"
         shell:
@@ -86,7 +87,7 @@ else:
             LOGS / "overlap.log",
         params:
             folder=PATHS.overlap,
-            source=source_fingerprint("data_prep.real.audit"),
+            source=source_fingerprint("data_prep.audit"),
         message:
             "Audit the overlap of training and evaluation"
         shell:
@@ -109,11 +110,11 @@ else:
             LOGS / "training.log",
         params:
             settings=settings("data", "protocol"),
-            source=source_fingerprint("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.prepare"),
         message:
             "Training cases and SFT conversations"
         shell:
-            pcqc(f"prepare {STUDY_ARGUMENT} --only train")
+            pcqc(f"prepare {STUDY_NAME} --only train")
 
     # One job each: a benchmark that is added later leaves the others, and what they chose, alone.
     rule benchmark:
@@ -134,11 +135,11 @@ else:
                 benchmark=STUDY.to_dict()["benchmarks"][wildcards.benchmark],
                 seed=STUDY.data.seed,
             ),
-            source=source_fingerprint("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.prepare"),
         message:
             "Cases of {wildcards.benchmark}"
         shell:
-            pcqc(f"prepare {STUDY_ARGUMENT} --only {{wildcards.benchmark}}")
+            pcqc(f"prepare {STUDY_NAME} --only {{wildcards.benchmark:q}}")
 
     rule data:
         input:
@@ -152,11 +153,11 @@ else:
             LOGS / "data.log",
         params:
             settings=settings("absent"),
-            source=source_fingerprint("data_prep.real.prepare"),
+            source=source_fingerprint("data_prep.prepare"),
         message:
             "Digests and exclusions of all cases"
         shell:
-            pcqc(f"prepare {STUDY_ARGUMENT} --only manifest")
+            pcqc(f"prepare {STUDY_NAME} --only manifest")
 
 
 # What the report says of a real study's cases: data cards and the audit.

@@ -8,14 +8,11 @@ if STUDY.synthetic:
         log:
             LOGS / "base.log",
         params:
-            settings=settings(
-                "clinic", "scratch_model", "protocol", budget=STUDY.rl.tokens_per_micro_batch
-            ),
-            source=source_fingerprint("data_prep.clinic.pretrain"),
+            made_from=made_from("pretrain"),
         message:
             "Base model, from scratch"
         shell:
-            pcqc(f"pretrain {STUDY_ARGUMENT}")
+            pcqc(f"pretrain {STUDY_NAME}")
 
 else:
 
@@ -25,12 +22,11 @@ else:
         log:
             LOGS / "base.log",
         params:
-            settings=settings("models"),
-            source=source_fingerprint("pcqc.jobs.pretrained"),
+            made_from=made_from("models"),
         message:
             "Pretrained models"
         shell:
-            pcqc(f"models {STUDY_ARGUMENT}")
+            pcqc(f"models {STUDY_NAME}")
 
 
 rule sft:
@@ -38,6 +34,7 @@ rule sft:
         rules.base.output,
         PATHS.conversations,
         INSTRUCTION,
+        ancient(DATA_MANIFEST),
     output:
         PATHS.model("actor") / "manifest.json",
         PATHS.model("patient") / "manifest.json",
@@ -46,9 +43,8 @@ rule sft:
     resources:
         **ON_MODELS,
     params:
-        settings=digest(job_settings(STUDY, "sft")),
-        source=source_fingerprint("pcqc.jobs.sft"),
+        made_from=made_from("sft"),
     message:
         "Shared SFT: actor and patient"
     shell:
-        pcqc(f"sft {STUDY_ARGUMENT}", LAUNCHER)
+        pcqc(f"sft {STUDY_NAME}", LAUNCHER)

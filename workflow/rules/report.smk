@@ -4,6 +4,7 @@ COLLECTED = rules.collect.output
 rule tables:
     input:
         COLLECTED,
+        ABLATED,
         PROVENANCE,
     output:
         TABLES,
@@ -15,7 +16,7 @@ rule tables:
     message:
         "Tables"
     shell:
-        pcqc(f"tables {STUDY_ARGUMENT}")
+        pcqc(f"tables {STUDY_NAME}")
 
 
 rule figures:
@@ -31,12 +32,13 @@ rule figures:
     message:
         "Figures"
     shell:
-        pcqc(f"figures {STUDY_ARGUMENT}")
+        pcqc(f"figures {STUDY_NAME}")
 
 
 rule report:
     input:
         COLLECTED,
+        ABLATED,
         PROVENANCE,
         TABLES,
         FIGURES,
@@ -47,10 +49,11 @@ rule report:
     params:
         settings=digest(STUDY.to_dict()),
         source=source_fingerprint("analysis.report"),
+        templates=inputs_fingerprint(TEMPLATES),
     message:
         "Report"
     shell:
-        pcqc(f"report {STUDY_ARGUMENT}")
+        pcqc(f"report {STUDY_NAME}")
 
 
 # Where no LaTeX is installed, `outputs` names paper.tex alone, and the job says so.
@@ -69,4 +72,4 @@ rule paper:
     message:
         "Paper"
     shell:
-        pcqc(f"paper {STUDY_ARGUMENT}")
+        pcqc(f"paper {STUDY_NAME}")

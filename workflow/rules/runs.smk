@@ -8,6 +8,7 @@ rule train:
         MODELS,
         PATHS.train_cases,
         PATHS.cases(STUDY.development),
+        ancient(DATA_MANIFEST),
     output:
         PATHS.run("{method}", "{run}") / "manifest.json",
     log:
@@ -15,27 +16,11 @@ rule train:
     resources:
         **ON_MODELS,
     params:
-        settings=lambda wildcards: digest(run_settings(STUDY, wildcards.method, wildcards.run)),
-        source=source_fingerprint("pcqc.jobs.train"),
+        made_from=made_from("train"),
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"train {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}", LAUNCHER)
-
-
-rule search_tree:
-    input:
-        PATHS.run("{method}", "{run}") / "manifest.json",
-    output:
-        PATHS.run("{method}", "{run}") / "search_tree.svg",
-    log:
-        LOGS / "search_tree" / "{method}-{run}.log",
-    params:
-        source=source_fingerprint("analysis.search_tree"),
-    message:
-        "Draw a tree of {wildcards.method}, run {wildcards.run}"
-    shell:
-        pcqc(f"tree {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"train {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}", LAUNCHER)
 
 
 def trained(wildcards):
@@ -52,12 +37,11 @@ rule select:
     log:
         LOGS / "select" / "{method}-{run}.log",
     params:
-        settings=settings("benchmarks"),
-        source=source_fingerprint("pcqc.jobs.select"),
+        made_from=made_from("select"),
     message:
         "Choose the checkpoint of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"select {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"select {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
 
 
 rule evaluate:
@@ -66,6 +50,7 @@ rule evaluate:
         trained,
         MODELS,
         [PATHS.cases(name) for name in STUDY.benchmarks],
+        ancient(DATA_MANIFEST),
     output:
         PATHS.evaluation("{method}", "{run}") / "manifest.json",
     log:
@@ -73,9 +58,8 @@ rule evaluate:
     resources:
         **ON_MODELS,
     params:
-        settings=digest(job_settings(STUDY, "evaluate")),
-        source=source_fingerprint("pcqc.jobs.evaluate"),
+        made_from=made_from("evaluate"),
     message:
         "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"evaluate {STUDY_ARGUMENT} {{wildcards.method}} {{wildcards.run}}")
+        pcqc(f"evaluate {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")

@@ -1,12 +1,9 @@
 STORE = tracking_uri(STUDY)
 PREPARED = RESULTS / "tracking" / "prepared"
 
-# The marker says that the store is there. Where its file was removed, all is mirrored anew.
-if sqlite_file(STORE) and not sqlite_file(STORE).exists():
-    PREPARED.unlink(missing_ok=True)
 
-
-# The store is migrated once, before several jobs could race to do it.
+# The store is migrated once, before several jobs could race to do it. What it has lost changes the
+# number of its preparation: the store is prepared anew, and all runs are mirrored again.
 rule track_prepare:
     output:
         touch(PREPARED),
@@ -14,17 +11,17 @@ rule track_prepare:
         LOGS / "track" / "prepare.log",
     params:
         store=digest(STORE),
+        number=preparation(STUDY),
     message:
         "Prepare MLflow"
     shell:
-        pcqc(f"track prepare {STUDY_ARGUMENT}")
+        pcqc(f"track prepare {STUDY_NAME}")
 
 
 rule track:
     input:
         PREPARED,
         lambda wildcards: evaluated(wildcards.method),
-        lambda wildcards: searched(wildcards.method),
         lambda wildcards: continued(wildcards.method),
     output:
         PATHS.tracking("{method}"),
@@ -41,7 +38,7 @@ rule track:
     message:
         "Mirror {wildcards.method} in MLflow"
     shell:
-        pcqc(f"track mirror {STUDY_ARGUMENT} {{wildcards.method}}")
+        pcqc(f"track mirror {STUDY_NAME} {{wildcards.method:q}}")
 
 
 rule collect:
@@ -58,4 +55,4 @@ rule collect:
     message:
         "Collect all runs from MLflow"
     shell:
-        pcqc(f"track collect {STUDY_ARGUMENT}")
+        pcqc(f"track collect {STUDY_NAME}")

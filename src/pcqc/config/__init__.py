@@ -1,12 +1,21 @@
 """Settings of a study and of its methods: what a researcher edits, typed and checked.
 
-A study is one file in `config/studies/`; the methods are entries of `config/methods.yaml`, of which
-a study may override single settings. Every field is documented where it stands.
+A study is one file in `config/studies/`. Its methods are the entries of `config/methods.yaml`, of
+which it may override single settings. Every field is documented where it is declared.
 """
 
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile, data_folder
 from pcqc.config.load import ROOT, digest, load_study, tracking_uri
-from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel, Server, Servers
+from pcqc.config.models import (
+    Decoding,
+    Engine,
+    Judge,
+    Models,
+    Pretrained,
+    ScratchModel,
+    Server,
+    Servers,
+)
 from pcqc.config.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc.config.study import Continuation, Study, Tracking
 from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
@@ -21,6 +30,7 @@ __all__ = [
     "Decoding",
     "Engine",
     "EnginePlacement",
+    "Judge",
     "LearnerPlacement",
     "Method",
     "Models",

@@ -1,63 +1,72 @@
 """Settings of cases: benchmarks and where training cases come from."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pcqc.settings import Count, Share, Some, Whole
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pcqc.settings import STRICT, Count, Share, Some, Title, Whole
+
+Cases = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class RawFile:
-    """A published file, below the data folder or by its own absolute path."""
+    """A published file: its path below the data folder, or an absolute path."""
 
     file: str
-    format: str | None = None  # a format of `pcqc data convert`; recognised where not given
+    format: str | None = None  # a format of `pcqc data convert`; default: recognised
 
     @property
     def path(self) -> Path:
-        """Where the file should lie on this machine."""
+        """Where the file should be on this machine."""
         return data_folder() / self.file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Benchmark:
     """An evaluation set and its role: checkpoints are chosen on `development` alone."""
 
-    title: str
+    title: Title
     role: Literal["development", "held_out", "independent_source"]
-    cases: Count | None = None  # how many to draw (clinic) or to keep; all where not given
+    # clinic: how many to draw; real data: their number, checked (`data.subset`: how many to draw)
+    cases: Cases | None = None
     options: Some[Count] = (4,)  # clinic: numbers of options, drawn uniformly
     recorded_facts: Share = 1.0  # clinic: share of the findings that the facts record
     wording: Literal["plain", "reported"] = "plain"  # clinic: how facts are worded
     base_rates: Literal["uniform", "skewed"] = "uniform"  # clinic: of the diseases
     raw: RawFile | None = None  # real data: the published file
-    optional: bool = False  # real data: the study goes without it where its file is missing
+    optional: bool = False  # real data: if its file is missing, the study leaves it out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Clinic:
     """The synthetic world; `docs/clinic.md` gives its Bayes figures."""
 
-    diseases: Count
-    findings: Count
+    diseases: Annotated[int, Field(ge=2, le=12)]  # pcqc.clinic.world has names for so many
+    findings: Annotated[int, Field(ge=1, le=16)]
     typical: Count  # findings typical of each disease
-    noise: Share  # probability that a finding departs from its profile
+    # probability that a finding departs from its profile
+    noise: Annotated[float, Field(ge=0, lt=0.5)]
     seed: int
-    training_cases: Count
-    sft_conversations: Count
+    training_cases: Cases
+    sft_conversations: Cases
     sft_questions: Some[Whole]  # numbers of questions in an SFT conversation, drawn uniformly
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Data:
-    """Where the training of a real study comes from; its benchmarks name their own files."""
+    """Where a real study's training data come from; its benchmarks name their own files."""
 
     training: Some[RawFile]
-    training_cases: Count | None = None  # how many to keep; all where not given
-    sft: RawFile | None = None  # released conversations; written from cases where not given
-    sft_cases: Count = 256  # training cases set apart to write conversations from
+    training_cases: Cases | None = None  # their number, checked; with `subset`, how many to draw
+    training_sets: dict[str, Cases] = Field(default_factory=dict)  # `data_source` -> its number
+    conversations: Cases | None = None  # rows of `sft`, checked
+    subset: bool = False  # this and the benchmarks' `cases` are drawn from files that hold more
+    sft: RawFile | None = None  # released conversations; default: written from cases
+    sft_cases: Cases = 256  # training cases set apart to write conversations from
     sft_questions: Some[Whole] = (1, 2, 3)  # in a written conversation, drawn uniformly
     seed: int = 0
 

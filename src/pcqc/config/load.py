@@ -1,4 +1,4 @@
-"""Reading a study from its file, with its methods, and what must agree in it."""
+"""Reading a study from its file, with its methods."""
 
 import dataclasses
 import hashlib
@@ -6,18 +6,12 @@ import json
 import os
 from pathlib import Path
 
+from pcqc.config.consistency import contradictions
 from pcqc.config.study import Study
-from pcqc.config.training import Method
 from pcqc.errors import UserError
-from pcqc.settings import Plain, build, nearest, read_yaml
+from pcqc.settings import SettingsFile, build, nearest, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
-
-# What stands in a study's `data` folder beside its benchmarks, and beside them in tables.
-RESERVED = (
-    *("train", "sft", "world", "manifest", "templates", "exclusions", "converted", "overlap"),
-    *("instruction", "average", "mean"),
-)
 
 
 def load_study(name_or_path: str | Path) -> Study:
@@ -27,35 +21,67 @@ def load_study(name_or_path: str | Path) -> Study:
         UserError: an unknown study, an unknown, missing or mistyped setting, or settings that
             contradict each other.
     """
-    path = _study_path(str(name_or_path))
-    data = read_yaml(path)
-    overrides = data.pop("methods", {})
-    if not isinstance(overrides, dict):
-        raise UserError(f"{path}: methods: must be a group of methods, not {overrides!r}")
-    methods_path = ROOT / "config" / "methods.yaml"
-    entries = read_yaml(methods_path)
-    for name, override in overrides.items():
-        if name not in entries:
-            raise UserError(f"{path}: methods: unknown method '{name}'{nearest(name, entries)}")
-        if not isinstance(override, dict):
-            raise UserError(
-                f"{path}: methods.{name}: must be a group of settings, not {override!r}"
-            )
-        entries[name] = _merge(entries[name], override)
-    entries = {name: _inherit(entries, name, methods_path.name) for name in entries}
-    where = {
-        n: f"{path.name}: methods." if n in overrides else f"{methods_path.name}: " for n in entries
-    }
-    methods = {n: build(Method, entry, where[n] + n) for n, entry in entries.items()}
-    settings = build(_StudyFile, data, path.name)
-    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
-    study = _without_absent(Study(name=path.stem, **values, methods=methods))
-    _check(study, path.name)
+    own = read_settings(_study_path(str(name_or_path)))
+    shared = read_settings(_shown(ROOT / "config" / "methods.yaml"))
+    likes: dict[str, str] = {}
+
+    def error(place: tuple, problem: str) -> UserError:
+        """Names the file in which a setting stands: the study's, else that of all methods."""
+        places = [(own, place)]
+        if place[0] == "methods" and len(place) > 1:
+            model = likes.get(place[1], place[1])
+            places += [(shared, place[1:]), (shared, (model, *place[2:]))]
+        file, place = max(places, key=lambda p: p[0].find(p[1])[0] - len(p[1]))
+        return file.error(place, problem)
+
+    for name in ("name", "absent"):
+        if name in own.data:
+            raise error((name,), "unknown setting; a study is named by its file")
+    entries = _methods(own, shared, likes)
+    study = build(Study, {**own.data, "name": own.path.stem, "methods": entries}, error)
+    study = _without_absent(study)
+    for setting, problem in contradictions(study):
+        raise error(tuple(setting.split(".")), problem)
     return study
 
 
+def _methods(own: SettingsFile, shared: SettingsFile, likes: dict[str, str]) -> dict[str, dict]:
+    """Settings of every method, with the study's own; fills `likes`, method -> its model."""
+    entries = dict(shared.data)
+    overrides = own.data.get("methods", {})
+    if not isinstance(overrides, dict):
+        raise own.error(("methods",), "must be a group of methods")
+    for name, override in overrides.items():
+        if name not in entries:
+            raise own.error(("methods", name), f"unknown method{nearest(name, entries)}")
+        entries[name] = _merge(entries[name], override)
+    for name, entry in entries.items():
+        if isinstance(entry, dict) and entry.get("like") is not None:
+            likes[name] = str(entry["like"])
+    for name, model in likes.items():
+        if model not in entries or model in likes:
+            file, start = (own, ("methods",)) if name in overrides else (shared, ())
+            problem = f"must name a method that is like no other, not '{model}'"
+            raise file.error((*start, name, "like"), problem)
+        entries[name] = _merge(entries[model], entries[name])
+    return {
+        name: {key: value for key, value in entry.items() if key != "like"}
+        if isinstance(entry, dict)
+        else entry
+        for name, entry in entries.items()
+    }
+
+
+def _merge(settings, override):
+    """Settings with some replaced, within groups of settings too."""
+    if not isinstance(settings, dict) or not isinstance(override, dict):
+        return override
+    merged = {name: _merge(settings.get(name), value) for name, value in override.items()}
+    return {**settings, **merged}
+
+
 def _without_absent(study: Study) -> Study:
-    """The study less the optional benchmarks whose file is neither there nor converted already."""
+    """The study without the optional benchmarks whose file is missing and was not converted."""
     absent = {
         name: benchmark.raw.file
         for name, benchmark in study.benchmarks.items()
@@ -68,37 +94,9 @@ def _without_absent(study: Study) -> Study:
     return dataclasses.replace(study, benchmarks=present, absent=absent)
 
 
-def _merge(settings: dict, override: dict) -> dict:
-    """Settings with some replaced, within groups of settings too."""
-    merged = dict(settings)
-    for name, value in override.items():
-        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
-        merged[name] = _merge(merged[name], value) if both else value
-    return merged
-
-
-def _inherit(entries: dict[str, dict], name: str, where: str) -> dict:
-    """A method's settings over those of the method that its `like` names."""
-    entry = dict(entries[name])
-    model = entry.pop("like", None)
-    if model is None:
-        return entry
-    if model not in entries or "like" in entries[model]:
-        raise UserError(f"{where}: {name}.like: must name a method like no other, not '{model}'")
-    return _merge(entries[model], entry)
-
-
-_NOT_IN_FILE = ("name", "methods", "absent")
-_StudyFile = dataclasses.make_dataclass(
-    "_StudyFile",
-    [(f.name, f.type, f) for f in dataclasses.fields(Study) if f.name not in _NOT_IN_FILE],
-    frozen=True,
-)
-
-
 def digest(settings: object) -> str:
     """Fingerprint of plain data or of a settings dataclass (sha256, 16 hex digits)."""
-    if dataclasses.is_dataclass(settings):
+    if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
         settings = dataclasses.asdict(settings)
     text = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -115,110 +113,10 @@ def _study_path(name: str) -> Path:
     folder = ROOT / "config" / "studies"
     known = sorted(p.stem for p in folder.glob("*.yaml"))
     if name not in known:
-        raise UserError(f"no study '{name}' in {folder.relative_to(ROOT)}/{nearest(name, known)}")
-    return folder / f"{name}.yaml"
+        raise UserError(f"no study {name!r} in {_shown(folder)}/{nearest(name, known)}")
+    return _shown(folder / f"{name}.yaml")
 
 
-def _check(study: Study, where: str) -> None:
-    if study.name not in Plain():
-        raise UserError(f"{where}: a study's file must be {Plain()}; rename it")
-    _check_benchmarks(study, where)
-    _check_runs(study, where)
-    if study.synthetic and not (study.clinic and study.scratch_model):
-        raise UserError(
-            f"{where}: a synthetic study needs the settings 'clinic' and 'scratch_model'"
-        )
-    if study.synthetic:
-        _check_clinic(study, where)
-    else:
-        _check_real(study, where)
-    if study.protocol.action_tokens > study.protocol.response_tokens:
-        raise UserError(f"{where}: protocol.action_tokens exceeds protocol.response_tokens")
-    if study.actor_decoding.max_tokens != study.protocol.action_tokens:
-        raise UserError(f"{where}: actor_decoding.max_tokens must equal protocol.action_tokens")
-    if study.placement and study.engine.kind == "vllm" and study.engine.process == "learner":
-        raise UserError(
-            f"{where}: engine.process: 'learner' leaves vLLM in a process that DeepSpeed ends; "
-            "beside a placement set it to 'own'"
-        )
-    if study.continuation:
-        _check_continuation(study, where)
-    if study.sft.patient_epochs > study.sft.epochs:
-        raise UserError(f"{where}: sft.patient_epochs exceeds sft.epochs")
-
-
-def _check_benchmarks(study: Study, where: str) -> None:
-    roles = [b.role for b in study.benchmarks.values()]
-    if roles.count("development") != 1:
-        raise UserError(f"{where}: benchmarks: exactly one must have the role 'development'")
-    for name in study.benchmarks:
-        if name in RESERVED or name.startswith("train-"):
-            raise UserError(
-                f"{where}: benchmarks: '{name}' is the name of something else in a study's data or "
-                "tables; choose another"
-            )
-
-
-def _check_runs(study: Study, where: str) -> None:
-    seeds: dict[int, str] = {}
-    for run, seed in study.runs.items():
-        if seeds.setdefault(seed, run) != run:
-            raise UserError(
-                f"{where}: runs: {seeds[seed]} and {run} have the same seed {seed}, so they would "
-                "be one run; give each a seed of its own"
-            )
-    for name, method in study.methods.items():
-        for run in method.runs:
-            if run not in study.runs:
-                raise UserError(
-                    f"{where}: method '{name}' names the run '{run}'{nearest(run, study.runs)}"
-                )
-        if len(set(method.runs)) < len(method.runs):
-            raise UserError(
-                f"{where}: method '{name}' names a run twice ({', '.join(method.runs)}); leave "
-                "each in once"
-            )
-    if not any(method.runs for method in study.methods.values() if method.role != "ablation"):
-        raise UserError(f"{where}: methods: none has runs, but for ablations; give one some")
-    if not study.common_runs:
-        raise UserError(
-            f"{where}: methods: the tables compare one run of each method, but no run is common "
-            "to all that have any; give them one in common"
-        )
-
-
-def _check_continuation(study: Study, where: str) -> None:
-    settings = study.continuation
-    if settings.reference and not study.method(settings.reference).runs:
-        raise UserError(
-            f"{where}: continuation.reference: method '{settings.reference}' has no runs; give it "
-            "one, or set reference: null"
-        )
-    if settings.run not in study.method(settings.method).runs:
-        raise UserError(
-            f"{where}: continuation: method '{settings.method}' has no run '{settings.run}'; give "
-            "it that run, or name one that it has"
-        )
-
-
-def _check_clinic(study: Study, where: str) -> None:
-    clinic = study.clinic
-    if study.protocol.instruction is None:
-        raise UserError(f"{where}: protocol: the setting 'instruction' is missing; add it")
-    if clinic.typical > clinic.findings:
-        raise UserError(f"{where}: clinic.typical exceeds clinic.findings")
-    for name, benchmark in study.benchmarks.items():
-        if benchmark.cases is None:
-            raise UserError(f"{where}: benchmarks.{name}: the setting 'cases' is missing; add it")
-        if not all(2 <= count <= clinic.diseases for count in benchmark.options):
-            raise UserError(
-                f"{where}: benchmarks.{name}.options must lie between 2 and clinic.diseases"
-            )
-
-
-def _check_real(study: Study, where: str) -> None:
-    if not (study.data and study.models):
-        raise UserError(f"{where}: a study of real cases needs the settings 'data' and 'models'")
-    for name, benchmark in study.benchmarks.items():
-        if benchmark.raw is None:
-            raise UserError(f"{where}: benchmarks.{name}: the setting 'raw' is missing; add it")
+def _shown(path: Path) -> Path:
+    """The path from the working directory, where it is below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,13 +1,22 @@
-"""Settings of models: where they come from, how they sample, what runs them."""
+"""Settings of models: their weights, how they sample, and the engines that run them."""
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pcqc.settings import Count, Positive, Range, Weight, Whole
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pcqc.settings import STRICT, Count, Positive, Seconds, Weight, Whole, matching
+
+# A pattern of addresses, and what they must be. A password or a token in one would reach manifests
+# and reports.
+ADDRESS = (
+    r"https?://[\w.-]+(:\d{1,5})?(/[\w./-]*)?|https?://\[[0-9a-fA-F:]+\](:\d{1,5})?(/[\w./-]*)?",
+    "an address such as http://127.0.0.1:8000, without user, password or query",
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScratchModel:
     """A Qwen3-architecture model trained from scratch: the stand-in for pretrained weights."""
 
@@ -15,7 +24,7 @@ class ScratchModel:
     layers: Count
     heads: Count
     kv_heads: Count
-    head_dim: Count
+    head_dim: Annotated[int, Field(ge=2, multiple_of=2)]  # rotary embedding turns pairs
     hidden: Count  # of the feed-forward layers
     initialization: Positive  # standard deviation; must fit the width
     documents_per_step: Count
@@ -28,7 +37,7 @@ class ScratchModel:
     seed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Pretrained:
     """Weights made elsewhere.
 
@@ -39,7 +48,7 @@ class Pretrained:
     source: str
     revision: str | None = None  # commit of the repository
     gguf: str | None = None  # file name within the package
-    dtype: Literal["float32", "bfloat16"] | None = None  # engine.dtype where not given
+    dtype: Literal["float32", "bfloat16"] | None = None  # default: engine.dtype
 
     def __post_init__(self):
         if self.revision and self.gguf:
@@ -50,58 +59,62 @@ class Pretrained:
         return dataclasses.replace(self, dtype=None) == dataclasses.replace(other, dtype=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Models:
     """Which pretrained weights each role of a real study starts from."""
 
     actor: Pretrained
-    patient: Pretrained | None = None  # the actor's where not given
-    scorer: Pretrained | None = None  # frozen as it is; the actor's where not given
+    patient: Pretrained | None = None  # default: the actor's
+    scorer: Pretrained | None = None  # stays frozen; default: the actor's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Decoding:
     """How a role samples."""
 
-    temperature: Weight  # 0 takes the likeliest token
-    top_p: Annotated[float, Range(above=0, most=1)]
+    temperature: Weight  # 0: the most likely token
+    top_p: Annotated[float, Field(gt=0, le=1)]
     max_tokens: Count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Engine:
     """What generates tokens."""
 
     kind: Literal["transformers", "vllm"] = "transformers"
-    # vllm: whether it runs within the learner's process or in a process of its own, which several
-    # learners side by side need
+    # vllm: in the learner's process, or in its own, which several learner processes need
     process: Literal["learner", "own"] = "learner"
     batch_size: Count = 256  # sequences decoded at once
     cache_tokens: Whole = 262144  # size of the prefix cache; vllm: of all keys and values
     dtype: Literal["float32", "bfloat16"] = "float32"
     # vllm: largest tolerated |log pi_learner - log pi_engine| on fixed prompts after new weights;
-    # where not given, 0.001 at float32 and 1 at bfloat16
+    # default: 0.001 at float32 and 1 at bfloat16
     sync_tolerance: Positive | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Server:
-    """An OpenAI-compatible server of vLLM that a frozen role is reached at."""
+    """An OpenAI-compatible vLLM server of a frozen role."""
 
-    url: str  # such as http://127.0.0.1:8000
-    timeout_seconds: Positive = 60.0  # of one attempt
-    attempts: Count = 5
-    backoff_seconds: Weight = 0.5  # before the second attempt, doubled before each further one
-    concurrent: Count = 64  # requests under way at once
-
-    def __post_init__(self):
-        if not self.url.startswith(("http://", "https://")):
-            raise ValueError("'url' must begin with http:// or https://")
+    url: Annotated[str, matching(*ADDRESS)]
+    timeout_seconds: Seconds = 60.0  # of one attempt
+    attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    # the first retry is immediate, the k-th waits about 2^(k-1) times this
+    backoff_seconds: Annotated[float, Field(ge=0, le=3600)] = 0.5
+    concurrent: Count = 64  # requests at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
+class Judge:
+    """A model that judges the patient's answers: other weights than the scorer's."""
+
+    weights: Pretrained
+    server: Server | None = None  # loaded within the job where none is given
+
+
+@dataclass(frozen=True, config=STRICT)
 class Servers:
-    """Frozen roles that are served elsewhere; the others run within the job."""
+    """Servers of frozen roles; a role without one runs in the job."""
 
     patient: Server | None = None
     scorer: Server | None = None

@@ -1,52 +1,54 @@
-"""Settings of large studies: which role sits on which devices, and what a plan assumes."""
+"""Settings of large studies: which role runs on which devices, and what a plan assumes."""
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pcqc.settings import Count, Positive, Range, Weight, Whole
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-Utilisation = Annotated[float, Range(above=0, most=1)]
+from pcqc.settings import STRICT, Count, Positive, Weight, Whole
+
+Utilisation = Annotated[float, Field(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class LearnerPlacement:
     """Where the policy is trained: one process per device, each with sequences of its own."""
 
     devices: tuple[Whole, ...]  # counted over all nodes, from 0
-    # ZeRO stage: what the processes split among them instead of each holding all of it.
-    # 0 nothing, 1 the optimiser's states, 2 gradients too, 3 weights too
+    # ZeRO stage, what is sharded: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too
     zero: Literal[0, 1, 2, 3] = 0
-    offload: Literal["none", "optimizer"] = "none"  # what is kept in the host's memory
+    offload: Literal["none", "optimizer"] = "none"  # what is kept in host memory
     gradient_checkpointing: bool = False  # recompute each layer in the backward pass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class EnginePlacement:
-    """Where a role generates or scores: copies of its weights, side by side.
+    """Where a role generates or scores, with one or more copies of its weights.
 
-    A job's engines have a copy in every process of the learner; a server (`servers`) may be spread
-    otherwise.
+    A job's engines have a copy in every process of the learner; a server may run elsewhere.
     """
 
     devices: tuple[Whole, ...]
     tensor_parallel: Count = 1  # devices that share a copy
-    sleeps: bool = False  # makes room while the learner updates: weights to the host, cache dropped
+    sleeps: bool = False  # in updates: weights to the host, cache dropped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Placement:
     """Devices, and the roles on them. Roles may share a device."""
 
     device: str  # kind; `pcqc plan` knows memory and speed of each
     learner: LearnerPlacement
-    # Where not given, an engine is on the learner's devices, a server on none of these.
+    # Default: an engine runs on the learner's devices, a server on none of these.
     actor: EnginePlacement | None = None
     patient: EnginePlacement | None = None
     scorer: EnginePlacement | None = None
-    nodes: Count = 1
-    devices_per_node: Count = 8
-    host_memory_gib: Positive | None = None  # of a node; not checked where not given
-    disk_gib: Positive | None = None  # for the study's results; not checked where not given
+    nodes: Annotated[int, Field(ge=1, le=1024)] = 1
+    devices_per_node: Annotated[int, Field(ge=1, le=64)] = 8
+    # On GPUs: kernels whose results do not depend on the batch. Slower; see docs/engines.md.
+    deterministic: bool = False
+    host_memory_gib: Positive | None = None  # of a node; default: not checked
+    disk_gib: Positive | None = None  # for the study's results; default: not checked
 
     @property
     def devices(self) -> int:
@@ -54,9 +56,9 @@ class Placement:
         return self.nodes * self.devices_per_node
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Assumptions:
-    """What a plan cannot know: lengths of dialogues, and what part of the peak speed is reached.
+    """What a plan cannot know: lengths of dialogues, and the share of the peak speed reached.
 
     The defaults for lengths are means on the released MedQA dialogues: prompts and facts at four
     characters a token; inquiries and tokens of an action between those that the paper reports for
@@ -75,3 +77,4 @@ class Assumptions:
     decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens
     reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
     engine_working_gib: Weight = 2.0  # per device and engine: activations, captured graphs
+    learner_reserved_gib: Weight = 1.0  # per device: what its allocator keeps during rollouts

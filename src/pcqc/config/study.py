@@ -1,48 +1,70 @@
-"""A study: what is compared, on what, with which sizes."""
+"""A study: what is compared, on which data, at which sizes."""
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile
-from pcqc.config.models import Decoding, Engine, Models, Pretrained, ScratchModel, Servers
+from pcqc.config.models import (
+    ADDRESS,
+    Decoding,
+    Engine,
+    Judge,
+    Models,
+    Pretrained,
+    ScratchModel,
+    Servers,
+)
 from pcqc.config.placement import Assumptions, Placement
 from pcqc.config.training import Method, Protocol, Rl, Sft
 from pcqc.errors import UserError
-from pcqc.settings import Count, Name, Positive, Range, Whole, nearest
+from pcqc.settings import STRICT, Count, Name, Seconds, Share, Some, Title, Whole, matching, nearest
+
+STORE = (
+    rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",
+    "sqlite:///FILE or http(s)://HOST:PORT, without user, password or query; give secrets by "
+    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Tracking:
     """The MLflow mirror."""
 
-    uri: str = "sqlite:///results/mlflow.db"
+    uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
     consultations_as_traces: Whole = 4  # per run
-    timeout_seconds: Positive = 20.0
+    timeout_seconds: Seconds = 20.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Continuation:
-    """The continuation study (Section 4.4): does utility predict downstream success?"""
+    """Does utility predict downstream success (`app:compliant_continuation`)?"""
 
     method: str = "pcqc"  # whose policy asks and continues
     run: str = "A"
-    reference: str | None = "shared_sft"  # a method studied likewise, in its first run; or none
+    reference: str | None = "shared_sft"  # a method studied in the same way, its first run
     states: Count = 128  # development cases, each at its initial state
     # questions fixed at each state, the first of them the executed one
-    candidates: Annotated[int, Range(least=2)] = 4
+    candidates: Annotated[int, Field(ge=2, le=100)] = 4
     continuations: Count = 8  # of each candidate
     seed: int = 0
-    review: str | None = None  # CSV of manual judgements on answers, which override the judge's
+    # models that judge whether answers are grounded; the frozen scorer where none is named
+    judges: dict[Name, Judge] = Field(default_factory=dict)
+    review: str | None = None  # CSV of manual judgements on answers, which override the judges'
+    # share of answers to candidates that the clinic's patient is made to give without grounds
+    ungrounded: Share = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Study:
     """One study: what is compared, on what, with which sizes."""
 
-    name: str  # of its file
-    title: str
+    name: Name  # of its file
+    title: Title
     synthetic: bool
     benchmarks: dict[Name, Benchmark]
     protocol: Protocol
@@ -51,8 +73,10 @@ class Study:
     sft: Sft
     rl: Rl
     runs: dict[Name, int]  # letter -> seed of an independent RL run
-    methods: dict[str, Method]
+    methods: dict[Name, Method]
     evaluation_seed: int
+    # Method -> updates whose checkpoints are evaluated beside the selected one, in every run.
+    also_evaluate: dict[str, Some[Count]] = field(default_factory=dict)
     clinic: Clinic | None = None
     scratch_model: ScratchModel | None = None
     data: Data | None = None
@@ -78,7 +102,7 @@ class Study:
 
     @property
     def common_runs(self) -> list[str]:
-        """Runs that every trained method and control has; where one run is shown, the first."""
+        """Runs that every trained method and control has; tables of one run show the first."""
         trained = [
             method.runs
             for method in self.methods.values()
@@ -88,7 +112,7 @@ class Study:
 
     @property
     def continued(self) -> list[tuple[str, str]]:
-        """Method and run of every policy in the continuation study; none without that study."""
+        """Method and run of every policy in the continuation study."""
         if self.continuation is None:
             return []
         pairs = [(self.continuation.method, self.continuation.run)]
@@ -109,7 +133,7 @@ class Study:
 
     @property
     def pretrained(self) -> dict[str, Pretrained]:
-        """Model folder -> weights that belong there, each once: `base` holds the actor's."""
+        """Model folder -> weights in it, each once; `base` has the actor's."""
         if self.models is None:
             return {}
         folders = {"base": self.models.actor}
@@ -117,20 +141,27 @@ class Study:
             own = getattr(self.models, name)
             if own and not own.same_weights(self.models.actor):
                 folders["patient_base" if name == "patient" else name] = own
+        judges = self.continuation.judges if self.continuation else {}
+        folders |= {f"judge_{name}": judge.weights for name, judge in judges.items()}
         return folders
 
     def starts_from(self, role: str) -> str:
-        """Model folder of the weights that `actor`, `patient` or `scorer` has before any SFT."""
+        """Model folder of a role's weights (`actor`, `patient`, `scorer`) before SFT."""
         folder = "patient_base" if role == "patient" else role
         return folder if folder in self.pretrained else "base"
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether GPUs compute with deterministic kernels; a CPU always does."""
+        return self.placement is not None and self.placement.deterministic
+
     def dtype(self, role: str) -> str:
-        """Number format in which the weights of a role are held."""
+        """Number format of a role's weights."""
         own = self.models and (getattr(self.models, role) or self.models.actor)
         return (own and own.dtype) or self.engine.dtype
 
     def method(self, name: str) -> Method:
-        """The method's settings; UserError with the nearest name where there is none."""
+        """The method's settings; UserError with the nearest name if there is none."""
         if name not in self.methods:
             raise UserError(
                 f"no method '{name}' in study '{self.name}'{nearest(name, self.methods)}"
@@ -138,13 +169,13 @@ class Study:
         return self.methods[name]
 
     def seed(self, run: str) -> int:
-        """Seed of a run; UserError where the study has no such run."""
+        """Seed of a run; UserError if the study has no such run."""
         if run not in self.runs:
             raise UserError(f"no run '{run}' in study '{self.name}'{nearest(run, self.runs)}")
         return self.runs[run]
 
     def require(self, method: str, run: str) -> None:
-        """UserError where the study has no such method, or no such run."""
+        """Raise UserError if the study has no such method or no such run."""
         self.method(method)
         self.seed(run)
 

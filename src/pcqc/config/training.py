@@ -1,17 +1,18 @@
 """Settings of consultations and of training: protocol, SFT, RL, methods."""
 
-from dataclasses import dataclass
 from typing import Literal
 
-from pcqc.settings import Count, Positive, Share, Weight, Whole
+from pydantic.dataclasses import dataclass
+
+from pcqc.settings import STRICT, Count, Positive, Share, Title, Weight, Whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Protocol:
-    """Limits and words of a consultation (Section 4.1 and Appendix A of the paper)."""
+    """Limits and words of a consultation (`sec:setup`, `app:evaluation_protocol`)."""
 
     # System message of the actor; where not given, the one that the published cases carry
-    # (data_prep.real.instruction). The clinic's must be given.
+    # (data_prep.instruction). The clinic's must be given.
     instruction: str | None = None
     max_turns: Count = 10  # actor turns, the final answer included
     prompt_tokens: Count = 1024
@@ -20,12 +21,12 @@ class Protocol:
     earlier_thinking: Literal["keep", "drop"] = "keep"  # in the history, in SFT, RL and evaluation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Sft:
-    """Supervised fine-tuning on assistant tokens (Appendix A)."""
+    """Supervised fine-tuning on assistant tokens (`app:pcqc_frozen_setup`)."""
 
     epochs: Count  # of the actor
-    patient_epochs: Count  # the patient is the checkpoint after these
+    patient_epochs: Whole  # the patient is the checkpoint after these
     batch_size: Count
     learning_rate: Positive
     weight_decay: Weight = 0.01
@@ -33,9 +34,9 @@ class Sft:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Rl:
-    """Policy optimisation, shared by all methods (Appendix A)."""
+    """Policy optimisation, shared by all methods (`app:pcqc_frozen_setup`)."""
 
     cases_per_update: Count
     learning_rate: Positive
@@ -45,35 +46,35 @@ class Rl:
     max_gradient_norm: Positive = 1.0
     save_every: Count = 10  # updates between resumable states
     tokens_per_micro_batch: Count = 16384
-    gap_alarm: Positive = 0.05  # largest tolerated |log pi_learner - log pi_engine| of a token
+    gap_alarm: Positive = 0.05  # largest tolerated mean |log pi_learner - log pi_engine| of tokens
     sampled_consultations: Whole = 8  # per update, kept to read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TreeSearch:
-    """Tree search and actor-critic update of ATPO (Appendix A.2 of the paper; Cao et al.)."""
+    """Tree search and actor-critic update of ATPO (`app:pcqc_frozen_setup`; Cao et al.)."""
 
     budget: Count = 128  # M, trajectories per case that the tree is kept to
     candidates: Count = 4  # N, responses sampled at an expanded state
     threshold: Weight = 1.2  # of the uncertainty U, below which a state's children are pruned
-    prune_probability: Share = 0.9  # of keeping one child alone where U is below the threshold
-    variance_weight: Share = 0.3  # of U2 in U; 0 leaves U1 alone, 1 leaves U2 alone
+    prune_probability: Share = 0.9  # of keeping only one child if U is below the threshold
+    variance_weight: Share = 0.3  # of U2 in U; 0: U1 only, 1: U2 only
     newest_level_weight: Share = 0.4  # of a level's variances in their running statistics
     reward_correct: float = 3.0
     reward_wrong: float = 0.0  # a valid final answer that is not the correct one
     reward_none: float = -1.0  # no valid final answer
-    divide_by_visits: bool = True  # the advantage of a turn, by the trajectories that share it
+    divide_by_visits: bool = True  # a turn's advantage, by the trajectories that share it
     trajectories_per_step: Count = 128  # of a mini-batch; an update takes several optimiser steps
     clip_high: Positive = 0.28  # upper bound of the ratio less 1; the lower one is rl.clip
-    dual_clip: Positive = 10.0  # bound of the ratio where the advantage is negative
-    actor_learning_rate: Positive | None = None  # that of rl where not given
-    actor_warmup: Share = 0.03  # share of the updates over which the actor's rate rises
+    dual_clip: Positive = 10.0  # bound of the ratio if the advantage is negative
+    actor_learning_rate: Positive | None = None  # default: rl.learning_rate
+    actor_warmup: Share = 0.03  # share of the updates in which the actor's rate rises
     critic_learning_rate: Positive = 1e-5
-    critic_clip: Positive = 0.5  # how far a value may move from that of the search
-    critic_updates: Whole = 4  # first updates that train the critic alone
+    critic_clip: Positive = 0.5  # largest change of a value from that of the search
+    critic_updates: Whole = 4  # first updates, which train only the critic
 
 
-# How a question is credited, in a clause; the key is the setting `question_credit`.
+# How a question is credited, in words, for each `question_credit`.
 CREDITS = {
     "none": "questions get no credit of their own, only the reward of the whole consultation",
     "same_state": "questions are compared with the other candidates at the same state",
@@ -81,22 +82,22 @@ CREDITS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Method:
     """A method or control; see `config/methods.yaml`."""
 
-    title: str
+    title: Title
     kind: Literal["sft", "rl"] = "rl"
     role: Literal["method", "control", "ablation"] = "method"
     terminal_group: Count = 4  # G_T, complete consultations per case
-    question_group: Whole = 0  # G_Q, candidate responses per supervised state; 0 draws none
+    question_group: Whole = 0  # G_Q, candidate responses per supervised state; 0: none
     question_credit: Literal["none", "same_state", "executed_local"] = "none"
     supervise: Literal["all", "executed"] = "all"  # whose question tokens receive credit
     beta: Weight = 0.0  # weight of the question loss
     kl_coefficient: Weight = 0.001
     updates: Whole = 222
     runs: tuple[str, ...] = ("A", "B", "C")
-    tree: TreeSearch | None = None  # searches a tree per case; draws no group of consultations
+    tree: TreeSearch | None = None  # searches a tree per case, in place of groups
 
     def __post_init__(self):
         if self.tree and (self.question_credit != "none" or self.question_group):

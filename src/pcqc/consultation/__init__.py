@@ -3,7 +3,7 @@
 from pcqc.consultation.log import Consultation, Dialogue, Ending, Response, Turn, require_answers
 from pcqc.consultation.play import (
     Opening,
-    Setting,
+    RolloutContext,
     advance,
     ask_patient,
     continue_from,
@@ -18,7 +18,7 @@ __all__ = [
     "Ending",
     "Opening",
     "Response",
-    "Setting",
+    "RolloutContext",
     "Turn",
     "advance",
     "ask_patient",

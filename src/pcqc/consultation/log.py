@@ -1,7 +1,7 @@
-"""What a consultation leaves: an append-only log of token ids, turn by turn.
+"""A consultation's log of token ids, turn by turn; it only grows.
 
-What the actor sampled is what is trained: a consultation keeps the sampled ids and never decodes
-and tokenises them again.
+What the actor sampled is what is trained: the sampled ids are kept, and never decoded and tokenised
+again.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Response:
         completion: its tokens and the engine's log-probabilities.
         text: decoded, thinking included.
         action: what it says.
-        question_start: index of its first question token, None without a `Question:` marker.
+        question_start: index of its first question token, None if it asks no question.
         answer: the patient's answer to its question, None where it was not asked.
         failure: why the patient did not answer, where it is served elsewhere.
     """
@@ -41,7 +41,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: the state O_t it was drawn at, and the responses; the first is executed.
+    """One turn: the state O_t, and the responses sampled there; the first is executed.
 
     Attributes:
         state: token ids that the actor saw.
@@ -80,7 +80,7 @@ class Consultation:
         """Non-final interaction attempts (Q/ep. counts these)."""
         return sum(turn.executed.action.kind != "final" for turn in self.turns)
 
-    def right(self, case: Case) -> bool:
+    def is_correct(self, case: Case) -> bool:
         """Whether it ended with the case's correct diagnosis as a valid final answer."""
         return self.predicted == case.answer
 
@@ -92,9 +92,9 @@ class Consultation:
 
 @dataclass
 class Dialogue:
-    """A consultation under way, with the facts that only the patient is given.
+    """A consultation in progress, with the facts that only the patient sees.
 
-    `lineage` names its random streams beside case and turn: the number of the rollout, or where a
+    `lineage` names its random streams, beside case and turn: the number of the rollout, or where a
     tree branched off from it.
     """
 
@@ -109,14 +109,14 @@ class Dialogue:
         return len(self.consultation.turns)
 
     def branch(self, candidate: int) -> "Dialogue":
-        """The same dialogue, to go on with another response; candidate 0 keeps the lineage."""
+        """A copy to continue with another response; candidate 0 keeps the lineage."""
         lineage = f"{self.lineage}.{self.turn}:{candidate}" if candidate else self.lineage
         consultation = replace(self.consultation, turns=list(self.consultation.turns))
         return replace(self, consultation=consultation, lineage=lineage)
 
 
 def require_answers(consultations: Iterable[Consultation]) -> None:
-    """Refuse consultations in which the patient failed: a measurement leaves no case out.
+    """Refuse consultations in which the patient failed: an evaluation leaves no case out.
 
     Raises:
         UserError: there are any.
@@ -126,5 +126,5 @@ def require_answers(consultations: Iterable[Consultation]) -> None:
     if failures:
         raise UserError(
             f"the patient's server failed in {len(failures)} answers of {len(every)} consultations "
-            f"({failures[0]}); see to it and run again"
+            f"({failures[0]}); check the server and rerun"
         )

@@ -5,18 +5,20 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from pcqc.cases import Case
+from pcqc.chat import ChatFormat
 from pcqc.config import Protocol
 from pcqc.consultation.log import Consultation, Dialogue, Response, Turn
+from pcqc.consultation.question_mask import question_start
 from pcqc.engines.base import Completion, Failure
-from pcqc.protocol import REMINDER, ChatFormat, Exchange, parse_action
+from pcqc.protocol import REMINDER, Exchange, parse_action
 from pcqc.roles import Actor, Patient
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import stream
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Who takes part in a consultation, and under which rules.
+class RolloutContext:
+    """The roles of a consultation and its rules.
 
     `timed` maps the name of a phase to a context manager that times it.
     """
@@ -29,7 +31,7 @@ class Setting:
 
 
 def roll_out(
-    setting: Setting,
+    context: RolloutContext,
     cases: Sequence[Case],
     *,
     rollouts: int,
@@ -38,34 +40,36 @@ def roll_out(
     stage: str,
     turns: int | None = None,
 ) -> list[list[Consultation]]:
-    """Draw `rollouts` complete consultations of each case, all dialogues side by side.
+    """Sample `rollouts` complete consultations of each case, all dialogues side by side.
 
     Args:
-        setting: roles and rules.
+        context: roles and rules.
         cases: the facts go to the patient, the public part to the actor.
         rollouts: G_T, consultations per case.
         candidates: G_Q, responses sampled at every state of a case's first consultation at which
             a question can still be answered; the first is executed, all are answered.
         seed: of the run; with `stage`, case, rollout, turn and candidate it names every draw.
         stage: keeps the draws of training updates and of evaluation apart.
-        turns: stop after so many and leave consultations open; all of them where not given.
+        turns: stop after this many and leave consultations open; play to the end if not given.
 
     Returns:
         One list of `rollouts` consultations per case.
     """
-    dialogues = open_dialogues(setting, cases, rollouts)
-    last = setting.protocol.max_turns if turns is None else turns
-    return _play(setting, dialogues, last, candidates, f"{seed}/{stage}", rollouts)
+    dialogues = open_dialogues(context, cases, rollouts)
+    last = context.protocol.max_turns if turns is None else turns
+    return _play(context, dialogues, last, candidates, f"{seed}/{stage}", rollouts)
 
 
-def open_dialogues(setting: Setting, cases: Sequence[Case], rollouts: int = 1) -> list[Dialogue]:
+def open_dialogues(
+    context: RolloutContext, cases: Sequence[Case], rollouts: int = 1
+) -> list[Dialogue]:
     """Dialogues before their first turn, `rollouts` of each case one after another."""
     dialogues = []
     for case in cases:
-        prompt = setting.chat.open(case.public)
+        prompt = context.chat.open(case.public)
         for rollout in range(rollouts):
             consultation = Consultation(case.public, rollout, prompt)
-            if len(prompt) > setting.protocol.prompt_tokens:
+            if len(prompt) > context.protocol.prompt_tokens:
                 consultation.ending = "token_limit"
             dialogues.append(Dialogue(case, consultation, list(prompt), str(rollout)))
     return dialogues
@@ -73,7 +77,7 @@ def open_dialogues(setting: Setting, cases: Sequence[Case], rollouts: int = 1) -
 
 @dataclass(frozen=True)
 class Opening:
-    """A first question-answer pair from which consultations go on.
+    """A first question-answer pair from which consultations continue.
 
     Attributes:
         case: the facts go to the patient, the public part to the actor.
@@ -89,29 +93,29 @@ class Opening:
 
 
 def continue_from(
-    setting: Setting, openings: Sequence[Opening], *, rollouts: int, seed: int, stage: str
+    context: RolloutContext, openings: Sequence[Opening], *, rollouts: int, seed: int, stage: str
 ) -> list[list[Consultation]]:
-    """Draw `rollouts` consultations that share each opening's first turn; see `roll_out`.
+    """Sample `rollouts` consultations that share each opening's first turn; see `roll_out`.
 
     Returns:
         One list of `rollouts` consultations per opening, the first turn included.
     """
     dialogues = []
     for opening in openings:
-        case, prompt = opening.case, setting.chat.open(opening.case.public)
-        asked = _read(setting.chat, Completion(list(opening.action), [], True), case.public.labels)
+        case, prompt = opening.case, context.chat.open(opening.case.public)
+        asked = _read(context.chat, Completion(list(opening.action), [], True), case.public.labels)
         asked = replace(asked, answer=opening.answer)
         for rollout in range(opening.first_rollout, opening.first_rollout + rollouts):
             consultation = Consultation(case.public, rollout, prompt)
             dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
-            advance(setting, dialogue, [asked])
+            advance(context, dialogue, [asked])
             dialogues.append(dialogue)
-    last = setting.protocol.max_turns
-    return _play(setting, dialogues, last, 1, f"{seed}/{stage}", rollouts)
+    last = context.protocol.max_turns
+    return _play(context, dialogues, last, 1, f"{seed}/{stage}", rollouts)
 
 
 def _play(
-    setting: Setting,
+    context: RolloutContext,
     dialogues: list[Dialogue],
     turns: int,
     candidates: int,
@@ -120,30 +124,32 @@ def _play(
 ) -> list[list[Consultation]]:
     """Play up to `turns` turns of each, side by side; the consultations, `rollouts` to a list."""
     while going := [d for d in dialogues if d.consultation.ending is None and d.turn < turns]:
-        _play_turn(setting, going, candidates, name)
+        _play_turn(context, going, candidates, name)
     consultations = [d.consultation for d in dialogues]
     return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
 
 
-def _play_turn(setting: Setting, dialogues: list[Dialogue], candidates: int, name: str) -> None:
+def _play_turn(
+    context: RolloutContext, dialogues: list[Dialogue], candidates: int, name: str
+) -> None:
     # No exchange can follow the last turn, so there is nothing to compare at it.
-    last = setting.protocol.max_turns - 1
+    last = context.protocol.max_turns - 1
     widths = [candidates if d.consultation.rollout == 0 and d.turn < last else 1 for d in dialogues]
-    groups = sample_responses(setting, dialogues, widths, name)
+    groups = sample_responses(context, dialogues, widths, name)
     # A group is kept where its first response asks; otherwise only that response counts.
     groups = [g if g[0].action.question else g[:1] for g in groups]
-    groups = ask_patient(setting, dialogues, groups, name)
+    groups = ask_patient(context, dialogues, groups, name)
     for dialogue, group in zip(dialogues, groups, strict=True):
-        advance(setting, dialogue, group)
+        advance(context, dialogue, group)
 
 
 def sample_responses(
-    setting: Setting, dialogues: Sequence[Dialogue], widths: Sequence[int], name: str
+    context: RolloutContext, dialogues: Sequence[Dialogue], widths: Sequence[int], name: str
 ) -> list[list[Response]]:
     """Sample responses at every dialogue's state, in one call of the actor.
 
     Args:
-        setting: roles and rules.
+        context: roles and rules.
         dialogues: before their next turn.
         widths: responses of each.
         name: of the random streams, `<seed>/<stage>`.
@@ -155,25 +161,28 @@ def sample_responses(
         tuple(_stream(name, "actor", dialogue, k) for k in range(width))
         for dialogue, width in zip(dialogues, widths, strict=True)
     ]
-    with setting.timed("rollout"):
-        drawn = setting.actor.act([d.state for d in dialogues], streams)
+    with context.timed("rollout"):
+        drawn = context.actor.act([d.state for d in dialogues], streams)
     return [
-        [_read(setting.chat, completion, d.case.public.labels) for completion in completions]
+        [_read(context.chat, completion, d.case.public.labels) for completion in completions]
         for d, completions in zip(dialogues, drawn, strict=True)
     ]
 
 
 def ask_patient(
-    setting: Setting, dialogues: Sequence[Dialogue], groups: Sequence[list[Response]], name: str
+    context: RolloutContext,
+    dialogues: Sequence[Dialogue],
+    groups: Sequence[list[Response]],
+    name: str,
 ) -> list[list[Response]]:
     """Have the patient answer all questions of the groups, in one call; see `sample_responses`.
 
-    A question of the last turn is not answered: nothing can come of it.
+    A question of the last turn is not answered: no turn could use the answer.
 
     Returns:
         The groups, with the answers.
     """
-    last = setting.protocol.max_turns - 1
+    last = context.protocol.max_turns - 1
     asked = [
         (i, k)
         for i, (dialogue, group) in enumerate(zip(dialogues, groups, strict=True))
@@ -190,12 +199,14 @@ def ask_patient(
         )
         for i, k in asked
     ]
-    with setting.timed("patient"):
-        answers = setting.patient.answer(inquiries)
+    with context.timed("patient"):
+        answers = context.patient.answer(inquiries)
     answered = [list(group) for group in groups]
     for (i, k), said in zip(asked, answers, strict=True):
-        kind = "failure" if isinstance(said, Failure) else "answer"
-        answered[i][k] = replace(answered[i][k], **{kind: said})
+        if isinstance(said, Failure):
+            answered[i][k] = replace(answered[i][k], failure=said)
+        else:
+            answered[i][k] = replace(answered[i][k], answer=said)
     return answered
 
 
@@ -205,15 +216,16 @@ def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
 
 def _read(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
     text = chat.decode(completion.tokens)
-    return Response(
-        completion, text, parse_action(text, labels), chat.question_start(completion.tokens)
-    )
+    action = parse_action(text, labels)
+    # A final answer with a marker after it is no question: its tokens get no question credit.
+    start = question_start(chat, completion.tokens) if action.question else None
+    return Response(completion, text, action, start)
 
 
-def advance(setting: Setting, dialogue: Dialogue, group: Sequence[Response]) -> None:
+def advance(context: RolloutContext, dialogue: Dialogue, group: Sequence[Response]) -> None:
     """Append a turn with its responses, of which the first is executed; end what ends with it.
 
-    A failure of the patient ends it, also where an unexecuted question met it.
+    A failure of the patient ends it, even if the question was not executed.
     """
     consultation, executed = dialogue.consultation, group[0]
     consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, tuple(group)))
@@ -225,16 +237,16 @@ def advance(setting: Setting, dialogue: Dialogue, group: Sequence[Response]) -> 
         consultation.predicted = action.text if action.valid else None
         consultation.ending = "answer" if action.valid else "invalid_answer"
         return
-    if dialogue.turn == setting.protocol.max_turns:
+    if dialogue.turn == context.protocol.max_turns:
         consultation.ending = "turn_limit" if action.question else "no_action"
         return
     reply = REMINDER
     if action.question:
         reply = executed.answer
         consultation.exchanges += (Exchange(action.question, reply),)
-    dialogue.state = setting.chat.continue_state(
-        dialogue.state, executed.completion.tokens, reply, setting.protocol.earlier_thinking
+    dialogue.state = context.chat.continue_state(
+        dialogue.state, executed.completion.tokens, reply, context.protocol.earlier_thinking
     )
     used = len(dialogue.state) - len(consultation.prompt)
-    if used + setting.actor.sampling.max_tokens > setting.protocol.response_tokens:
+    if used + context.actor.sampling.max_tokens > context.protocol.response_tokens:
         consultation.ending = "token_limit"

@@ -1,4 +1,4 @@
-"""What every engine offers its callers."""
+"""The interface of every engine."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt and the random streams of its samples, one sample for each."""
+    """A prompt, and one random stream for each sample of it."""
 
     prompt: Sequence[int]
     streams: tuple[int, ...]
@@ -50,13 +50,13 @@ class Completion:
 
 @dataclass(frozen=True)
 class Failure:
-    """In place of a result: a request to a server that came to nothing, after all attempts.
+    """In place of a result: a request to a server that failed after all attempts.
 
     Attributes:
-        kind: no answer in time; no connection; a status that may pass (5xx, too many requests); a
-            request that the server refuses (4xx) and was not repeated; an answer that makes no
-            sense.
-        message: what was seen.
+        kind: no answer in time; no connection; a transient status (5xx, too many requests); a
+            request that the server refused (4xx), which is not retried; an answer that cannot be
+            read.
+        message: details, on one line.
     """
 
     kind: Literal["timeout", "connection", "status", "refused", "malformed"]
@@ -67,11 +67,14 @@ class Failure:
 
 
 class Engine(Protocol):
-    """Generates and scores token ids. Only one that is reached over a network has failures."""
+    """Generates and scores token ids; engines inherit the methods that do nothing here.
+
+    Only an engine behind a network returns failures.
+    """
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
-    ) -> list[list[Completion | Failure]]:
+    ) -> Sequence[Sequence[Completion | Failure]]:
         """One list of completions per request, one completion per stream of it, in order.
 
         What is drawn depends on weights, prompt and stream alone; not on the other requests.
@@ -79,22 +82,25 @@ class Engine(Protocol):
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
-    ) -> list[list[float] | Failure]:
+    ) -> Sequence[list[float] | Failure]:
         """log P(token | prompt) for each token of `choices`, in one forward pass per prompt."""
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Take over named weights and forget everything computed with the old ones."""
+        """Load named weights and forget everything computed with the old ones."""
 
     def reset_cache(self) -> None:
         """Forget cached prefixes."""
+        return
 
     def sleep(self) -> None:
-        """Leave memory to the learner, as far as the engine can; only `wake` may follow."""
+        """Free memory for the learner, as far as the engine can; call `wake` next."""
+        return
 
     def wake(self) -> None:
-        """Take the memory back; an engine that is awake stays so."""
+        """Take the memory back; no effect on an engine that is awake."""
+        return
 
 
 def vllm_seed(stream: int) -> int:
-    """The seed that vLLM is given for a stream: 63 bits, what its interfaces can carry."""
+    """vLLM's seed for a stream: 63 bits, the most that its interfaces carry."""
     return stream >> 1

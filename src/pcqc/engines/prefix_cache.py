@@ -1,10 +1,9 @@
-"""Keys and values of prompts seen before, so that a shared prefix is computed once.
+"""Keys and values of earlier prompts, so that a shared prefix is computed once.
 
-Attention is causal: the keys and values of a token depend only on the tokens before it. Those of a
-sequence are kept in token slots of one pool; prompts find the longest kept prefix by hashes of
-their blocks and then token by token. A dialogue's next turn, the candidates of one state, the
-questions on one case's facts and the consultations of one case all meet here without their callers
-saying so.
+Attention is causal: a token's keys and values depend only on the tokens before it. They are kept in
+slots of one pool; a prompt finds its longest kept prefix by hashes of its blocks, then token by
+token. Turns of a dialogue, candidates of a state, questions on one case's facts and consultations
+of a case share prefixes; their callers need not say so.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ class PrefixCache:
     """A pool of token slots with an index from token blocks to slots.
 
     Args:
-        slots: capacity in tokens. When it is full everything is forgotten, which is always correct.
+        slots: capacity in tokens. A full cache forgets everything, which is always correct.
     """
 
     def __init__(self, slots: int):
@@ -35,10 +34,12 @@ class PrefixCache:
     def match(self, tokens: Sequence[int]) -> list[int]:
         """Slots of the longest kept prefix of `tokens`, the last token never included.
 
-        The last token is left out because its logits are wanted, which are not kept.
+        The last token is left out because its logits are needed and not kept.
         """
         limit = len(tokens) - 1
-        found, kept_tokens, kept_slots = 0, (), ()
+        found = 0
+        kept_tokens: list[int] = []
+        kept_slots: list[int] = []
         for stop, name in _block_names(tokens[:limit]):
             if name not in self._blocks:
                 break
@@ -51,16 +52,17 @@ class PrefixCache:
         return kept_slots[:found]
 
     def first_missing_block(self, tokens: Sequence[int]) -> int | None:
-        """Name of the first whole block of `tokens` that is not kept, None if all are."""
+        """Name of the first whole block of `tokens` that is not kept; None if all are."""
         for _, name in _block_names(tokens[: len(tokens) - 1]):
             if name not in self._blocks:
                 return name
         return None
 
     def reserve(self, count: int) -> list[int] | None:
-        """Take `count` free slots; None (and nothing taken) where they can never fit.
+        """Take `count` free slots, forgetting everything first if the pool is full.
 
-        Forgets everything first where the pool is full.
+        Returns:
+            The slots; None, and none are taken, if they can never fit.
         """
         if count > self.capacity:
             return None
@@ -70,7 +72,7 @@ class PrefixCache:
         return list(range(self._used - count, self._used))
 
     def keep(self, tokens: list[int], slots: list[int]) -> None:
-        """Make a sequence findable. Its slots must have been written."""
+        """Add a sequence to the index. Its slots must have been written."""
         for _, name in _block_names(tokens):
             self._blocks.setdefault(name, (tokens, slots))
 

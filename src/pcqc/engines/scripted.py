@@ -1,17 +1,15 @@
-"""An engine that says what a test tells it to, and records what it was asked."""
+"""An engine for tests: it replies by a function and records its prompts."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-import torch
-
-from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.engines.base import Completion, Engine, Request, Sampling
 
 Reply = Callable[[tuple[int, ...], int], Sequence[int]]
 Scores = Callable[[tuple[int, ...], Sequence[int]], Sequence[float]]
 
 
-class ScriptedEngine:
-    """Replies by function.
+class ScriptedEngine(Engine):
+    """Replies by a function.
 
     Args:
         reply: (prompt, stream) -> tokens of the completion.
@@ -44,15 +42,3 @@ class ScriptedEngine:
         self.prompts += [tuple(prompt) for prompt in prompts]
         pairs = zip(prompts, choices, strict=True)
         return [list(self._scores(tuple(prompt), ids)) for prompt, ids in pairs]
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`: a script has none."""
-
-    def reset_cache(self) -> None:
-        """See `Engine.reset_cache`: a script keeps nothing."""
-
-    def sleep(self) -> None:
-        """See `Engine.sleep`."""
-
-    def wake(self) -> None:
-        """See `Engine.wake`."""

@@ -1,11 +1,13 @@
 """A frozen role behind an OpenAI-compatible server, such as `vllm serve` starts.
 
-Prompts go there as token ids, and token ids come back, which is vLLM's extension of that interface;
-so are log-probabilities of named tokens. The seeds are those of the vLLM engine, and so are the
-samples of the same model.
+Prompts are sent as token ids and completions come back as token ids, by vLLM's extension of that
+interface; so do log-probabilities of named tokens. Seeds and sampling are those of the vLLM engine,
+and so are the samples of the same model.
 """
 
-import time
+import json
+import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,28 +16,42 @@ from typing import Any
 
 import torch
 import urllib3
+from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.config import Server
-from pcqc.engines.base import Completion, Failure, Request, Sampling, vllm_seed
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, vllm_seed
 from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.models import MANIFEST
 
-BUSY = (408, 425, 429)  # besides 5xx: the same request may succeed later
-SETUP = (401, 403, 404, 405)  # no request can succeed
+# The same request may succeed later.
+TRANSIENT = (408, 425, 429, *range(500, 600))
+# No request can succeed: wrong address or no permission.
+SETUP = (401, 403, 404, 405)
+MAX_REPLY = 2**26  # bytes
+UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
+# Sent with every request: a server takes what is left out from its model's generation config.
+NEUTRAL = {
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # the record counts retries
 
 
-class ServerEngine:
+class ServerEngine(Engine):
     """Generates and scores at a URL; every request may fail on its own.
 
     Args:
-        server: where, and how patiently.
+        server: its address, time-out and retries.
 
     Attributes:
         model: name of the model served.
-        folder: where the server found its weights, as it was started; None where it does not say.
-        counts: attempts beyond the first as `retries`, and failures by kind, since they were last
-            taken.
+        folder: model folder that the server was started with; None if it does not say.
+        counts: `retries`, and failures by kind, since `take_counts` was last called.
 
     Raises:
         UserError: the server does not answer, or serves no model.
@@ -44,32 +60,40 @@ class ServerEngine:
     def __init__(self, server: Server):
         self.server = server
         self.counts: Counter[str] = Counter()
+        self._retry = urllib3.Retry(
+            total=server.attempts - 1,
+            allowed_methods=None,
+            status_forcelist=TRANSIENT,
+            raise_on_status=False,
+            backoff_factor=server.backoff_seconds,
+            backoff_jitter=server.backoff_seconds,
+            retry_after_max=int(server.timeout_seconds),
+        )
         self._pool = urllib3.connection_from_url(
             server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
         )
         (found,) = self._all([("GET", "/v1/models", None, _first_model)])
         if isinstance(found, Failure):
             raise UserError(
-                f"{server.url}: no model is served there ({found}); start the server, or correct "
-                "the study's 'servers'"
+                f"{server.url}: it serves no model ({found}); start the server, or correct the "
+                "study's 'servers'"
             )
         self.model, self.folder = found
 
     def check_weights(self, own: Path) -> None:
-        """Compare the model folder that the server says it was started with to the role's own.
+        """Compare the server's model folder with the role's own.
 
-        Only a folder of this project's that lies on this machine can be compared. A folder of
-        another machine, a repository, or what stood in the folder when the server was started
-        cannot be told from here.
+        Only a folder of this project on this machine can be compared: not one on another machine,
+        not a repository, and not what the folder held when the server started.
 
         Raises:
-            UserError: the folders hold other files.
+            UserError: the folders hold different files.
         """
         served, wanted = _files(self.folder), _files(own)
         if served and wanted and served != wanted:
             raise UserError(
-                f"{self.server.url}: serves {self.folder}, whose weights are not the role's; start "
-                f"it with {own}, or correct the study's 'servers'"
+                f"{self.server.url}: serves {self.folder}, whose weights are not the role's; "
+                f"restart it with {own}, or correct the study's 'servers'"
             )
 
     def generate(
@@ -83,6 +107,7 @@ class ServerEngine:
             "stop_token_ids": [sampling.stop],
             "ignore_eos": True,
             "logprobs": 0,
+            **NEUTRAL,
         }
         bodies = [
             {"prompt": list(r.prompt), "seed": vllm_seed(stream), **common}
@@ -104,23 +129,14 @@ class ServerEngine:
         return self._complete(bodies, _first_logprobs)
 
     def take_counts(self) -> dict[str, int]:
-        """Repeated attempts and failed requests since the last call, which starts them at 0."""
+        """Retries and failed requests since the last call."""
         counts, self.counts = self.counts, Counter()
         retries = counts.pop("retries", 0)
         return {"retries": retries, "failures": counts.total()}
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`: never, since a served role is frozen."""
+        """See `Engine.load_weights`; a served role is frozen."""
         raise NotImplementedError("a served role is frozen")
-
-    def reset_cache(self) -> None:
-        """See `Engine.reset_cache`: the server's weights do not change, its cache may stay."""
-
-    def sleep(self) -> None:
-        """See `Engine.sleep`: the memory is the server's."""
-
-    def wake(self) -> None:
-        """See `Engine.wake`."""
 
     def _complete(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> list:
         common = {
@@ -131,69 +147,88 @@ class ServerEngine:
         return self._all([("POST", "/v1/completions", {**body, **common}, read) for body in bodies])
 
     def _all(self, requests: list[tuple]) -> list:
-        """What is read from each reply, or its failure; side by side, in order.
+        """Each request's result or failure, in order; requests run in parallel.
 
         Raises:
-            UserError: none was answered, and none for a fault of its own.
+            UserError: all failed, and none because the server refused it.
         """
         if not requests:
             return []
         with ThreadPoolExecutor(min(len(requests), self.server.concurrent)) as threads:
-            outcomes = list(threads.map(lambda request: self._patiently(*request), requests))
+            outcomes = list(threads.map(lambda request: self._request(*request), requests))
         results = [result for result, _ in outcomes]
         failures = [result for result in results if isinstance(result, Failure)]
-        self.counts["retries"] += sum(attempts - 1 for _, attempts in outcomes)
+        self.counts["retries"] += sum(retries for _, retries in outcomes)
         self.counts.update(failure.kind for failure in failures)
         if len(failures) == len(results) and not any(f.kind == "refused" for f in failures):
             raise UserError(
                 f"{self.server.url}: {len(failures)} of {len(results)} requests failed after "
-                f"{self.server.attempts} attempts each ({failures[-1]}); see to the server and "
-                "run again"
+                f"{self.server.attempts} attempts each ({failures[-1]}); check the server and rerun"
             )
         return results
 
-    def _patiently(self, *request) -> tuple[Any, int]:
-        """What is read from the reply, or the last attempt's failure; and the attempts made."""
-        for attempt in range(1, self.server.attempts + 1):
-            result = self._once(*request)
-            if not isinstance(result, Failure) or result.kind == "refused":
-                break
-            if attempt < self.server.attempts:
-                time.sleep(self.server.backoff_seconds * 2 ** (attempt - 1))
-        return result, attempt
+    def _request(
+        self, method: str, path: str, body: dict | None, read: Callable[[dict, Any], Any]
+    ) -> tuple[Any, int]:
+        """What `read` finds in the reply, or the last attempt's failure; and the retries made."""
+        send: dict[str, Any] = {"json": body, "redirect": False, "preload_content": False}
+        retry = self._retry
+        while True:
+            try:
+                reply = self._pool.request(method, path, retries=retry, **send)
+            except HTTPError as problem:
+                return self._failure(getattr(problem, "reason", problem)), self.server.attempts - 1
+            retry, content = reply.retries, b""
+            try:
+                content = _content(reply)
+                if reply.status != 200:
+                    return self._refusal(path, reply.status, content), len(retry.history)
+                return read(json.loads(content), body), len(retry.history)
+            except HTTPError as problem:
+                failure = self._failure(problem)
+            except UNREADABLE:
+                failure = Failure("malformed", _start(content))
+            if not retry.total:
+                return failure, len(retry.history)
+            retry = retry.increment(method, path, reply)
+            retry.sleep()
 
-    def _once(self, method: str, path: str, body: dict | None, read: Callable[[dict, Any], Any]):
-        try:
-            reply = self._pool.request(method, path, json=body, retries=False)
-        except urllib3.exceptions.NewConnectionError as problem:  # to urllib3 a kind of time-out
-            return Failure("connection", str(problem))
-        except urllib3.exceptions.TimeoutError:
+    def _failure(self, problem: Exception) -> Failure:
+        # To urllib3 a connection that is refused is a kind of time-out.
+        refused = isinstance(problem, NewConnectionError)
+        if isinstance(problem, TimeoutError) and not refused:
             return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
-        except urllib3.exceptions.HTTPError as problem:
-            return Failure("connection", str(problem))
-        if reply.status in SETUP:
+        return Failure("connection", str(problem))
+
+    def _refusal(self, path: str, status: int, content: bytes) -> Failure:
+        if status in SETUP:
             raise UserError(
-                f"{self.server.url}{path}: status {reply.status}: {_start(reply)}; correct the "
+                f"{self.server.url}{path}: status {status}: {_start(content)}; correct the "
                 "study's 'servers', or have that server answer without a key"
             )
-        if reply.status != 200:
-            busy = reply.status >= 500 or reply.status in BUSY
-            return Failure("status" if busy else "refused", f"{reply.status}: {_start(reply)}")
-        try:
-            return read(reply.json(), body)
-        except (ValueError, KeyError, IndexError, TypeError):
-            return Failure("malformed", _start(reply))
+        message = f"{status}: {_start(content)}"
+        return Failure("status" if status in TRANSIENT else "refused", message)
+
+
+def _content(reply) -> bytes:
+    """A reply's bytes; ValueError if there are more than `MAX_REPLY`."""
+    content = reply.read(MAX_REPLY + 1)
+    if len(content) > MAX_REPLY:
+        reply.close()
+        raise ValueError("the reply is too long")
+    reply.release_conn()
+    return content
 
 
 def _files(folder: str | Path | None) -> dict | None:
-    """Digests of a model folder's files; None where there is no folder that states them."""
+    """Digests of a model folder's files; None if it is no folder with a manifest."""
     manifest = Path(folder) / MANIFEST if folder else None
     return read_json(manifest).get("files") if manifest and manifest.is_file() else None
 
 
-def _start(reply) -> str:
+def _start(content: bytes) -> str:
     """The beginning of a reply, on one line."""
-    return " ".join(reply.data[:200].decode(errors="replace").split())
+    return " ".join(content[:200].decode(errors="replace").split())
 
 
 def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
@@ -205,7 +240,7 @@ def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
 def _completion(reply: dict, body: dict) -> Completion:
     choice = reply["choices"][0]
     tokens = [int(token) for token in choice["token_ids"]]
-    logprobs = [float(value) for value in choice["logprobs"]["token_logprobs"]]
+    logprobs = [_finite(value) for value in choice["logprobs"]["token_logprobs"]]
     if not 0 < len(tokens) == len(logprobs):
         raise ValueError("a completion needs tokens, and as many log-probabilities")
     return Completion(tokens, logprobs, tokens[-1] in body["stop_token_ids"])
@@ -213,4 +248,10 @@ def _completion(reply: dict, body: dict) -> Completion:
 
 def _first_logprobs(reply: dict, body: dict) -> list[float]:
     (values,) = reply["choices"][0]["logprobs"]["top_logprobs"]
-    return [float(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
+    return [_finite(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
+
+
+def _finite(value) -> float:
+    if not math.isfinite(value):
+        raise ValueError("a log-probability is a number")
+    return float(value)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -38,7 +39,7 @@ class WeightSync:
         """
         self.engine.load_weights(weights)
         choices = [sorted(set(prompt))[:TOKENS] for prompt in self.prompts]
-        engine = self.engine.next_logprobs(self.prompts, choices)
+        engine = cast(list[list[float]], self.engine.next_logprobs(self.prompts, choices))
         learner = self.learner(self.prompts, choices)
         gap, number, token, theirs, ours = max(
             (abs(e - ours), number, token, e, ours)
@@ -50,6 +51,6 @@ class WeightSync:
                 f"engine and learner differ by {gap:.3g} after a weight update (token {token} "
                 f"after prompt {number}: log-probability {theirs:.4f} and {ours:.4f}; tolerance "
                 f"{self.tolerance:g}): the engine has stale weights, or rounds more coarsely than "
-                "that; run again, and if it stays, raise engine.sync_tolerance"
+                "that; rerun, and if it happens again, raise engine.sync_tolerance"
             )
         return gap

@@ -1,24 +1,25 @@
-"""The default engine: a transformers model, decoded in batches over a cache of prefixes."""
+"""The default engine: a transformers model, decoded in batches over a prefix cache."""
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.engines.base import Completion, Engine, Request, Sampling
 from pcqc.engines.prefix_cache import PrefixCache
 from pcqc.engines.sampling import draw
 
-# Prompts of one call that wait for another to compute the prefix they share, at most so often.
+# How often the prompts of a call may wait for another to compute their shared prefix.
 SHARING_WAVES = 3
-# Prompts are scored side by side while none has so many times the new tokens of another.
+# Prompts are scored in one batch while none has more than so many times the new tokens of another.
 ALIKE = 2
-# Share of rows still going at which the finished ones are dropped from the batch.
+# Finished rows are dropped from the batch when the unfinished are at most this share.
 DROP_FINISHED = 0.75
 
 
-class TransformersEngine:
+class TransformersEngine(Engine):
     """Batched decoding with a transformers causal language model.
 
     Args:
@@ -61,7 +62,7 @@ class TransformersEngine:
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; a model shared with the learner already has them."""
+        """See `Engine.load_weights`; a module shared with the learner has them already."""
         own = dict(self.model.state_dict(keep_vars=True))
         with torch.no_grad():
             for name, tensor in weights:
@@ -72,12 +73,6 @@ class TransformersEngine:
     def reset_cache(self) -> None:
         """See `Engine.reset_cache`."""
         self.cache.clear()
-
-    def sleep(self) -> None:
-        """See `Engine.sleep`: nothing to leave, since its weights are the learner's or small."""
-
-    def wake(self) -> None:
-        """See `Engine.wake`."""
 
     def _generate_batch(self, rows, sampling: Sampling) -> list[Completion]:
         unique = {tuple(prompt): None for prompt, _ in rows}
@@ -90,10 +85,10 @@ class TransformersEngine:
         return batch.decode(streams, sampling)
 
     def _alike(self, prompts: list[list[int]]) -> list[list[int]]:
-        """Places of the prompts, in groups with about as many tokens that are not kept.
+        """Indices of the prompts, in groups with similar numbers of tokens not in the cache.
 
-        After a shared prefix, or nothing at all but the last token, little is left of many prompts;
-        beside a whole one they would be padded to its length.
+        Most prompts have few such tokens; in a batch with a whole prompt they would be padded to
+        its length.
         """
         fresh = [len(prompt) - len(self.cache.match(prompt)) for prompt in prompts]
         groups: list[list[int]] = []
@@ -104,9 +99,9 @@ class TransformersEngine:
         return groups
 
     def _share_prefixes(self, prompts: list[list[int]]) -> None:
-        """Compute a prefix that several prompts share before the prompts themselves.
+        """Compute prefixes that several prompts share before the prompts themselves.
 
-        In each wave one prompt per missing block goes first; the others then find its prefix kept.
+        In each wave one prompt per missing block goes first; the others then find its prefix.
         """
         for _ in range(SHARING_WAVES):
             first: dict[int, list[int]] = {}
@@ -116,7 +111,7 @@ class TransformersEngine:
                 if block is not None:
                     waiting += block in first
                     first.setdefault(block, prompt)
-            # A wave costs a forward pass: worth it only where most prompts gain by it.
+            # A wave costs a forward pass: worth it only if most prompts gain.
             if waiting * 2 < len(prompts):
                 return
             _Batch(self, list(first.values()))
@@ -162,7 +157,7 @@ class _Batch:
             input_ids=ids,
             position_ids=positions,
             attention_mask=mask,
-            past_key_values=Cache(layers=self.layers),
+            past_key_values=Cache(layers=cast(list, self.layers)),
             use_cache=True,
         ).last_hidden_state
         return model.lm_head(hidden[torch.arange(len(ids), device=ids.device), last])
@@ -178,7 +173,7 @@ class _Batch:
         self._write(taken, rows, columns)
         start = 0
         for i, n in enumerate(fresh):
-            # Slots cleared since they were matched are other sequences' now: do not name them.
+            # Slots that were cleared after the match belong to others now: do not index them.
             if taken[0] > 0 or not self.slots[i]:
                 self.slots[i] = [*self.slots[i], *taken[start : start + n]]
                 cache.keep(self.tokens[i], self.slots[i])
@@ -192,7 +187,7 @@ class _Batch:
         self.engine.cache.write(slot, keys, values)
 
     def select(self, index: torch.Tensor) -> None:
-        """Keep the rows of `index`, which may repeat or drop some."""
+        """Keep the rows of `index`, which may repeat or omit rows."""
         index = index.to(self.engine.device)
         self.tokens = [list(self.tokens[i]) for i in index.tolist()]
         self.slots = [self.slots[i] for i in index.tolist()]
@@ -219,7 +214,7 @@ class _Batch:
             going &= said != sampling.stop
             if step + 1 == sampling.max_tokens or not going.any():
                 break
-            # Dropping finished rows copies the others: worth it when they are a good part.
+            # Dropping finished rows copies the others: worth it only if many have finished.
             if going.sum() <= DROP_FINISHED * len(going):
                 kept = torch.from_numpy(going.nonzero()[0])
                 self.select(kept)
@@ -244,7 +239,7 @@ class _Batch:
 class _Layer(DynamicLayer):
     """One layer's keys and values [rows, kv heads, columns, head dim], with room to grow.
 
-    Growing in place spares the copy of everything so far that each decoding step would make.
+    Growing in place avoids a copy of all of them in each decoding step.
     """
 
     def __init__(self, keys: torch.Tensor | None, values: torch.Tensor | None):
@@ -255,13 +250,13 @@ class _Layer(DynamicLayer):
             self.keys, self.values = keys, values
 
     def make_room(self, columns: int) -> None:
-        """Allocate so that so many columns more fit."""
+        """Allocate room for `columns` more."""
         self.room = self.keys.shape[2] + columns
         self._store = [_roomy(self.keys, self.room), _roomy(self.values, self.room)]
         self._view(self.keys.shape[2])
 
     def update(self, key_states, value_states, *args, **kwargs):
-        """Append columns; the grown keys and values."""
+        """Append columns; returns all keys and values."""
         length = self.get_seq_length()
         grown = length + key_states.shape[2]
         if grown > self.room:

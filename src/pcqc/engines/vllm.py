@@ -1,34 +1,29 @@
 """vLLM as an engine, in the learner's process or in one of its own.
 
-The sampler is vLLM's, seeded per sample by the name of its stream: what it draws is as repeatable
-as what the transformers engine draws, but it is not the same.
+vLLM's sampler is seeded per sample by its stream. Its samples repeat, as the transformers engine's
+do, but they are other samples.
 """
 
 import importlib.metadata
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
-from pcqc.engines.base import Completion, Request, Sampling, vllm_seed
+from pcqc.engines import weight_files
+from pcqc.engines.base import Completion, Engine, Request, Sampling, vllm_seed
 from pcqc.errors import UserError
 
-# Set by launchers of several processes; a vLLM that sees them takes itself for a part.
+# Set by launchers of several processes; vLLM would take itself for one of those processes.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-# Handed to a subprocess in files of this size, in memory where the system has a folder for that.
-FILE_BYTES = 2**30
-MEMORY = Path("/dev/shm")
 
 log = logging.getLogger(__name__)
 
 
-class VllmEngine:
+class VllmEngine(Engine):
     """A model served by vLLM within this process, or within a subprocess of it.
 
     Prefixes are cached by vLLM, across turns and candidates alike.
@@ -38,14 +33,14 @@ class VllmEngine:
         dtype: of weights and cache.
         batch_size: sequences decoded at once.
         cache_tokens: capacity of the cache, which also bounds prompt and completion together.
-        own_process: whether vLLM gets a process of its own: needed under a launcher of several
-            processes, of which vLLM would take itself for a part.
-        tensor_parallel: devices that share the model, from the current one on; above 1, vLLM makes
-            processes of its own.
-        sleeps: whether `sleep` makes room; on a CPU it never does.
+        own_process: whether vLLM has its own process, as it must under a launcher of several.
+        tensor_parallel: devices that share the model, from the current one on; above 1, vLLM starts
+            its own processes.
+        sleeps: whether `sleep` frees memory; on a CPU it never does.
+        working_gib: memory of a GPU beside weights and cache; vLLM starts only where all is free.
 
     Raises:
-        UserError: vLLM is not installed, is not the one for this machine, or refuses the model.
+        UserError: vLLM is missing, is not the build for this machine, or refuses the model.
     """
 
     def __init__(
@@ -58,6 +53,7 @@ class VllmEngine:
         own_process: bool = False,
         tensor_parallel: int = 1,
         sleeps: bool = True,
+        working_gib: float = 2.0,
     ):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not own_process:
             raise UserError(
@@ -65,8 +61,10 @@ class VllmEngine:
             )
         _vllm()
         self.shared = not own_process and tensor_parallel == 1
+        settings = _settings(folder, dtype, batch_size, cache_tokens, tensor_parallel)
+        torch.cuda.empty_cache()
         with _environment(self.shared, tensor_parallel):
-            self.llm = _start(folder, dtype, batch_size, cache_tokens, tensor_parallel, sleeps)
+            self.llm = _start(folder, settings | {"enable_sleep_mode": sleeps}, working_gib)
         if not self.shared:
             self.llm.collective_rpc("end_with", args=(os.getpid(),))
         self.context = self.llm.model_config.max_model_len
@@ -102,12 +100,12 @@ class VllmEngine:
         ]
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; in a shared process tensor by tensor, else by files."""
+        """See `Engine.load_weights`; tensor by tensor in a shared process, else by files."""
         weights = ((name, tensor.detach()) for name, tensor in weights)
         if self.shared:
             self.llm.collective_rpc("take_weights", args=(weights,))
         else:
-            with _in_files(weights) as folder:
+            with weight_files.written(weights) as folder:
                 self.llm.collective_rpc("take_weights", args=(str(folder),))
         self.reset_cache()
 
@@ -122,8 +120,9 @@ class VllmEngine:
             self.llm.sleep(level=1)
 
     def wake(self) -> None:
-        """See `Engine.wake`."""
+        """See `Engine.wake`; first the learner's allocator gives back what it does not use."""
         if self.sleeps:
+            torch.cuda.empty_cache()
             self.llm.wake_up()
 
     def close(self) -> None:
@@ -136,62 +135,91 @@ class VllmEngine:
         if longest + new_tokens > self.context:
             raise UserError(
                 f"a prompt of {longest} tokens and {new_tokens} new ones exceed the {self.context} "
-                "that the engine has room for; raise engine.cache_tokens or shorten the prompt"
+                "that fit the engine's cache; raise engine.cache_tokens or shorten the prompt"
             )
         inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
         return [result.outputs[0] for result in results]
 
 
-def _start(
-    folder: Path,
-    dtype: str,
-    batch_size: int,
-    cache_tokens: int,
-    tensor_parallel: int,
-    sleeps: bool,
-):
+def _start(folder: Path, settings: dict, working_gib: float):
+    """A `vllm.LLM`; see `VllmEngine`."""
     vllm = _vllm()
-    from transformers import AutoConfig
     from vllm.platforms import current_platform
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    context = min(config.max_position_embeddings, cache_tokens)
-    # vLLM keeps a block, of 128 tokens at most, for itself.
-    cache_bytes = _cache_bytes(config, dtype, cache_tokens + 128)
-    cpu = current_platform.is_cpu()
-    if cpu:
-        log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
-        _check_heads(folder, config.head_dim)
     try:
-        return vllm.LLM(
-            model=str(folder),
-            skip_tokenizer_init=True,
-            dtype=dtype,
-            seed=0,
-            tensor_parallel_size=tensor_parallel,
-            max_num_seqs=batch_size,
-            max_model_len=context,
-            # On a CPU a seeded request cannot be read in pieces: its generator cannot be set back.
-            enable_chunked_prefill=not cpu,
-            max_num_batched_tokens=max(8192, context) if cpu else None,
-            kv_cache_memory_bytes=cache_bytes // tensor_parallel,
-            block_size=32 if cpu else None,
-            enable_prefix_caching=True,
-            enable_sleep_mode=sleeps and not cpu,
-            enforce_eager=cpu,
-            generation_config="vllm",
-            worker_extension_cls="pcqc.engines.vllm_worker.WeightReceiver",
-            disable_log_stats=True,
-            use_tqdm_on_load=False,
-        )
+        if current_platform.is_cpu():
+            return vllm.LLM(**settings | _on_cpu(folder, settings))
+        return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib))
     except (ValueError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[-1]
         raise UserError(f"{folder}: vLLM does not start with this model: {reason}") from problem
 
 
+def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
+    """vLLM's settings on any device."""
+    config = _config(folder)
+    # vLLM keeps a block, of 128 tokens at most, for itself.
+    cache_bytes = _cache_bytes(config, dtype, cache_tokens + 128)
+    return {
+        "model": str(folder),
+        "skip_tokenizer_init": True,
+        "trust_remote_code": False,
+        "dtype": dtype,
+        "seed": 0,
+        "tensor_parallel_size": split,
+        "max_num_seqs": batch_size,
+        "max_model_len": min(config.max_position_embeddings, cache_tokens),
+        "kv_cache_memory_bytes": cache_bytes // split,
+        "enable_prefix_caching": True,
+        "generation_config": "vllm",
+        "worker_extension_cls": "pcqc.engines.vllm_worker.WeightReceiver",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+    }
+
+
+def _on_cpu(folder: Path, settings: dict) -> dict:
+    log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
+    _check_heads(folder, _config(folder).head_dim)
+    return {
+        # A seeded request cannot be read in pieces there: its generator cannot be set back.
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(8192, settings["max_model_len"]),
+        "block_size": 32,
+        "enable_sleep_mode": False,
+        "enforce_eager": True,
+    }
+
+
+def _on_gpu(folder: Path, settings: dict, working_gib: float) -> dict:
+    """By default vLLM wants nearly a whole GPU free, however small its cache."""
+    weights = _weight_bytes(_config(folder), settings["dtype"]) / settings["tensor_parallel_size"]
+    needed = weights + settings["kv_cache_memory_bytes"] + working_gib * 2**30
+    return {
+        "gpu_memory_utilization": min(1.0, needed / torch.cuda.mem_get_info()[1]),
+        "max_num_batched_tokens": 8192,  # bounds the activations within `working_gib`
+    }
+
+
+def _config(folder: Path):
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _weight_bytes(config, dtype: str) -> int:
+    """Memory for a model's weights, found without allocating them."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    model.tie_weights()
+    return sum(p.numel() for p in model.parameters()) * getattr(torch, dtype).itemsize
+
+
 def _check_heads(folder: Path, size: int) -> None:
-    """Refuse here what vLLM's kernels for CPUs would refuse in the first forward pass."""
+    """Refuse what vLLM's CPU kernels would refuse only in the first forward pass."""
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
     sizes = CPUAttentionBackend.get_supported_head_sizes()
@@ -200,10 +228,10 @@ def _check_heads(folder: Path, size: int) -> None:
 
 
 def _vllm():
-    """The module, made quiet and kept off the network. UserError where it is of no use here."""
+    """The module, quiet and without usage reports. UserError if it cannot be used here."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    # Several jobs share a CPU; bound to cores, all of them would be bound to the same.
+    # Several jobs share a CPU; vLLM would bind all of them to the same cores.
     os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
     try:
         import vllm
@@ -223,11 +251,13 @@ def _cache_bytes(config, dtype: str, tokens: int) -> int:
 
 @contextmanager
 def _environment(shared: bool, devices: int) -> Iterator[None]:
-    """What vLLM reads from the environment when it starts: no launcher, and where it is to run."""
+    """The environment in which vLLM starts: no launcher's variables, and its devices."""
     before = dict(os.environ)
     for name in LAUNCHERS:
         os.environ.pop(name, None)
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0" if shared else "1"
+    # A process that has used a GPU cannot be forked.
+    os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     if not shared and torch.cuda.is_available():
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         names = visible.split(",") if visible else map(str, range(torch.cuda.device_count()))
@@ -242,24 +272,6 @@ def _environment(shared: bool, devices: int) -> Iterator[None]:
                 os.environ[name] = before[name]
 
 
-@contextmanager
-def _in_files(weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[Path]:
-    """A folder of safetensors files, in memory where there is a file system in memory."""
-    folder = Path(tempfile.mkdtemp(prefix="pcqc-weights-", dir=MEMORY if MEMORY.is_dir() else None))
-    try:
-        held: dict[str, torch.Tensor] = {}
-        for number, (name, tensor) in enumerate(weights):
-            held[name] = tensor.to("cpu", copy=True).contiguous()
-            if sum(t.nbytes for t in held.values()) >= FILE_BYTES:
-                save_file(held, folder / f"{number:06d}.safetensors")
-                held = {}
-        if held:
-            save_file(held, folder / "rest.safetensors")
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
 def _sampling_params(sampling: Sampling, stream: int):
     from vllm import SamplingParams
 
@@ -268,9 +280,9 @@ def _sampling_params(sampling: Sampling, stream: int):
         top_p=sampling.top_p,
         max_tokens=sampling.max_tokens,
         stop_token_ids=[sampling.stop],
-        ignore_eos=True,  # that of the model's settings; the caller's stop token is above
+        ignore_eos=True,  # the caller's stop token counts, not the model's
         seed=vllm_seed(stream),
-        logprobs=0,  # of the sampled token alone, under the whole vocabulary at temperature 1
+        logprobs=0,  # only the sampled token's, under the whole vocabulary at temperature 1
         detokenize=False,
     )
 

@@ -1,37 +1,39 @@
-"""What vLLM's worker does for us: take over weights, and end when the learner does.
+"""What this project adds to vLLM's worker: new weights, and an end when the learner ends.
 
-vLLM imports this by name, in its process.
-
-vLLM's own reload goes layer by layer, so that at no time are the weights there twice. It leaves
-out an output layer tied to the embeddings where that has been repacked for the CPU's kernels, with
-no more than a warning; hence the last step here.
+vLLM imports this module by name, in its own process. Its reload goes layer by layer, so the weights
+are never held twice. It skips, with only a warning, an output layer that is tied to the embeddings
+and repacked for the CPU's kernels; `_tie` does that layer.
 """
 
 import os
 import select
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+
+from pcqc.engines import weight_files
 
 
 class WeightReceiver:
     """Methods added to vLLM's worker (its `worker_extension_cls`)."""
 
+    reload_weights: Callable[..., None]  # the worker's own
+    get_model: Callable[[], torch.nn.Module]
+
     def take_weights(self, weights: Iterable[tuple[str, torch.Tensor]] | str) -> None:
-        """Take over named weights, or those of the safetensors files in a folder."""
+        """Load named weights, or those of the safetensors files in a folder."""
         if isinstance(weights, str):
-            weights = _read(Path(weights))
-        self.model_runner.reload_weights(weights_iterator=weights)
-        _tie(self.model_runner.get_model())
+            weights = weight_files.read(Path(weights))
+        self.reload_weights(weights_iterator=weights)
+        _tie(self.get_model())
 
     def end_with(self, learner: int) -> None:
-        """End vLLM's processes when that of the learner ends, however that ends.
+        """End vLLM's processes when the learner's ends, in whatever way.
 
-        Left to itself, vLLM outlives a learner that is killed, and keeps the memory of its devices.
+        Otherwise vLLM outlives a killed learner and keeps the memory of its devices.
         """
         engine = os.getpid() if os.getppid() == learner else os.getppid()
         arguments = os.pidfd_open(learner), engine
@@ -39,22 +41,15 @@ class WeightReceiver:
 
 
 def _kill_after(process: int, engine: int) -> None:
-    """Wait for the end of a process, by its descriptor; kill the engine: its workers follow."""
+    """Wait for a process to end, by its descriptor, then kill the engine; its workers follow."""
     ended = select.poll()
     ended.register(process, select.POLLIN)
     ended.poll()
     os.kill(engine, signal.SIGKILL)
 
 
-def _read(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
-            for name in file.keys():  # noqa: SIM118 (not a mapping)
-                yield name, file.get_tensor(name)
-
-
 def _tie(model) -> None:
-    """Give a tied output layer the embeddings' new weights, packed anew."""
+    """Give a tied output layer the new embeddings, and repack it."""
     if model.config.tie_word_embeddings:
         head = model.lm_head
         head.tie_weights(model.model.embed_tokens)

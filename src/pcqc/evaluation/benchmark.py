@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pcqc.cases import Case
-from pcqc.consultation import Consultation, Setting, require_answers, roll_out
+from pcqc.consultation import Consultation, RolloutContext, require_answers, roll_out
 from pcqc.files import write_jsonl
 from pcqc.predictions import SCHEMA, write_table
 
@@ -39,12 +39,12 @@ class Evaluation:
 
 
 def evaluate(
-    setting: Setting, cases: Sequence[Case], *, seed: int, benchmark: str, labels: dict
+    context: RolloutContext, cases: Sequence[Case], *, seed: int, benchmark: str, labels: dict
 ) -> Evaluation:
-    """Evaluate a policy: one consultation per case (Appendix A.3).
+    """Evaluate a policy: one consultation per case (app:evaluation_protocol).
 
     Args:
-        setting: roles and rules.
+        context: roles and rules.
         cases: of the benchmark.
         seed: of the sampling schedule, shared by all methods and runs.
         benchmark: its name; part of the schedule.
@@ -56,7 +56,7 @@ def evaluate(
     predictions, dialogues = [], []
     for start in range(0, len(cases), CASES_AT_ONCE):
         part = cases[start : start + CASES_AT_ONCE]
-        rolled = roll_out(setting, part, rollouts=1, seed=seed, stage=f"evaluation/{benchmark}")
+        rolled = roll_out(context, part, rollouts=1, seed=seed, stage=f"evaluation/{benchmark}")
         require_answers(consultation for (consultation,) in rolled)
         for case, (consultation,) in zip(part, rolled, strict=True):
             row = dialogue_row(case, consultation)
@@ -87,7 +87,7 @@ def dialogue_row(case: Case, consultation: Consultation) -> dict:
         ],
         "predicted": consultation.predicted,
         "answer": case.answer,
-        "correct": consultation.right(case),
+        "correct": consultation.is_correct(case),
         "ending": consultation.ending,
         "actor_tokens": consultation.actor_tokens,
     }

@@ -1,4 +1,4 @@
-"""The continuation study (Section 4.4): does a question's utility predict what comes of it?
+"""The continuation study (sec:results:credit_validity): does a question's utility predict success?
 
 Candidates are drawn, answered and scored at each case's initial state and stay fixed; then each of
 them is continued several times. A case whose candidates do not all ask a question is replaced by
@@ -12,14 +12,14 @@ from pcqc.cases import Case
 from pcqc.consultation import (
     Consultation,
     Opening,
-    Setting,
+    RolloutContext,
     continue_from,
     require_answers,
     roll_out,
 )
-from pcqc.credit.question import same_state_credit
+from pcqc.credit import same_state_credit
 from pcqc.errors import UserError
-from pcqc.methods.question_groups import score_groups
+from pcqc.methods.pcqc import score_groups
 from pcqc.roles import Scorer
 
 STAGE = "continuation"
@@ -34,7 +34,8 @@ class Candidate:
         tokens: the actor's response.
         utility: u_i, the scorer's probability of the correct option after the answer.
         baseline: b(O_t), that probability before the question.
-        credit: A^Q, what PCQC would have taught the question's tokens (Eq. 5).
+        credit: A^Q, what PCQC would have taught the question's tokens (eq:group_credit).
+        ungrounded: whether the answer was made to lack grounds; None where none is.
     """
 
     case_id: str
@@ -45,9 +46,11 @@ class Candidate:
     utility: float
     baseline: float
     credit: float
+    ungrounded: bool | None = None
 
     def row(self) -> dict:
         """As `candidates.parquet` has it."""
+        made = {} if self.ungrounded is None else {"ungrounded": self.ungrounded}
         return {
             "case_id": self.case_id,
             "candidate": self.number,
@@ -57,11 +60,12 @@ class Candidate:
             "baseline": self.baseline,
             "credit": self.credit,
             "executed": self.number == 0,
+            **made,
         }
 
 
 def draw_candidates(
-    setting: Setting, scorer: Scorer, cases: Sequence[Case], *, candidates: int, seed: int
+    context: RolloutContext, scorer: Scorer, cases: Sequence[Case], *, candidates: int, seed: int
 ) -> list[list[Candidate] | None]:
     """Draw, answer and score `candidates` first questions of each case.
 
@@ -69,7 +73,7 @@ def draw_candidates(
         The candidates of each case; None where not all of them ask a question.
     """
     rolled = roll_out(
-        setting, cases, rollouts=1, candidates=candidates, seed=seed, stage=STAGE, turns=1
+        context, cases, rollouts=1, candidates=candidates, seed=seed, stage=STAGE, turns=1
     )
     require_answers(consultation for (consultation,) in rolled)
     valid = {
@@ -79,7 +83,7 @@ def draw_candidates(
     }
     groups = score_groups(scorer, list(valid.values()))
     if not all(groups):
-        raise UserError("the scorer's server failed; see to it and run again")
+        raise UserError("the scorer's server failed; check the server and rerun")
     found = {
         case_id: [
             Candidate(
@@ -110,7 +114,7 @@ def _all_ask(consultation: Consultation, candidates: int) -> bool:
 
 
 def draw_continuations(
-    setting: Setting,
+    context: RolloutContext,
     cases: Sequence[Case],
     candidates: Sequence[Sequence[Candidate]],
     *,
@@ -129,7 +133,7 @@ def draw_continuations(
     pairs = [(case, c) for case, row in zip(cases, candidates, strict=True) for c in row]
     # Rollouts are numbered through a case, so that no two continuations share a random stream.
     openings = [Opening(case, c.tokens, c.answer, c.number * continuations) for case, c in pairs]
-    rolled = continue_from(setting, openings, rollouts=continuations, seed=seed, stage=STAGE)
+    rolled = continue_from(context, openings, rollouts=continuations, seed=seed, stage=STAGE)
     require_answers(consultation for row in rolled for consultation in row)
     for (case, candidate), consultations in zip(pairs, rolled, strict=True):
         for number, consultation in enumerate(consultations):
@@ -137,7 +141,7 @@ def draw_continuations(
                 "case_id": case.case_id,
                 "candidate": candidate.number,
                 "continuation": number,
-                "correct": consultation.right(case),
+                "correct": consultation.is_correct(case),
                 "turns": consultation.inquiry_turns,
                 "ending": consultation.ending,
             }

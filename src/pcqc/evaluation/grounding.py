@@ -1,24 +1,25 @@
-"""Answer grounding (Appendix D.4): which candidate answers may count in the comparison.
+"""Answer grounding: which candidate answers may count (app:compliant_continuation).
 
 An answer is eligible where it is supported by the patient's facts, confined to what was asked, and
-free of the decision's target. A judge says so; a person's review overrides it.
+free of the decision's target. Judges say so by agreement; a person's review overrides them.
 """
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from pcqc.cases import Case
+from pcqc.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.errors import UserError
 from pcqc.files import read_bytes
-from pcqc.protocol import ChatFormat
 from pcqc.seeds import stream
 
 CRITERIA = ("supported", "confined", "free")
+AGREEMENT, REVIEW = "agreement", "review"  # who decided, where no single judge did
 COLUMNS = ("case_id", "candidate", *CRITERIA, "eligible", "judge")
 YES, NO = "yes", "no"
 
@@ -102,7 +103,9 @@ class ModelJudge:
             )
         replies = iter(drawn)
         return [
-            Judgement(*(self._agreed(next(replies), next(replies)) for _ in CRITERIA), self.name)
+            Judgement(
+                **{c: self._agreed(next(replies), next(replies)) for c in CRITERIA}, judge=self.name
+            )
             for _ in items
         ]
 
@@ -126,6 +129,34 @@ class ModelJudge:
         return {YES: True, NO: False}.get(word)
 
 
+def agreed(votes: Mapping[str, Sequence[Judgement]]) -> list[Judgement]:
+    """What all judges say of each answer, criterion by criterion; open where they differ.
+
+    Args:
+        votes: judge -> a judgement of every answer, in the same order.
+    """
+    if len(votes) == 1:
+        return list(*votes.values())
+    found = []
+    for row in zip(*votes.values(), strict=True):
+        said = {name: {getattr(vote, name) for vote in row} for name in CRITERIA}
+        each = {name: one.pop() if len(one) == 1 else None for name, one in said.items()}
+        found.append(Judgement(**each, judge=AGREEMENT))
+    return found
+
+
+def priority(judgement: Judgement, chosen: bool) -> int:
+    """Where an answer stands in the review, 1 first: open ones, then those that a rule chooses.
+
+    Args:
+        judgement: of all judges.
+        chosen: whether the candidate is the executed one or the one of highest utility, which the
+            comparisons rest on.
+    """
+    is_open = any(getattr(judgement, name) is None for name in CRITERIA)
+    return 1 + 2 * (not is_open) + (not chosen)
+
+
 def reviewed(
     judgements: dict[tuple[str, int], Judgement], review: dict[tuple[str, int], dict[str, bool]]
 ) -> dict[tuple[str, int], Judgement]:
@@ -147,7 +178,7 @@ def reviewed(
     merged = dict(judgements)
     for key, decided in review.items():
         said = {name: getattr(judgements[key], name) for name in CRITERIA}
-        merged[key] = Judgement(**{**said, **decided}, judge="review")
+        merged[key] = Judgement(**{**said, **decided}, judge=REVIEW)
     return merged
 
 
@@ -155,7 +186,8 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     """A person's decisions on one policy's answers, from a CSV.
 
     Its columns are method, run, case_id, candidate, supported, confined and free, the last three
-    `yes`, `no` or empty where the judge's word stands; other columns are notes.
+    `yes`, `no` or empty where the judges' word stands; other columns are notes, and a row without
+    a decision is no review.
 
     Raises:
         UserError: an unreadable file, a missing column or another word; names the line.
@@ -168,11 +200,14 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     for row in rows:
         where = f"{path}, line {rows.line_num}"
         if (row["method"], row["run"]) == (method, run):
-            found[row["case_id"], _candidate(row, where)] = {
+            key = (row["case_id"], _candidate(row, where))
+            decided = {
                 name: row[name].strip().lower() == YES
                 for name in CRITERIA
                 if _is_word(row[name], name, where)
             }
+            if decided:
+                found[key] = decided
     return found
 
 

@@ -2,23 +2,29 @@
 
 import dataclasses
 import shutil
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from pcqc.cases import Case, read_cases
+from pcqc.cases import Case
 from pcqc.choice import selected_success
+from pcqc.clinic.ungrounded import Changed, UngroundedPatient
+from pcqc.clinic.world import World
 from pcqc.config import Continuation, Study
+from pcqc.consultation import RolloutContext
+from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_json
-from pcqc.instruction import instruction_files
 from pcqc.jobs.evaluate import selected_weights
-from pcqc.jobs.setup import make_scorer, make_setting, single_threaded
+from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
 from pcqc.paths import Paths
 from pcqc.predictions import write_table
+from pcqc.products import product
 from pcqc.progress import Progress
-from pcqc.provenance import heading, job_fingerprint, job_settings
+from pcqc.provenance import heading
+from pcqc.roles import Patient
 
 CANDIDATES = pa.schema(
     [
@@ -50,7 +56,9 @@ def run_continuation(study: Study, method: str, run: str) -> None:
     if study.continuation is None:
         raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
     study.require(method, run)
-    single_threaded()
+    if product(study, "continuation", method, run).stands():
+        return
+    single_threaded(study.deterministic)
     job = Job(study, study.continuation, method, run)
     states = job.candidates()
     rows = job.continuations(states)
@@ -63,16 +71,14 @@ class Job:
     def __init__(self, study: Study, settings: Continuation, method: str, run: str):
         self.study, self.settings, self.method, self.run = study, settings, method, run
         self.paths = Paths.of(study)
-        self.folder = self.paths.continuation(method, run)
-        self.cases = read_cases(self.paths.cases(study.development))
+        self.product = product(study, "continuation", method, run)
+        self.folder = self.product.path
+        self.cases = read_checked_cases(study, self.paths.cases(study.development))
         self.update, self.checkpoint, weights = selected_weights(study, method, run)
-        self.setting, self.scorer = make_setting(study, weights), make_scorer(study)
-        self.fingerprint = self._fingerprint()
-        states = self.paths.root / "continuation" / "state" / f"{method}-{run}"
-        self.state = states / self.fingerprint
-        for other in states.glob("*") if states.exists() else ():
-            if other != self.state:
-                shutil.rmtree(other)
+        self.context, self.scorer = make_context(study, weights), make_scorer(study)
+        self.asking = self._asking()
+        self.fingerprint = self.product.begin().made_from.fingerprint
+        self.state = self.folder / "state" / self.fingerprint
         self.examined = 0
 
     def candidates(self) -> list[list[Candidate]]:
@@ -80,7 +86,8 @@ class Job:
 
         There may be fewer such cases than wanted; the manifest says how many there are.
         """
-        wanted, found = self.settings.states, []
+        found: list[list[Candidate]] = []
+        wanted = self.settings.states
         progress = Progress(f"candidates {self.method} {self.run}", wanted, "state")
         for number, cases in enumerate(_blocks(self.cases)):
             rows = self._block(f"candidates-{number:04d}", lambda cases=cases: self._ask(cases))
@@ -111,7 +118,7 @@ class Job:
         """Write both tables and the manifest, and drop the state."""
         candidates = [c.row() for group in states for c in group]
         tables = {
-            "candidates.parquet": pa.Table.from_pylist(candidates, CANDIDATES),
+            "candidates.parquet": pa.Table.from_pylist(candidates, self._columns()),
             "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
         }
         for name, table in tables.items():
@@ -136,14 +143,13 @@ class Job:
                 "files": {name: sha256_file(self.folder / name) for name in tables},
             },
         )
-        shutil.rmtree(self.state)
+        self.product.finish([*tables, "manifest.json"])
+        shutil.rmtree(self.state.parent, ignore_errors=True)
 
-    def _fingerprint(self) -> str:
-        inputs = [self.paths.cases(self.study.development), *instruction_files(self.study)]
-        roles = ("patient", self.study.starts_from("scorer"))
-        inputs += [self.paths.model(role) / "manifest.json" for role in roles]
-        settings = job_settings(self.study, "continuation")
-        return job_fingerprint("pcqc.jobs.continuation", inputs, settings, self.checkpoint)
+    def _columns(self) -> pa.Schema:
+        """Columns of the candidates, with the truth where some answers were made to err."""
+        made = self.settings.ungrounded > 0
+        return CANDIDATES.append(pa.field("ungrounded", pa.bool_())) if made else CANDIDATES
 
     def _block(self, name: str, draw) -> list:
         """A block's rows: read where it was finished before, else drawn and kept.
@@ -152,32 +158,52 @@ class Job:
         """
         path = self.state / f"{name}.json"
         if not path.exists():
-            for role in (self.setting.actor, self.setting.patient, self.scorer):
+            for role in (self.context.actor, self.context.patient, self.scorer):
                 role.engine.reset_cache()
             write_json(path, draw())
         return read_json(path)
 
+    def _asking(self) -> RolloutContext:
+        """The roles that draw candidates: the clinic's patient may be made to err there."""
+        if not self.settings.ungrounded:
+            return self.context
+        share, seed = self.settings.ungrounded, self.settings.seed
+        product(self.study, "clinic").require("world.json")
+        world = World.load(self.paths.world)
+        patient = UngroundedPatient(self.context.patient, world, share, seed)
+        return dataclasses.replace(self.context, patient=cast(Patient, patient))
+
     def _ask(self, cases: list[Case]) -> list:
         drawn = draw_candidates(
-            self.setting,
+            self.asking,
             self.scorer,
             cases,
             candidates=self.settings.candidates,
             seed=self.settings.seed,
         )
+        if self.settings.ungrounded:
+            changed = cast(UngroundedPatient, self.asking.patient).changed
+            facts = {case.case_id: case.facts for case in cases}
+            drawn = [group and [_marked(c, facts, changed) for c in group] for group in drawn]
         return [group and [dataclasses.asdict(c) for c in group] for group in drawn]
 
     def _continue(self, block: list[list[Candidate]]) -> list[dict]:
         by_id = {case.case_id: case for case in self.cases}
         return list(
             draw_continuations(
-                self.setting,
+                self.context,
                 [by_id[group[0].case_id] for group in block],
                 block,
                 continuations=self.settings.continuations,
                 seed=self.settings.seed,
             )
         )
+
+
+def _marked(candidate: Candidate, facts: dict[str, tuple[str, ...]], changed: Changed) -> Candidate:
+    """The candidate with the truth of its answer."""
+    key = (facts[candidate.case_id], candidate.question, candidate.answer)
+    return dataclasses.replace(candidate, ungrounded=key in changed)
 
 
 def _blocks(items: list) -> list[list]:

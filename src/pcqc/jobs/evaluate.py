@@ -1,75 +1,110 @@
-"""Evaluation of a run's selected checkpoint on every benchmark."""
+"""Evaluation of a run's checkpoints on every benchmark: the selected one, and `also_evaluate`."""
 
-from pcqc.cases import read_cases
+from pathlib import Path
+
+from pcqc.cases import Case
 from pcqc.config import Study
+from pcqc.consultation.play import RolloutContext
+from pcqc.determinism import single_threaded
+from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.files import read_json, sha256_file, write_json
-from pcqc.instruction import instruction_files
-from pcqc.jobs.setup import Weights, make_setting, role_weights, single_threaded
+from pcqc.files import sha256_file, write_json
+from pcqc.jobs.select import checkpoints_of, selected_checkpoint
+from pcqc.jobs.setup import Weights, make_context, read_checked_cases, role_weights
 from pcqc.paths import Paths
+from pcqc.products import product
 from pcqc.progress import Progress
-from pcqc.provenance import heading, job_fingerprint, job_settings
+from pcqc.provenance import heading
 
 
 def run_evaluation(study: Study, method: str, run: str) -> None:
-    """Evaluate the selected checkpoint on all benchmarks; the manifest is written last."""
-    single_threaded()
-    paths = Paths.of(study)
-    folder = paths.evaluation(method, run)
+    """Evaluate the checkpoints on all benchmarks; the manifest is written last.
+
+    Files of the selected checkpoint are named `<benchmark>`, of another `<benchmark>@<update>`.
+    """
     study.require(method, run)
-    cases = {name: read_cases(paths.cases(name)) for name in study.benchmarks}
+    paths, result = Paths.of(study), product(study, "evaluate", method, run)
+    if result.stands():
+        return
+    single_threaded(study.deterministic)
+    cases = {name: read_checked_cases(study, paths.cases(name)) for name in study.benchmarks}
     update, checkpoint, weights = selected_weights(study, method, run)
-    setting = make_setting(study, weights)
-    labels = {"method": method, "run": run, "update": update}
+    context = make_context(study, weights)
+    receipt, folder = result.begin(), result.path
+    manifest = {
+        **heading(study, method, run, study.seed(run), receipt.made_from.fingerprint),
+        "update": update,
+        "checkpoint": checkpoint,
+        "benchmarks": _evaluate(study, context, cases, folder, (method, run, update)),
+    }
+    further = {}
+    for other in study.also_evaluate.get(method, ()):
+        entry = checkpoints_of(study, method, run)[other]
+        digest, weights = _trained_weights(study, method, run, entry)
+        context.actor.engine.load_weights(weights.load().named_parameters())
+        labels = (method, run, other)
+        found = _evaluate(study, context, cases, folder, labels, suffix=f"@{other}")
+        further[str(other)] = {"checkpoint": digest, "benchmarks": found}
+    if further:
+        manifest["further_updates"] = further
+    names = ["selection.json"]
+    for part in (manifest, *further.values()):
+        for summary in part["benchmarks"].values():
+            names += [summary["predictions"], summary["dialogues"]]
+    manifest["files"] = {name: sha256_file(folder / name) for name in names}
+    write_json(folder / "manifest.json", manifest)
+    result.finish([*names, "manifest.json"])
+
+
+def _evaluate(
+    study: Study,
+    context: RolloutContext,
+    cases: dict[str, list[Case]],
+    folder: Path,
+    labels: tuple[str, str, int],
+    suffix: str = "",
+) -> dict[str, dict]:
+    """Benchmark -> summary of the context's actor; predictions and dialogues go to `folder`."""
+    method, run, update = labels
     summaries = {}
-    progress = Progress(f"evaluate {method} {run}", len(study.benchmarks), "benchmark")
+    progress = Progress(f"evaluate {method} {run} {update}", len(study.benchmarks), "benchmark")
     for name in study.benchmarks:
-        setting.actor.engine.reset_cache()
-        setting.patient.engine.reset_cache()
-        result = evaluate(
-            setting,
+        context.actor.engine.reset_cache()
+        context.patient.engine.reset_cache()
+        found = evaluate(
+            context,
             cases[name],
             seed=study.evaluation_seed,
             benchmark=name,
-            labels=labels,
+            labels={"method": method, "run": run, "update": update},
         )
-        result.write(folder / f"{name}.parquet", folder / f"{name}.jsonl")
-        files = {"predictions": f"{name}.parquet", "dialogues": f"{name}.jsonl"}
-        summaries[name] = {**result.summary(), **files}
+        files = {"predictions": f"{name}{suffix}.parquet", "dialogues": f"{name}{suffix}.jsonl"}
+        found.write(folder / files["predictions"], folder / files["dialogues"])
+        summaries[name] = {**found.summary(), **files}
         progress.advance(accuracy=summaries[name]["accuracy"], turns=summaries[name]["turns"])
     progress.close()
-    _write_manifest(study, method, run, update, checkpoint, summaries)
+    return summaries
 
 
 def selected_weights(study: Study, method: str, run: str) -> tuple[int, str, Weights]:
-    """Update, digest and weights of a run's selected checkpoint; Shared SFT's is the actor."""
-    paths = Paths.of(study)
-    selection = paths.evaluation(method, run) / "selection.json"
-    update = read_json(selection)["selected"]["update"]
-    weights = role_weights(study, "actor")
+    """Update, digest and weights of a run's selected checkpoint; Shared SFT's is the actor.
+
+    Raises:
+        UserError: the choice, the run or the checkpoint is not as it was written.
+    """
+    update, checkpoint = selected_checkpoint(study, method, run)
     if update:
-        trained = paths.run(method, run)
-        folder = trained / "checkpoints" / f"{update:06d}"
-        weights = Weights(folder, study.dtype("actor"), f"remove {trained} and run `make results`")
+        return update, *_trained_weights(study, method, run, checkpoint)
+    weights = role_weights(study, "actor")
     return update, sha256_file(weights.folder / "manifest.json"), weights
 
 
-def _write_manifest(study, method, run, update, checkpoint, summaries) -> None:
-    paths = Paths.of(study)
-    folder = paths.evaluation(method, run)
-    names = ["selection.json"]
-    names += [s[kind] for s in summaries.values() for kind in ("predictions", "dialogues")]
-    inputs = [paths.cases(name) for name in study.benchmarks]
-    inputs += [paths.model("patient") / "manifest.json", *instruction_files(study)]
-    settings = job_settings(study, "evaluate")
-    fingerprint = job_fingerprint("pcqc.jobs.evaluate", inputs, settings, checkpoint)
-    write_json(
-        folder / "manifest.json",
-        {
-            **heading(study, method, run, study.seed(run), fingerprint),
-            "update": update,
-            "checkpoint": checkpoint,
-            "benchmarks": summaries,
-            "files": {name: sha256_file(folder / name) for name in names},
-        },
-    )
+def _trained_weights(study: Study, method: str, run: str, checkpoint: dict) -> tuple[str, Weights]:
+    """Digest and weights of a checkpoint, given its entry in the run's manifest."""
+    trained = Paths.of(study).run(method, run)
+    remedy = f"move {trained} away and run the workflow again"
+    weights = Weights(trained / checkpoint["path"], study.dtype("actor"), remedy)
+    manifest = weights.folder / "manifest.json"
+    if sha256_file(manifest) != checkpoint["digest"]:
+        raise UserError(f"{manifest}: altered since it was written; {remedy}")
+    return checkpoint["digest"], weights

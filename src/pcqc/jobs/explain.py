@@ -1,42 +1,148 @@
-"""What a run was made from, and whether it would be made again."""
+"""Whether a run would be made again, and why; and its author's word that it need not be."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.paths import Paths
+from pcqc.files import read_json, sha256_file, write_json
+from pcqc.jobs.select import run_manifest
+from pcqc.products import Product, is_trained, products
+
+_ACTIONS = {
+    "clinic": "the clinic's cases",
+    "pretrain": "the base model",
+    "models": "the pretrained models",
+    "sft": "Shared SFT",
+    "train": "training",
+    "select": "the choice of a checkpoint",
+    "evaluate": "evaluation",
+    "continuation": "the continuation study",
+    "grounding": "the judgement of its answers",
+}
+SHARED = ("clinic", "pretrain", "models", "sft")
 
 
 def explain(study: Study, method: str, run: str) -> str:
-    """A run's seed, fingerprint, totals, and the settings that differ from today's study.
+    """A run's seed, fingerprint and totals, and of each job on its way whether it would run again.
 
     Raises:
         UserError: the run has not been made.
     """
-    path = Paths.of(study).run(method, run) / "manifest.json"
     study.require(method, run)
-    if not path.is_file():
-        raise UserError(f"{path}: no such run yet; make it with `snakemake --cores all {method}`")
-    manifest = read_json(path)
+    steps = list(_steps(study, method, run))
+    if not any(one.manifest.exists() or one.receipt_path.exists() for one in _own(steps)):
+        raise UserError(
+            f"{study.name} has no {method} run {run} yet; make it with "
+            f"`snakemake --cores all {method} --config study={study.name}`"
+        )
+    lines = [_heading(study, method, run)]
+    again: list[str] = []
+    for one in steps:
+        reasons, action = why(one), _ACTIONS[one.job]
+        verb = "would run again" if one.manifest.exists() else "would run"
+        if not reasons and again:
+            reasons = [f"after {again[-1]}"]
+        if reasons:
+            again += [action] if action not in again else []
+            lines += [f"{action} {verb}: {reason}" for reason in reasons]
+        elif (found := one.receipt()) and found.accepted:
+            last = found.accepted[-1]
+            lines.append(f"{action} stands, accepted {last['when']}: {last['because']}")
+    return "\n".join(lines if again else [*lines, "nothing would run again"])
+
+
+def why(one: Product) -> list[str]:
+    """Why a job would run again, a clause each; nothing where its result stands."""
+    if not one.manifest.exists():
+        return ["it has not finished" if one.receipt_path.exists() else "it has not been made"]
+    found = one.receipt()
+    if found is None:
+        return ["no receipt says what it was made from"]
+    if found.holds_for(one.today):
+        return []
+    return found.made_from.changes(one.today)
+
+
+def accept(study: Study, method: str, run: str, because: str) -> list[str]:
+    """Declare a run valid as it is, and the models and cases that it rests on.
+
+    The reason is recorded in every receipt and in the run's manifest.
+
+    Returns:
+        What was accepted, a line each.
+
+    Raises:
+        UserError: no reason, a run that is not made, or one of its files is altered.
+    """
+    study.require(method, run)
+    if not because.strip():
+        raise UserError('say why the run is still valid: --because "..."')
+    said = []
+    for one in _steps(study, method, run):
+        if not one.manifest.exists():
+            if one.job in ("train", "evaluate"):
+                raise UserError(f"{one.manifest}: missing; only what is made can be accepted")
+            continue
+        if reasons := why(one):
+            _accept(one, because, reasons)
+            said.append(f"{_ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
+    return said or ["nothing to accept: nothing would run again"]
+
+
+def _accept(one: Product, because: str, reasons: list[str]) -> None:
+    """Record it in the receipt; in a run's manifest too, which keeps its age."""
+    found = one.receipt()
+    if found is None:
+        # Made before there were receipts: its manifest says what is in it.
+        one.finish([str(one.manifest.relative_to(one.receipt_path.parent))])
+        found = one.receipt()
+    found.check()
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+    entry = {"when": when, "because": because, "changes": reasons}
+    if one.job == "train":
+        before = os.stat(one.manifest)
+        manifest = read_json(one.manifest)
+        write_json(one.manifest, {**manifest, "accepted": [*manifest.get("accepted", []), entry]})
+        # To Snakemake an older file is no new input.
+        os.utime(one.manifest, ns=(before.st_atime_ns, before.st_mtime_ns))
+        name = one.manifest.name
+        found = replace(
+            found,
+            outputs={**found.outputs, name: sha256_file(one.manifest)},
+            manifests={**found.manifests, name: one.manifest.read_text()},
+        )
+    accepted = [*found.accepted, {**entry, "made_from": asdict(one.today)}]
+    replace(found, accepted=accepted).write()
+
+
+def _steps(study: Study, method: str, run: str) -> Iterator[Product]:
+    """Results on the way to a run's numbers, in the order in which they are made."""
+    jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
+    jobs += ["sft", *(["train"] if is_trained(study, method) else []), "select", "evaluate"]
+    if (method, run) in study.continued:
+        jobs += ["continuation", "grounding"]
+    for job in jobs:
+        own = (None, None) if job in SHARED else (method, run)
+        yield from products(study, job, *own)
+
+
+def _own(steps: list[Product]) -> list[Product]:
+    return [one for one in steps if one.job not in SHARED]
+
+
+def _heading(study: Study, method: str, run: str) -> str:
+    trained = next(o for o in _steps(study, method, run) if o.job not in SHARED)
+    line = f"{study.name} {method} run {run}: seed {study.seed(run)}"
+    if trained.job != "train" or not trained.manifest.exists():
+        return line
+    manifest = run_manifest(study, method, run)
     totals = manifest["totals"]
-    lines = [
-        f"{study.name} {method} run {run}: seed {manifest['seed']}, {manifest['updates']} updates",
-        f"fingerprint {manifest['fingerprint']}, commit {manifest['git_commit']}",
+    return (
+        f"{line}, {manifest['updates']} updates\n"
+        f"fingerprint {manifest['fingerprint']}, commit {manifest['git_commit']}\n"
         f"{totals['trajectories']} complete consultations, "
-        f"{totals['device_seconds'] / 3600:.3f} device-hours",
-    ]
-    now = study.to_dict()
-    now["methods"] = {method: now["methods"][method]}
-    then, now = _flat(manifest["settings"]), _flat(now)
-    changed = [k for k in sorted(then.keys() | now.keys()) if then.get(k) != now.get(k)]
-    lines += [f"changed since: {k}: {then.get(k)} -> {now.get(k)}" for k in changed]
-    return "\n".join(lines if changed else [*lines, "settings unchanged since"])
-
-
-def _flat(settings: object, prefix: str = "") -> dict[str, object]:
-    """Nested settings as `a.b.c` -> value; lists and tuples alike."""
-    if not isinstance(settings, dict):
-        return {prefix: list(settings) if isinstance(settings, tuple) else settings}
-    flat = {}
-    for key, value in settings.items():
-        flat |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
-    return flat
+        f"{totals['device_seconds'] / 3600:.3f} device-hours"
+    )

@@ -1,11 +1,12 @@
-"""Eligible answers of a continuation study: the judge's word, then a person's review."""
+"""Eligible answers of a continuation study: the judges' agreement, then a person's review."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from pcqc.cases import read_cases
-from pcqc.config import Study
+from pcqc.config import Servers, Study
+from pcqc.determinism import single_threaded
+from pcqc.engines.base import Engine
 from pcqc.evaluation.grounding import (
     COLUMNS,
     CRITERIA,
@@ -13,46 +14,125 @@ from pcqc.evaluation.grounding import (
     YES,
     Answered,
     Judge,
+    Judgement,
     ModelJudge,
+    agreed,
+    priority,
     read_review,
     reviewed,
 )
-from pcqc.files import csv_text, read_json, write_atomic
-from pcqc.jobs.setup import chat_format, make_engine, role_weights, single_threaded
+from pcqc.files import csv_text, no_formula, read_json, write_atomic
+from pcqc.jobs.continuation import CANDIDATES
+from pcqc.jobs.setup import Weights, chat_format, make_engine, read_checked_cases, role_weights
 from pcqc.paths import Paths
+from pcqc.predictions import read_table
+from pcqc.products import product
+from pcqc.shapes import ContinuationManifest
+
+Key = tuple[str, int]  # case id and candidate
 
 
-def run_grounding(study: Study, method: str, run: str, judge: Judge | None = None) -> None:
-    """Write `grounding.csv` of one policy's candidates.
+def run_grounding(
+    study: Study, method: str, run: str, judges: Mapping[str, Judge] | None = None
+) -> None:
+    """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review.
 
     Args:
         study: with the study's candidates on disk.
         method, run: the policy.
-        judge: knows the study's world; the frozen base model judges where none is given.
+        judges: by name; the study's where none are given.
     """
-    paths = Paths.of(study)
-    folder = paths.continuation(method, run)
-    benchmark = read_json(folder / "manifest.json")["benchmark"]
-    by_id = {case.case_id: case for case in read_cases(paths.cases(benchmark))}
-    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    paths, result = Paths.of(study), product(study, "grounding", method, run)
+    if result.stands():
+        return
+    continued = product(study, "continuation", method, run)
+    continued.require("manifest.json", "candidates.parquet")
+    remedy = f"remove {continued.manifest} and run the workflow again"
+    benchmark = read_json(continued.manifest, ContinuationManifest, remedy)["benchmark"]
+    by_id = {c.case_id: c for c in read_checked_cases(study, paths.cases(benchmark))}
+    rows = read_table(continued.path / "candidates.parquet", CANDIDATES).to_pylist()
     items = [Answered(by_id[r["case_id"]], r["question"], r["answer"]) for r in rows]
-    judgements = (judge or _model_judge(study)).judge(items)
+    votes = _votes(study, judges, items)
     keys = [(row["case_id"], row["candidate"]) for row in rows]
-    found = dict(zip(keys, judgements, strict=True))
+    judged = dict(zip(keys, agreed(votes), strict=True))
+    decided: dict[Key, dict[str, bool]] = {}
     if study.continuation and study.continuation.review:
-        found = reviewed(found, read_review(Path(study.continuation.review), method, run))
+        decided = read_review(Path(study.continuation.review), method, run)
     lines = (
         [*key, *(_word(getattr(said, name)) for name in (*CRITERIA, "eligible")), said.judge]
-        for key, said in found.items()
+        for key, said in reviewed(judged, decided).items()
     )
-    write_atomic(folder / "grounding.csv", csv_text(COLUMNS, lines))
+    sheet = _sheet((method, run), rows, items, votes, list(judged.values()), decided)
+    result.begin()
+    write_atomic(result.path, csv_text(COLUMNS, lines))
+    write_atomic(paths.review_sheet(method, run), sheet)
+    result.finish([result.path.name])
+
+
+def _sheet(
+    policy: tuple[str, str],
+    rows: Sequence[dict],
+    items: Sequence[Answered],
+    votes: Mapping[str, Sequence[Judgement]],
+    judged: Sequence[Judgement],
+    decided: Mapping[Key, dict[str, bool]],
+) -> str:
+    """Answers in order of priority, with votes and empty verdicts; earlier verdicts are kept."""
+    best: dict[str, tuple[float, int]] = {}
+    for row in rows:
+        if row["utility"] > best.get(row["case_id"], (-1.0, 0))[0]:
+            best[row["case_id"]] = (row["utility"], row["candidate"])
+    lines = []
+    for i, (row, item) in enumerate(zip(rows, items, strict=True)):
+        key = (row["case_id"], row["candidate"])
+        chosen = row["executed"] or best[row["case_id"]][1] == row["candidate"]
+        texts = (" | ".join(item.case.facts), str(item.case.options), item.question, item.answer)
+        said = [_vote(judgements[i]) for judgements in votes.values()]
+        verdicts = [_word(decided.get(key, {}).get(name)) for name in CRITERIA]
+        place = priority(judged[i], chosen)
+        lines.append([*policy, *key, place, *map(no_formula, texts), *said, *verdicts])
+    lines.sort(key=lambda line: line[4])
+    head = ("method", "run", "case_id", "candidate", "priority", "facts", "options", "question")
+    return csv_text([*head, "answer", *(f"vote of {name}" for name in votes), *CRITERIA], lines)
+
+
+def _vote(judgement: Judgement) -> str:
+    return ", ".join(f"{name} {_word(getattr(judgement, name)) or '?'}" for name in CRITERIA)
 
 
 def _word(value: bool | None) -> str:
     return "" if value is None else YES if value else NO
 
 
-def _model_judge(study: Study) -> ModelJudge:
-    single_threaded()
-    weights = role_weights(study, "scorer")
-    return ModelJudge(make_engine(study, "scorer", weights), chat_format(study, weights.folder))
+def _votes(
+    study: Study, judges: Mapping[str, Judge] | None, items: Sequence[Answered]
+) -> dict[str, list[Judgement]]:
+    """Every judge's judgements; models are loaded one after another."""
+    if judges:
+        return {name: judge.judge(items) for name, judge in judges.items()}
+    single_threaded(study.deterministic)
+    settings = study.continuation.judges if study.continuation else {}
+    if not settings:
+        weights = role_weights(study, "scorer")
+        engine = make_engine(study, "scorer", weights)
+        return {"model": ModelJudge(engine, chat_format(study, weights.folder)).judge(items)}
+    found = {}
+    for name in settings:
+        engine, folder = _judge_engine(study, name)
+        found[name] = ModelJudge(engine, chat_format(study, folder), name).judge(items)
+    return found
+
+
+def _judge_engine(study: Study, name: str) -> tuple[Engine, Path]:
+    """The engine of a judge of its own, served or in the scorer's place, and its folder."""
+    judge = study.continuation.judges[name]
+    folder = Paths.of(study).model(f"judge_{name}")
+    if judge.server:
+        from pcqc.engines.server import ServerEngine
+
+        engine = ServerEngine(judge.server)
+        engine.check_weights(folder)
+        return engine, folder
+    dtype = judge.weights.dtype or study.engine.dtype
+    weights = Weights(folder, dtype, f"remove {folder} and run `pcqc models {study.name}`")
+    return make_engine(replace(study, servers=Servers()), "scorer", weights), folder

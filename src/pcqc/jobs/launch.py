@@ -1,4 +1,4 @@
-"""A job in several processes: one per device of the learner, started by torch's launcher."""
+"""Starts a job in several processes, one per device of the learner, with torch's launcher."""
 
 import ctypes
 import logging
@@ -9,15 +9,15 @@ import tempfile
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.processes import ALONE, Processes, join, launched
+from pcqc.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 
-# Which process started this one; set by `launch` alone, not by a launcher on the command line.
+# The process that started this one; only `launch` sets it, not torchrun.
 PARENT = "PCQC_LAUNCHED_BY"
 PR_SET_PDEATHSIG = 1
 
 
 def processes_wanted(study: Study) -> int:
-    """Number of processes that a training job of the study needs started; 1 where they are there.
+    """Number of processes to start for a training job of the study; 1 if they run already.
 
     Raises:
         UserError: they belong on several machines, each of which starts its own.
@@ -34,19 +34,19 @@ def processes_wanted(study: Study) -> int:
 
 
 def launch(arguments: list[str], count: int) -> None:
-    """Run `pcqc <arguments>` in so many processes on this machine, until all have ended.
+    """Run `pcqc <arguments>` in `count` processes on this machine, until all have ended.
 
     Raises:
-        UserError: what the first process that failed said, or how it ended; the others are stopped.
+        UserError: the error of the first process that failed; the others are stopped.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    # Their reports would stand around our one line.
+    # Its reports would surround our one line.
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL + 1)
     os.environ[PARENT] = str(os.getpid())
-    # One machine's processes have nothing to say to another's.
+    # All processes are on this machine.
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with tempfile.TemporaryDirectory(prefix="pcqc-launch-") as folder:
         config = LaunchConfig(
@@ -69,11 +69,11 @@ def launch(arguments: list[str], count: int) -> None:
 
 
 def _reason(failures: dict, count: int) -> str:
-    """Why the processes ended: a kill before an error of one, and that before their lost contact.
+    """Why the processes ended: a kill, else an expected error, else a lost connection.
 
     Args:
         failures: rank -> torch's ProcessFailure.
-        count: of all processes.
+        count: number of processes.
     """
     rank, failure = min(failures.items(), key=lambda item: _order(item[1]))
     if failure.error_file_data.get("expected"):
@@ -85,7 +85,7 @@ def _reason(failures: dict, count: int) -> str:
         how = f"ended with exit status {failure.exitcode}"
     return (
         f"process {rank} of {count} {how}, and the others were stopped; "
-        "run the same command again to go on from the last saved state"
+        "rerun the same command to resume from the last saved state"
     )
 
 
@@ -95,17 +95,18 @@ def _order(failure) -> tuple[bool, bool]:
 
 
 def join_job(study: Study) -> Processes:
-    """The processes of this training job, this one among them; see `processes_wanted`."""
+    """Join the processes of this training job; see `processes_wanted`."""
     if study.placement is None:
-        return ALONE
+        return SINGLE_PROCESS
     if parent := os.environ.pop(PARENT, None):
         _end_with(int(parent))
+    require_gpu(study.placement.device)
     learner = study.placement.learner
     return join([device % study.placement.devices_per_node for device in learner.devices])
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process when the one that started it ends, however that ends."""
+    """Have the system end this process when the one that started it ends, in whatever way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""The learner of SFT and of RL: what takes its steps, and its weights on disk."""
+"""The learner of SFT and of RL: its backend, and its weights on disk."""
 
 import functools
 from pathlib import Path
@@ -22,14 +22,14 @@ def make_backend(study: Study, processes: Processes) -> MakeBackend:
 def write_model(path: Path, model, backend: Backend, tokenizer, extra: dict) -> str | None:
     """Write a model in training as `save_model` does.
 
-    All processes give their part of the weights, and the first writes. A whole copy of the weights
-    is made, where they are divided, in that process's memory alone.
+    All processes send their shards; the first writes. Sharded weights are
+    copied whole into that process's memory alone.
 
     Returns:
         The folder's digest, in the process that writes it.
     """
-    leads, weights = backend.processes.leads, {}
+    is_main, weights = backend.processes.is_main, {}
     for name, tensor in model_weights(backend):
-        if leads:
-            weights[name] = tensor.detach().to("cpu", copy=not backend.whole)
-    return save_model(path, model, tokenizer, extra, weights.items()) if leads else None
+        if is_main:
+            weights[name] = tensor.detach().to("cpu", copy=not backend.unsharded)
+    return save_model(path, model, tokenizer, extra, weights.items()) if is_main else None

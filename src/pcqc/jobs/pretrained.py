@@ -2,8 +2,8 @@
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.paths import Paths
 from pcqc.pretrained import download, install
+from pcqc.products import product
 
 
 def run_models(study: Study, fetch: bool = False) -> None:
@@ -18,6 +18,10 @@ def run_models(study: Study, fetch: bool = False) -> None:
             f"study '{study.name}' trains its base model from scratch: `pcqc pretrain {study.name}`"
         )
     for folder, source in study.pretrained.items():
+        result = product(study, "models", model=folder)
         if fetch and source.revision:
             download(source)
-        install(source, Paths.of(study).model(folder))
+        if not result.stands():
+            result.begin()
+            install(source, result.path)
+            result.finish([f"{folder}/manifest.json"])

@@ -1,36 +1,39 @@
-"""What a run keeps of an update to read: numbers, dialogues, candidate groups, search trees."""
+"""Rows of a run's records: metrics, dialogues, candidate groups, search trees."""
 
 import dataclasses
 
 from pcqc.config import Method
-from pcqc.credit.tree import advantages, back_up, visits
 from pcqc.evaluation.benchmark import dialogue_row
-from pcqc.methods.draw import Drawn
-from pcqc.methods.question_groups import QuestionGroup
-from pcqc.methods.tree_search import Search
+from pcqc.methods.atpo.search import Search
+from pcqc.methods.atpo.tree import advantages, back_up, visits
+from pcqc.methods.pcqc import QuestionGroup
+from pcqc.methods.rollouts import RolloutBatch
 from pcqc.training.policy import UpdateReport
-from pcqc.training.rl import Totals
 
 
 def event_row(
-    update: int, drawn: Drawn, report: UpdateReport, totals: Totals, seconds: dict[str, float]
+    update: int,
+    metrics: dict[str, float],
+    report: UpdateReport,
+    totals: dict[str, float],
+    seconds: dict[str, float],
 ) -> dict:
-    """The figures of an update."""
+    """The metrics of an update."""
     return {
         "kind": "update",
         "update": update,
-        **drawn.figures,
+        **metrics,
         **{f"loss/{name}": value for name, value in report.losses.items()},
         "kl": report.losses.get("kl", 0.0),
         **report.statistics,
         **{f"seconds/{name}": value for name, value in seconds.items()},
-        "trajectories": totals.trajectories,
-        "device_hours": totals.device_seconds / 3600,
+        "trajectories": totals["trajectories"],
+        "device_hours": totals["device_seconds"] / 3600,
     }
 
 
 def tree_row(update: int, search: Search, method: Method) -> dict:
-    """A searched tree as plain data: what was asked at each node, and every number of it."""
+    """A searched tree as plain data: the question at each node, and all its numbers."""
     values, counts = back_up(search.tree), visits(search.tree)
     scores = advantages(search.tree, method.tree.divide_by_visits)
     nodes = []
@@ -62,14 +65,14 @@ def tree_row(update: int, search: Search, method: Method) -> dict:
 
 
 def group_row(update: int, group: QuestionGroup, method: Method) -> dict:
-    """A candidate group as plain data: what was asked, and why each question was credited."""
+    """A candidate group as plain data: questions, answers, and the credit of each."""
     supervised = 1 if method.supervise == "executed" else len(group.turn.responses)
     return {
         "update": update,
         "case_id": group.case.case_id,
         "turn": group.number,
         "baseline": group.baseline,
-        "spread": group.spread,
+        "spread": group.utility_std,
         "initial": group.case.initial,
         "options": group.case.options,
         "answer_label": group.case.answer,
@@ -90,15 +93,15 @@ def group_row(update: int, group: QuestionGroup, method: Method) -> dict:
     }
 
 
-def consultation_rows(update: int, drawn: Drawn, count: int) -> list[dict]:
+def consultation_rows(update: int, batch: RolloutBatch, count: int) -> list[dict]:
     """The first consultations of the first cases of an update, to read."""
     rows = []
-    for i, (case, row) in enumerate(zip(drawn.cases[:count], drawn.consultations, strict=False)):
+    for i, (case, row) in enumerate(zip(batch.cases[:count], batch.consultations, strict=False)):
         extra = {
             "update": update,
             "rollout": 0,
-            "reward": float(drawn.rewards[i][0]),
-            "advantage": float(drawn.advantages[i][0]),
+            "reward": float(batch.rewards[i][0]),
+            "advantage": float(batch.advantages[i][0]),
         }
         rows.append({**extra, **dialogue_row(case, row[0])})
     return rows

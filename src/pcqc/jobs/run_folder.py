@@ -1,31 +1,35 @@
 """What a training run leaves: records, checkpoints with their validation, and its manifest."""
 
-import shutil
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
-from pcqc.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.files import read_bytes, read_json, sha256_file, write_json
+from pcqc.products import Product
 from pcqc.tracking.record import RunRecord
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
 
 
 class RunFolder:
-    """A run's folder, in the one process that writes it.
+    """A run's folder, in the one process that writes it; others ask where its state is.
 
     Args:
-        path: of the folder.
-        fingerprint: of everything that the run's outcome depends on; names its resumable state.
+        product: the run as a job's result.
         records: which of `RECORDS` the run keeps.
     """
 
-    def __init__(self, path: Path, fingerprint: str, records: Sequence[str]):
-        self.path = path
-        self.fingerprint = fingerprint
-        self.records = records
+    def __init__(self, product: Product, records: Sequence[str]):
+        self.product, self.path, self.records = product, product.path, records
         self.checkpoints: dict[int, dict] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that the run's outcome depends on; names its resumable state."""
+        receipt = self.product.receipt()
+        return (receipt.made_from if receipt else self.product.today).fingerprint
 
     @property
     def state(self) -> Path:
@@ -36,37 +40,48 @@ class RunFolder:
         """Folder of a checkpoint."""
         return self.path / "checkpoints" / f"{update:06d}"
 
-    def clear(self) -> None:
-        """A changed setting starts afresh: states and records of other fingerprints go."""
-        others = [p for p in self.state.parent.glob("*") if p != self.state]
-        if others or not self.state.exists():
-            for name in RECORDS:
-                (self.path / f"{name}.jsonl").unlink(missing_ok=True)
-            shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
-            shutil.rmtree(self.path / "validation", ignore_errors=True)
-        for other in others:
-            shutil.rmtree(other)
+    def begin(self) -> None:
+        """Set aside what a run of other settings, source or inputs left here."""
+        state = self.path / "state" / self.product.today.fingerprint
+        self.product.begin(resumable=state.exists())
 
-    def go_on(self, update: int) -> None:
-        """Open the records as they were after so many updates."""
-        self._open = {
-            name: RunRecord.open(self.path / f"{name}.jsonl", keep_through=update)
-            for name in self.records
-        }
-        self._check_record(update)
+    def go_on(self, update: int, written: dict) -> None:
+        """Open the records as they were after so many updates.
+
+        Args:
+            update: number of finished updates.
+            written: what `written` said then.
+
+        Raises:
+            UserError: a file that the run had written by then is missing or altered.
+        """
+        for name, entry in written.items():
+            self._check(name, entry, update)
+        self._files = {n: e for n, e in written.items() if "/" in n}
+        self._open = {}
+        for name in self.records:
+            path = self.path / f"{name}.jsonl"
+            length = written.get(path.name, {"bytes": 0})["bytes"]
+            self._open[name] = RunRecord(path, keep_bytes=length)
         for path in sorted((self.path / "validation").glob("*.json")):
-            if int(path.stem) <= update:
+            if f"validation/{path.name}" in written:
                 self.checkpoints[int(path.stem)] = read_json(path)
 
-    def _check_record(self, update: int) -> None:
-        """Every update that the state has behind it must stand in the record too."""
-        path = self.path / "events.jsonl"
-        noted = {row["update"] for _, row in read_jsonl(path) if row.get("kind") == "update"}
-        if missing := set(range(1, update + 1)) - noted:
+    def _check(self, name: str, entry: dict, update: int) -> None:
+        path = self.path / name
+        content = read_bytes(path)[: entry["bytes"]] if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+            how = "altered since it was written" if path.is_file() else "missing"
+            whole = [p for p in sorted(self.path.glob("checkpoints/*")) if p.is_dir()]
+            kept = f" (its {len(whole)} checkpoints can be kept)" if whole else ""
             raise UserError(
-                f"{path}: lacks update {min(missing)}, though the saved state is of update "
-                f"{update}; remove {self.state} to start afresh"
+                f"{path}: {how}, and the run cannot go on after update {update} without it; move "
+                f"{self.path} away{kept} and run the workflow again"
             )
+
+    def written(self) -> dict[str, dict]:
+        """Length and digest of every file that the run has written, for `go_on`."""
+        return {record.path.name: record.written for record in self._open.values()} | self._files
 
     def append(self, record: str, *rows: dict) -> None:
         """Append rows to one of the records; on disk before the state that goes beyond them."""
@@ -75,7 +90,7 @@ class RunFolder:
         self._open[record].sync()
 
     def keep_validation(self, update: int, digest: str, benchmark: str, found: Evaluation) -> dict:
-        """Write how a checkpoint did on the development benchmark; the figures of it."""
+        """Write how a checkpoint did on the development benchmark; the numbers of it."""
         name = f"{update:06d}"
         found.write(self.path / "validation" / f"{name}.parquet")
         summary = found.summary()
@@ -90,10 +105,18 @@ class RunFolder:
             },
         }
         write_json(self.path / "validation" / f"{name}.json", self.checkpoints[update])
+        for file in (
+            f"validation/{name}.json",
+            f"validation/{name}.parquet",
+            f"checkpoints/{name}/manifest.json",
+        ):
+            path = self.path / file
+            self._files[file] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         return summary
 
     def finish(self, manifest: dict) -> None:
-        """Close the records and write the manifest, with the checkpoints and all files' digests."""
+        """Close the records, write the manifest with all files' digests, then the receipt."""
+        names = [*self.written(), "manifest.json"]
         for record in self._open.values():
             record.close()
         checkpoints = [self.checkpoints[update] for update in sorted(self.checkpoints)]
@@ -102,3 +125,4 @@ class RunFolder:
         digests = {name: sha256_file(self.path / name) for name in files}
         contents = {**manifest, "checkpoints": checkpoints, "files": digests}
         write_json(self.path / "manifest.json", contents)
+        self.product.finish(names)

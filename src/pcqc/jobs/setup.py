@@ -1,6 +1,5 @@
 """What several jobs need: tokenizers, engines, roles, and threads."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,34 +7,34 @@ from typing import Literal
 
 import torch
 
-from pcqc.cases import Case
+from pcqc.cases import Case, read_cases
+from pcqc.chat import ChatFormat
 from pcqc.config import Study
-from pcqc.consultation import Setting
+from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
+from pcqc.errors import UserError
 from pcqc.instruction import read_instruction
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.paths import Paths
-from pcqc.protocol import ChatFormat
+from pcqc.processes import require_gpu
+from pcqc.products import check_data, product
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy
 
 SYNC_PROMPTS = 4
-# What two implementations may differ by in a log-probability, through rounding alone: the logit of
-# an unlikely token is some tens below the likeliest, where bfloat16 has steps of a quarter.
+# How far rounding alone may set two implementations apart in a log-probability: the logit of an
+# unlikely token is tens below the likeliest, where bfloat16 has steps of a quarter.
 SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 1.0}
 
 
-def single_threaded() -> None:
-    """One thread for torch unless the environment names another number.
-
-    Small models are fastest so, and sums come out in one order, so that results are repeatable.
-    """
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    torch.use_deterministic_algorithms(not torch.cuda.is_available())
+def read_checked_cases(study: Study, path: Path) -> list[Case]:
+    """Cases of a file below `data/`, compared with the digest that its maker wrote."""
+    if not path.exists():
+        raise UserError(f"{path}: missing; run the workflow again")
+    cases = read_cases(path)
+    check_data(study, path)
+    return cases
 
 
 def chat_format(study: Study, folder: Path) -> ChatFormat:
@@ -76,6 +75,8 @@ def role_weights(study: Study, role: str) -> Weights:
 def _made_by(study: Study, command: str, model: str, role: str) -> Weights:
     folder = Paths.of(study).model(model)
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
+    if (folder / "manifest.json").exists():
+        product(study, command, model=model).require()
     return Weights(folder, study.dtype(role), remedy)
 
 
@@ -98,6 +99,8 @@ def make_engine(
         engine = ServerEngine(server)
         engine.check_weights(weights.folder)
         return engine
+    if study.placement:
+        require_gpu(study.placement.device)
     if settings.kind == "vllm":
         from pcqc.engines.vllm import VllmEngine
 
@@ -109,6 +112,7 @@ def make_engine(
             own_process=settings.process == "own",
             tensor_parallel=placed.tensor_parallel if placed else 1,
             sleeps=placed.sleeps if placed else True,
+            working_gib=study.assumptions.engine_working_gib,
             **sizes,
         )
     from pcqc.engines.transformers import TransformersEngine
@@ -116,8 +120,8 @@ def make_engine(
     return TransformersEngine(weights.load() if model is None else model, **sizes)
 
 
-def make_setting(study: Study, actor: Weights, model=None) -> Setting:
-    """Actor and patient at one table: the patient's weights are the SFT checkpoint's.
+def make_context(study: Study, actor: Weights, model=None) -> RolloutContext:
+    """Actor and patient; the patient's weights are its SFT checkpoint's.
 
     Args:
         study: settings.
@@ -132,28 +136,28 @@ def make_setting(study: Study, actor: Weights, model=None) -> Setting:
         study.patient_decoding,
     )
     engine = make_engine(study, "actor", actor, model)
-    return Setting(Actor(engine, chat, study.actor_decoding), patient, chat, study.protocol)
+    return RolloutContext(Actor(engine, chat, study.actor_decoding), patient, chat, study.protocol)
 
 
 def make_sync(
-    study: Study, setting: Setting, policy: Policy, cases: Sequence[Case]
+    study: Study, context: RolloutContext, policy: Policy, cases: Sequence[Case]
 ) -> Callable[[Iterable[tuple[str, torch.Tensor]]], float | None]:
-    """What brings named weights to the actor's engine, before anything is drawn with it.
+    """What copies named weights to the actor's engine before it samples.
 
     An engine that shares the learner's module has them; any other is compared with the learner, and
     the difference returned.
 
     Args:
         study: settings.
-        setting: whose actor it is.
+        context: whose actor it is.
         policy: the learner's.
         cases: of whose opening prompts the first few are what both are compared on.
     """
-    if study.engine.kind == "transformers" and policy.backend.whole:
-        return setting.actor.engine.load_weights
+    if study.engine.kind == "transformers" and policy.backend.unsharded:
+        return context.actor.engine.load_weights
     tolerance = study.engine.sync_tolerance or SYNC_TOLERANCE[study.dtype("actor")]
-    prompts = [setting.chat.open(case.public) for case in cases[:SYNC_PROMPTS]]
-    return WeightSync(setting.actor.engine, policy.next_logprobs, prompts, tolerance)
+    prompts = [context.chat.open(case.public) for case in cases[:SYNC_PROMPTS]]
+    return WeightSync(context.actor.engine, policy.next_logprobs, prompts, tolerance)
 
 
 def make_scorer(study: Study) -> Scorer:

@@ -1,20 +1,19 @@
 """Shared SFT: from the base model to the actor, and on the way to the patient."""
 
 import dataclasses
-from pathlib import Path
 
+from pcqc.chat import ChatFormat
 from pcqc.config import Study
+from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
-from pcqc.instruction import instruction_files
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.setup import chat_format, single_threaded, start_weights
+from pcqc.jobs.setup import chat_format, start_weights
 from pcqc.models import load_model, save_model
 from pcqc.order import batches_per_pass
 from pcqc.paths import Paths
-from pcqc.processes import ALONE, Processes
-from pcqc.protocol import ChatFormat
-from pcqc.provenance import job_fingerprint, job_settings
+from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.products import check_data, product
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
     Conversation,
@@ -25,24 +24,29 @@ from pcqc.training.sft import (
 from pcqc.training.supervised import Example, train_supervised
 
 
-def run_sft(study: Study, processes: Processes = ALONE) -> None:
-    """Train the actor for all epochs and the patient for its own (Appendix A.2).
+def run_sft(study: Study, processes: Processes = SINGLE_PROCESS) -> None:
+    """Train the actor for all epochs and the patient for its own (app:pcqc_frozen_setup).
 
     Both see the same conversations in the same order, so that where they start from the same
     weights the patient is a checkpoint of the actor's training. It stays frozen from then on.
 
     Every process learns from its share of each step; the first writes.
     """
-    single_threaded()
+    products = {role: product(study, "sft", model=role) for role in ("actor", "patient")}
+    if all(processes.gather(all(one.stands() for one in products.values()))):
+        return
+    single_threaded(study.deterministic)
     epochs = {"actor": study.sft.epochs, "patient": study.sft.patient_epochs}
     if study.starts_from("patient") == study.starts_from("actor"):
         losses = _fine_tune(study, epochs, processes)
     else:
         losses = _fine_tune(study, {"actor": epochs["actor"]}, processes)
         _fine_tune(study, {"patient": epochs["patient"]}, processes)
-    if processes.leads:
+    if processes.is_main:
         rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
         write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
+        for role, one in products.items():
+            one.finish([f"{role}/manifest.json"])
 
 
 def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> list[float]:
@@ -54,7 +58,12 @@ def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> li
     settings = dataclasses.replace(study.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", study.rl.tokens_per_micro_batch)
     per_epoch = batches_per_pass(len(examples), settings.batch_size)
-    state = paths.root / "models" / "state" / f"sft-{first}-{_fingerprint(study, start.folder)}"
+    if processes.is_main:
+        for role in epochs:
+            product(study, "sft", model=role).begin()
+    processes.barrier()
+    fingerprint = product(study, "sft", model=first).receipt().made_from.fingerprint
+    state = paths.root / "models" / "state" / f"sft-{first}-{fingerprint}"
     make = make_backend(study, processes)
     backend = make(TokenModel(model), settings.learning_rate, settings)
     losses = []
@@ -68,7 +77,7 @@ def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> li
     for role, count in epochs.items():
         if count == settings.epochs:
             write_model(paths.model(role), model, backend, chat.tokenizer, {"epochs": count})
-        elif processes.leads:
+        elif processes.is_main:
             earlier = load_model(state / role if count else start.folder, start.dtype)
             save_model(paths.model(role), earlier, chat.tokenizer, {"epochs": count})
     return losses
@@ -77,6 +86,7 @@ def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> li
 def _examples(study: Study, chat: ChatFormat) -> list[list[Example]]:
     """Of each conversation its examples, every state built as a consultation builds it."""
     path, protocol = Paths.of(study).conversations, study.protocol
+    check_data(study, path)
     examples = [
         examples_of(_turns(conversation, chat, protocol.earlier_thinking))
         for conversation in read_conversations(path)
@@ -98,9 +108,3 @@ def _turns(conversation: Conversation, chat: ChatFormat, earlier_thinking: str) 
     if conversation.facts:
         turns += chat.answers(conversation.messages, conversation.facts)
     return turns
-
-
-def _fingerprint(study: Study, start: Path) -> str:
-    """Of everything that the outcome depends on; names the resumable state."""
-    inputs = [start / "manifest.json", Paths.of(study).conversations, *instruction_files(study)]
-    return job_fingerprint("pcqc.jobs.sft", inputs, job_settings(study, "sft"))

@@ -1,1 +1,1 @@
-"""Methods: what to draw, and which credit it gets; consultations in, weighted tokens out."""
+"""Methods, one module each: what it samples, how it credits, what it trains on."""

@@ -1,4 +1,4 @@
-"""Shapes of models, and what follows from them: parameters, FLOPs, bytes."""
+"""Shapes of models, and their parameters, FLOPs and bytes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,9 +61,9 @@ class Architecture:
         seen: `Q K^T`, then the weighted sum of the values.
 
         Args:
-            tokens: that pass through the layers.
-            context: tokens that one sees on average.
-            scored: tokens whose successor's probability is wanted: through the output layer.
+            tokens: those that pass through the layers.
+            context: mean number of tokens that a token attends to.
+            scored: those that pass through the output layer.
         """
         attention = 4 * self.layers * self.heads * self.head_dim * context
         body = 2 * self.layers * self.layer_matrices + attention
@@ -101,15 +101,15 @@ KNOWN = {
     "Qwen3-14B": _qwen3(5120, 40, 40, 17408, False),
     "SmolLM2-135M": Architecture(576, 30, 9, 3, 64, 1536, 49152, True, head_norms=False),
 }
-# Words of a scratch model until its tokenizer is made; the clinic's has fewer.
+# Vocabulary of a scratch model before its tokenizer exists; the clinic's is smaller.
 SCRATCH_VOCABULARY = 256
 
 
 def architecture(study: Study, role: str) -> tuple[str, Architecture]:
     """Name and shape of the model that `actor`, `patient` or `scorer` starts from.
 
-    Read from the model's folder where it was made already, from a local source's config.json, or
-    from `KNOWN` by the source's name.
+    Read from the model's folder if it exists, else from a local source's config.json, else from
+    `KNOWN` by the source's name.
 
     Raises:
         UserError: none of these knows the model.
@@ -159,7 +159,7 @@ def read_config(path: Path) -> Architecture:
 
 
 def _name(source: Pretrained) -> str:
-    """Last part of a repository's or folder's name, or the known name within a GGUF file's."""
+    """Last part of a repository's or folder's name, or the known name in a GGUF file's name."""
     if source.gguf:
         return next((n for n in KNOWN if n.lower() in source.gguf.lower()), source.gguf)
     return Path(source.source).name

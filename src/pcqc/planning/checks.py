@@ -11,28 +11,28 @@ from pcqc.planning.storage import storage
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}
-PHASES = {"rollout": "while consultations are drawn", "update": "while the learner updates"}
+PHASES = {"rollout": "in rollouts", "update": "in the update"}
 
 
 @dataclass(frozen=True)
 class Load:
-    """GiB that like devices need in each phase of SFT or some methods' runs, and what they have."""
+    """GiB that equal devices need in each phase of SFT or of some methods, and have available."""
 
     methods: tuple[str, ...]
     devices: tuple[int, ...]
     roles: tuple[str, ...]
     rollout: float
     update: float
-    there: float
+    available: float
 
     @property
     def excess(self) -> float:
         """GiB that are missing, negative where some are left."""
-        return max(self.rollout, self.update) - self.there
+        return max(self.rollout, self.update) - self.available
 
 
 def misfits(study: Study) -> list[str]:
-    """What is wrong with a study's placement, none where it can work."""
+    """What is wrong with a study's placement; nothing if it can work."""
     if study.placement is None:
         return []
     return contradictions(study) or [*_overloads(study), *_host(study), *_disk(study)]
@@ -49,8 +49,8 @@ def contradictions(study: Study) -> list[str]:
 
 
 def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
-    """Every device in SFT and in every method's runs: those with the same roles together."""
-    there = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
+    """Memory in SFT and in every method, for each group of devices with the same roles."""
+    available = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
     found = []
     for family, methods in at_work(study).items():
         groups: dict[tuple[str, ...], list[int]] = {}
@@ -58,8 +58,10 @@ def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
             here = tuple(r.role for r in roles if r.role in family and index in r.devices)
             groups.setdefault(here, []).append(index)
         for here, indices in groups.items():
-            needed = [sum(r.during(phase) for r in roles if r.role in here) for phase in PHASES]
-            found.append(Load(tuple(methods), tuple(indices), here, *needed, there))
+            rollout, update = (
+                sum(r.during(phase) for r in roles if r.role in here) for phase in PHASES
+            )
+            found.append(Load(tuple(methods), tuple(indices), here, rollout, update, available))
     return found
 
 
@@ -69,7 +71,7 @@ def _contradictions(study: Study) -> Iterator[str]:
     for role, devices in _places(study).items():
         where = f"placement.{role}.devices"
         if not devices or len(set(devices)) < len(devices):
-            yield f"{where} must name each of one or more devices once"
+            yield f"{where} must name at least one device, and each once"
         elif max(devices) >= place.devices:
             yield (
                 f"{where} names device {max(devices)}, but {place.nodes} x "
@@ -114,7 +116,7 @@ def _splits(study: Study, role: str, engine: EnginePlacement) -> Iterator[str]:
         node = [index // study.placement.devices_per_node for index in engine.devices]
         copies = [node[i : i + split] for i in range(0, len(node), split)]
         if any(len(set(copy)) > 1 for copy in copies):
-            yield f"{where} spreads a copy over two nodes; keep each on one"
+            yield f"{where} puts a copy on two nodes; keep each on one"
 
 
 def _overloads(study: Study) -> Iterator[str]:
@@ -128,8 +130,8 @@ def _overloads(study: Study) -> Iterator[str]:
     parts = ", ".join(f"{r.role} {r.during(phase):.1f}" for r in here)
     yield (
         f"{', '.join(worst.methods)}: {span(worst.devices)} need {getattr(worst, phase):.1f} GiB "
-        f"each {PHASES[phase]} ({parts}), and {study.placement.device} has {worst.there:.1f} "
-        f"({study.assumptions.reserve_gib:g} kept free)"
+        f"each {PHASES[phase]} ({parts}), and {study.placement.device} has "
+        f"{worst.available:.1f} available ({study.assumptions.reserve_gib:g} kept free)"
     )
 
 
@@ -152,10 +154,10 @@ def _host(study: Study) -> Iterator[str]:
 
 
 def _disk(study: Study) -> Iterator[str]:
-    there, needed = study.placement.disk_gib, storage(study)["total_gib"]
-    if there is not None and needed > there:
+    available, needed = study.placement.disk_gib, storage(study)["total_gib"]
+    if available is not None and needed > available:
         yield (
-            f"results take {needed:.0f} GiB, and placement.disk_gib is {there:g}; raise "
+            f"results take {needed:.0f} GiB, and placement.disk_gib is {available:g}; raise "
             "rl.checkpoint_every, or drop runs or methods"
         )
 

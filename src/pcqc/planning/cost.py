@@ -1,12 +1,10 @@
-"""Time: FLOPs over what the devices reach of their peak.
+"""Time: FLOPs over the speed that the devices reach.
 
 Seconds = FLOPs / (devices x peak x utilisation), each role on its own devices, one role after the
 other: the actor waits for the patient's answers, the learner for the scores. Not counted: weight
-syncs, writing checkpoints, start-up, and waiting for the longest sequence of a batch, which the
-utilisations stand for.
+syncs, writing checkpoints and start-up. Waiting for a batch's longest sequence is part of the
+utilisations.
 """
-
-from dataclasses import dataclass
 
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import architecture
@@ -16,24 +14,11 @@ from pcqc.planning.storage import checkpoints
 from pcqc.planning.work import FineTuning, Work, evaluation_work, training_work
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Hours of one run by what they are spent on, validation of checkpoints included.
+def run_cost(study: Study, method: Method) -> dict[str, float]:
+    """Expected hours of a run by phase, validation of checkpoints included, and `gpu_hours`.
 
-    Attributes:
-        gpu_hours: their sum times all allocated devices.
+    `gpu_hours` are the sum of the phases times all allocated devices.
     """
-
-    rollout: float
-    patient: float
-    scorer: float
-    update: float
-    validation: float
-    gpu_hours: float
-
-
-def run_cost(study: Study, method: Method) -> Cost:
-    """Expected hours of a run of a method, through its last update."""
     training = training_work(study, method)
     development = study.benchmarks[study.development].cases or 0
     validation = evaluation_work(study, development * checkpoints(study, method))
@@ -45,19 +30,20 @@ def run_cost(study: Study, method: Method) -> Cost:
         "validation": _actor(study, validation) + _patient(study, validation),
     }
     hours = {name: seconds / 3600 for name, seconds in hours.items()}
-    return Cost(**hours, gpu_hours=sum(hours.values()) * study.placement.devices)
+    return {**hours, "gpu_hours": sum(hours.values()) * study.placement.devices}
 
 
-def sft_hours(study: Study, work: FineTuning) -> float:
-    """Expected hours of a course of SFT, without its start and the writing of its models."""
+def sft_cost(study: Study, work: FineTuning) -> dict[str, float]:
+    """Expected hours of a course of SFT, as in `run_cost`; its start and end are not counted."""
     learner, dtype = study.placement.learner, study.dtype(work.role)
     shape, passes = architecture(study, work.role)[1], 3 + learner.gradient_checkpointing
     one = shape.forward_flops(work.trained_tokens, _mean_context(study), work.credited_tokens)
-    return _learning_seconds(study, passes * one, dtype) / 3600
+    hours = _learning_seconds(study, passes * one, dtype) / 3600
+    return {"update": hours, "gpu_hours": hours * study.placement.devices}
 
 
 def _actor(study: Study, work: Work) -> float:
-    """A prompt is read once per case, an answer once: what samples share is in the prefix cache."""
+    """A case's prompt and each answer are read once: the prefix cache holds shared prefixes."""
     assumed, shape = study.assumptions, architecture(study, "actor")[1]
     context = _mean_context(study)
     written = work.responses * assumed.action_tokens
@@ -82,7 +68,7 @@ def _patient(study: Study, work: Work) -> float:
 
 
 def _scorer(study: Study, work: Work) -> float:
-    """Each prompt is read whole, and one token's probabilities are wanted."""
+    """Each prompt is read whole; the output layer runs for one token."""
     if not work.scores:
         return 0.0
     shape, prompt = architecture(study, "scorer")[1], _mean_context(study)
@@ -91,10 +77,10 @@ def _scorer(study: Study, work: Work) -> float:
 
 
 def update_passes(method: Method, recomputed: bool) -> int:
-    """Forward passes that a policy's update is worth, on every token that it trains on.
+    """Cost of a policy's update in forward passes over its training tokens.
 
     Forward and backward cost three (Kaplan et al. 2020, Section 2.1). One more each for the
-    reference and, where an update takes several optimiser steps, for the probabilities before it.
+    reference and, if an update takes several optimiser steps, for the probabilities before it.
 
     Args:
         method: whose update.
@@ -124,14 +110,14 @@ def _learning_seconds(study: Study, flops: float, dtype: str) -> float:
 
 
 def _mean_context(study: Study) -> float:
-    """Tokens before a token of a consultation, on average: the prompt, and half of what follows."""
+    """Mean number of tokens before a token: the prompt, and half of what follows it."""
     assumed = study.assumptions
     dialogue = assumed.inquiries * (assumed.action_tokens + assumed.answer_tokens)
     return assumed.prompt_tokens + (dialogue + assumed.action_tokens) / 2
 
 
 def _seconds(study: Study, role: str, decoded: float, read: float) -> float:
-    """Of a role's engine; none where a server elsewhere does its work."""
+    """Seconds of a role's engine; 0 if a server elsewhere does its work."""
     if role not in engines(study):
         return 0.0
     assumed, devices = study.assumptions, engines(study)[role].devices

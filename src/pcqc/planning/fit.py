@@ -1,4 +1,4 @@
-"""A placement that cannot work is refused, with changes that would make it work."""
+"""Refusal of a placement that cannot work, with changes that would make it work."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ Change = tuple[str, Any]
 
 
 def require_fit(study: Study) -> None:
-    """Refuse a placement that cannot work; a study without one has nothing to check.
+    """Refuse a placement that cannot work; a study without a placement always passes.
 
     Raises:
         UserError: what does not fit, and what to change.
@@ -24,13 +24,14 @@ def require_fit(study: Study) -> None:
 
 
 def advice(study: Study) -> list[str]:
-    """What would make a study fit that does not; nothing where the problem itself says so.
+    """Changes that make a study fit; none if its settings contradict each other.
 
-    Single changes are tried first, each alone; then all of them one after another.
+    Each change is tried alone first, then all of them one after another.
     """
     if contradictions(study):
         return []
-    place = dataclasses.replace(study.placement, **engines(study))
+    placed: dict[str, Any] = {**engines(study)}
+    place = dataclasses.replace(study.placement, **placed)
     study = dataclasses.replace(study, placement=place)
     tried = list(_changes(study))
     alone = [change for change in tried if not misfits(changed(study, *change))]
@@ -48,14 +49,14 @@ def advice(study: Study) -> list[str]:
 
 
 def changed(settings: Any, path: str, value: Any) -> Any:
-    """A copy of settings with the one at `path`, its parts joined by dots, replaced."""
+    """A copy of settings in which the setting at the dotted `path` has another value."""
     name, _, rest = path.partition(".")
     inner = changed(getattr(settings, name), rest, value) if rest else value
     return dataclasses.replace(settings, **{name: inner})
 
 
 def _changes(study: Study) -> Iterator[Change]:
-    """Changes that save memory, the cheaper in speed before the dearer, kinds of device last."""
+    """Changes that save memory: those that cost least speed first, other devices last."""
     place, learner = study.placement, study.placement.learner
     if len(learner.devices) > 1:
         for stage in range(learner.zero + 1, 4):

@@ -12,7 +12,7 @@ from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
 
-# Weights that ZeRO 3 gathers at most at a time: DeepSpeed's stage3_max_live_parameters.
+# The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
 # Per logit, besides its gradient in the model's format: its fp32 log-probability and its gradient.
 LOGIT_BYTES = 4 + 4
@@ -24,8 +24,8 @@ class RoleMemory:
 
     Attributes:
         resident: held all the time.
-        update: further, while the learner updates.
-        rollout: further, while consultations are drawn and scored.
+        update: in addition, while the learner updates.
+        rollout: in addition, while consultations are sampled and scored.
         host: on the host of each device.
     """
 
@@ -47,18 +47,18 @@ class RoleMemory:
 
 
 def roles_of(method: Method) -> tuple[str, ...]:
-    """Roles at work in a run of a method."""
+    """Roles that a run of a method uses."""
     own = ("critic",) * bool(method.tree) + ("scorer",) * (method.question_credit != "none")
     return ("learner", "actor", "patient", *own)
 
 
 def served(study: Study, role: str) -> bool:
-    """Whether a server does a role's work, wherever it stands."""
+    """Whether a server does a role's work."""
     return role != "actor" and getattr(study.servers, role) is not None
 
 
 def engines(study: Study) -> dict[str, EnginePlacement]:
-    """Role -> its placement, of the roles that have a place on the study's devices."""
+    """Role -> its placement, for the roles that run on the study's devices."""
     place, found = study.placement, {}
     for role in ("actor", "patient", "scorer"):
         if own := getattr(place, role):
@@ -69,10 +69,10 @@ def engines(study: Study) -> dict[str, EnginePlacement]:
 
 
 def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
-    """Roles that are at work together -> courses of SFT, or methods, in which they are.
+    """Roles that run at the same time -> the courses of SFT, or the methods, that use them.
 
-    The methods' servers may stand there in SFT already. A second course of SFT is in the same
-    processes, in which DeepSpeed still holds the first.
+    Servers may already run during SFT. A second course of SFT runs in the same processes, in which
+    DeepSpeed still holds the first.
     """
     methods: dict[tuple[str, ...], list[str]] = {}
     for name, method in trained(study).items():
@@ -85,7 +85,7 @@ def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
 
 
 def role_memories(study: Study) -> list[RoleMemory]:
-    """Every role that a placed study's SFT and methods need."""
+    """Memory of every role that a study's SFT and methods use."""
     needed = {role for roles in at_work(study) for role in roles}
     learners = [r for r in (*fine_tunings(study), "learner", "critic") if r in needed]
     return [
@@ -95,9 +95,9 @@ def role_memories(study: Study) -> list[RoleMemory]:
 
 
 def learner_memory(study: Study, role: str) -> RoleMemory:
-    """One of those that learn: of a course of SFT, the `learner` of RL, or the `critic`.
+    """Memory of a role that learns: a course of SFT, the `learner` of RL, or the `critic`.
 
-    The `learner` has the frozen reference where a method has a KL penalty.
+    The `learner` holds the frozen reference too if a method has a KL penalty.
     """
     critic, course = role == "critic", fine_tunings(study).get(role)
     trains = course.role if course else "actor"
@@ -119,13 +119,15 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB
     # Policy and critic update in turn; the critic's activations are no more than the policy's.
     update = {} if critic else {"activations": activation_bytes(study, shape, number) / GIB}
+    # Blocks that stay in use after the cache is emptied; policy and critic share one allocator.
+    rollout = {"reserved": study.assumptions.learner_reserved_gib} if role == "learner" else {}
     return RoleMemory(
         role,
         name,
         place.devices,
         resident,
         update,
-        {},
+        rollout,
         states if offloaded else 0.0,
     )
 
@@ -147,10 +149,10 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
 def engine_memory(study: Study, role: str) -> RoleMemory:
     """A role's engine: weights, keys and values.
 
-    vllm keeps `engine.cache_tokens` of keys and values in all; the transformers engine keeps so
-    many of finished prefixes, and those of `engine.batch_size` sequences under way; as the actor's,
-    it computes with the learner's weights where these are whole (below ZeRO 3). Keys and values are
-    split among the devices of a copy as far as there are key-value heads.
+    vLLM keeps keys and values of `engine.cache_tokens` tokens in all. The transformers engine keeps
+    so many for finished prefixes, and those of `engine.batch_size` running sequences; for the actor
+    it uses the learner's weights unless they are sharded (ZeRO 3). The devices of a copy split keys
+    and values by key-value heads.
     """
     place, number = engines(study)[role], BYTES[study.dtype(role)]
     name, shape = architecture(study, role)

@@ -1,11 +1,12 @@
-"""The plan of a study as plain data: models, work, disk, and where placed, memory and time."""
+"""The plan of a study as plain data: models, work, disk; with a placement, memory and hours."""
 
 from dataclasses import asdict
+from typing import Any
 
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import contradictions, loads, misfits
-from pcqc.planning.cost import run_cost, sft_hours
+from pcqc.planning.cost import run_cost, sft_cost
 from pcqc.planning.devices import GIB
 from pcqc.planning.fit import advice
 from pcqc.planning.memory import role_memories
@@ -14,14 +15,14 @@ from pcqc.planning.work import FineTuning, fine_tunings, trained, training_work
 
 
 def make_plan(study: Study) -> dict:
-    """Everything that `pcqc plan` prints; `problems` and `advice` are empty where the study fits.
+    """Everything that `pcqc plan` prints; `problems` and `advice` are empty if the study fits.
 
     Raises:
         UserError: an unknown kind of device or an unknown shape of a model.
     """
     placed = study.placement is not None
     sound = placed and not contradictions(study)
-    plan = {
+    plan: dict[str, Any] = {
         "study": study.name,
         "models": {role: _model(study, role) for role in ("actor", "patient", "scorer")},
         "sft": {n: _course(study, c, sound) for n, c in fine_tunings(study).items()},
@@ -54,29 +55,19 @@ def _model(study: Study, role: str) -> dict:
 
 
 def _course(study: Study, course: FineTuning, timed: bool) -> dict:
-    hours = sft_hours(study, course) if timed else None
-    return {
-        **asdict(course),
-        "hours": hours,
-        "gpu_hours": hours * study.placement.devices if timed else None,
-    }
+    return {**asdict(course), "hours": sft_cost(study, course) if timed else None}
 
 
 def _method(study: Study, method: Method, timed: bool) -> dict:
-    """Of one run, but for `runs`."""
+    """Of one run, except `runs`."""
     work = training_work(study, method)
-    assumed = study.assumptions
     return {
+        **asdict(work),
         "title": method.title,
         "runs": len(method.runs),
         "updates": method.updates,
-        "trajectories": work.trajectories,
         "approximate": method.tree is not None,
-        "candidates": work.candidates,
-        "answers": work.answers,
-        "scores": work.scores,
-        "actor_tokens": work.responses * assumed.action_tokens,
-        "trained_tokens": work.trained_tokens,
+        "actor_tokens": work.responses * study.assumptions.action_tokens,
         "checkpoints": checkpoints(study, method),
-        "hours": asdict(run_cost(study, method)) if timed else None,
+        "hours": run_cost(study, method) if timed else None,
     }

@@ -1,4 +1,4 @@
-"""Disk: sizes of checkpoints and resumable states, and how many there will be."""
+"""Disk: sizes and numbers of checkpoints and resumable states."""
 
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
@@ -15,10 +15,10 @@ def checkpoints(study: Study, method: Method) -> int:
 def storage(study: Study) -> dict[str, float]:
     """GiB on disk.
 
-    A checkpoint holds the weights. A resumable state holds fp32 weights and two moments where the
-    learner is placed (DeepSpeed); else weights, tied ones twice, and moments as they are computed
-    with. SFT and each run keep one, and a second while it is replaced; a tree search also its
-    critic's.
+    A checkpoint holds the weights. A resumable state of DeepSpeed (a study with a placement) holds
+    fp32 weights and two moments; of plain torch, weights, tied ones twice, and moments in the
+    model's format. SFT and each run keep one state, and a second while it is replaced; a tree
+    search keeps the critic's too.
 
     Returns:
         `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
@@ -55,9 +55,9 @@ def _state_gib(study: Study, role: str) -> float:
 
 
 def models_gib(study: Study) -> float:
-    """Weights as they came, each once, and the actor and patient that SFT makes of them.
+    """Downloaded weights, each once, and the actor and patient after SFT.
 
-    A patient that is a checkpoint on the way to the actor is also kept beside SFT's state.
+    A patient that is an earlier checkpoint of the actor's SFT is also kept beside its state.
     """
     folders = {study.starts_from(role): role for role in ("scorer", "patient", "actor")}
     roles = [*folders.values(), "actor", "patient"]

@@ -1,10 +1,10 @@
-"""How much SFT and a run do: consultations, candidates, answers, scores, tokens."""
+"""Amount of work in SFT and in a run: consultations, candidates, answers, scores, tokens."""
 
 from dataclasses import dataclass
 from statistics import mean
 
 from pcqc.config import Assumptions, Method, Study
-from pcqc.credit.tree import width
+from pcqc.methods.atpo.tree import width
 from pcqc.order import batches_per_pass
 
 
@@ -18,7 +18,7 @@ class Work:
         responses: of the actor, those of the candidates included.
         answers: of the patient.
         scores: prompts that the scorer reads.
-        opened: prompts that the actor reads from their beginning.
+        opened: prompts that the actor reads from the start.
         trained_tokens: that pass through the learner, prompts included.
         credited_tokens: of them, those that the actor wrote.
     """
@@ -35,10 +35,10 @@ class Work:
 
 @dataclass(frozen=True)
 class FineTuning:
-    """One course of SFT, from weights that it starts from to those of one role or of two.
+    """One course of SFT, which makes the weights of one role or of two.
 
     Attributes:
-        role: whose weights these are, and in whose number format.
+        role: whose weights it trains, in that role's number format.
         steps: of the optimiser.
         trained_tokens: that pass through the learner, prompts included.
         credited_tokens: of them, those that are learned.
@@ -51,7 +51,7 @@ class FineTuning:
 
 
 def fine_tunings(study: Study) -> dict[str, FineTuning]:
-    """Courses of SFT, by name: one, and the patient's where it starts from weights of its own."""
+    """Courses of SFT, by name: one, and the patient's own if it starts from other weights."""
     sft = study.sft
     if study.starts_from("patient") == study.starts_from("actor"):
         epochs = max(sft.epochs, sft.patient_epochs)
@@ -72,8 +72,8 @@ def _fine_tuning(study: Study, role: str, epochs: int) -> FineTuning:
 def _conversations(study: Study) -> tuple[int, float, float]:
     """Number of conversations, tokens in one, and those of them that are learned.
 
-    A row of a released file has one action, with half a consultation before it on average. A
-    written one has them all, and the patient's answers from the patient's own prompt.
+    A row of a released file trains one action, after half a consultation on average. A conversation
+    written from a case trains all its actions, and the patient's answers from the patient's prompt.
     """
     assumed = study.assumptions
     prompt, action, answer = assumed.prompt_tokens, assumed.action_tokens, assumed.answer_tokens
@@ -94,10 +94,9 @@ def trained(study: Study) -> dict[str, Method]:
 def training_work(study: Study, method: Method) -> Work:
     """The work of a method's updates.
 
-    A group is drawn by sampling G_T consultations of each case; at every state of the first of them
-    the actor samples G_Q responses, kept where the first is a question (Appendix B.4). What
-    sequences share is counted as the learner computes it: candidates of a state add their own
-    tokens alone.
+    The actor samples G_T consultations of each case, and G_Q responses at every state of the first
+    of them, kept if the first is a question (`app:candidate_protocol`). Shared prefixes count once,
+    as the learner computes them: a candidate adds only its own tokens.
     """
     assumed = study.assumptions
     cases = method.updates * study.rl.cases_per_update
@@ -131,7 +130,7 @@ def _group(method: Method, assumed: Assumptions) -> Work:
 
 
 def _tree(method: Method, assumed: Assumptions) -> Work:
-    """Of a tree in which nothing is pruned and every dialogue takes the assumed number of turns."""
+    """A case's tree if nothing is pruned and every dialogue has the assumed number of turns."""
     tree, leaves, responses, answers = method.tree, 1, 0, 0
     for turn in range(round(assumed.inquiries) + 1):
         answers += leaves if turn else 0

@@ -1,18 +1,19 @@
 """The actor (doctor): sees the dialogue's tokens, writes the next action."""
 
 from collections.abc import Sequence
+from typing import cast
 
+from pcqc.chat import ChatFormat
 from pcqc.config import Decoding
 from pcqc.engines.base import Completion, Engine, Request
-from pcqc.protocol import ChatFormat
 from pcqc.roles.decoding import sampling
 
 
 class Actor:
     """Samples actions from dialogue states.
 
-    It is handed token ids of the state O_t only; these are built from a `PublicCase` and from the
-    patient's answers, so that neither facts nor the correct answer can reach it.
+    It gets only token ids of the state O_t, which are built from a `PublicCase` and the patient's
+    answers, so neither facts nor the correct answer can reach it.
     """
 
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
@@ -29,4 +30,5 @@ class Actor:
             streams: random streams of each state; its first is the executed response.
         """
         requests = [Request(state, s) for state, s in zip(states, streams, strict=True)]
-        return self.engine.generate(requests, self.sampling)
+        # The actor is never served: only an engine behind a network returns failures.
+        return cast(list[list[Completion]], self.engine.generate(requests, self.sampling))

@@ -1,8 +1,8 @@
-"""How the roles that write sample their turns."""
+"""Sampling settings of the roles that write."""
 
+from pcqc.chat import ChatFormat
 from pcqc.config import Decoding
 from pcqc.engines.base import Sampling
-from pcqc.protocol import ChatFormat
 
 
 def sampling(decoding: Decoding, chat: ChatFormat) -> Sampling:

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pcqc.chat import ChatFormat
 from pcqc.config import Decoding
 from pcqc.engines.base import Engine, Failure, Request
-from pcqc.protocol import ChatFormat
 from pcqc.roles.decoding import sampling
 
 
 @dataclass(frozen=True)
 class Inquiry:
-    """What the patient is asked: its facts z, the question, and the random stream of the answer."""
+    """One request to the patient: facts z, the question, and the answer's random stream."""
 
     facts: tuple[str, ...]
     question: str
@@ -19,7 +19,7 @@ class Inquiry:
 
 
 class Patient:
-    """Answers from facts alone (Appendix B.2); knows neither task, options nor dialogue."""
+    """Answers from facts alone (tab:pipeline_visibility): no task, options or dialogue."""
 
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
@@ -27,7 +27,7 @@ class Patient:
         self.sampling = sampling(decoding, chat)
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
-        """The answer to each inquiry, as text; or why there is none, where it is served."""
+        """The answer to each inquiry as text, or a served patient's failure."""
         requests = [
             Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
             for inquiry in inquiries

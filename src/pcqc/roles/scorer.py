@@ -7,27 +7,27 @@ import numpy as np
 from pcqc.cases import PublicCase
 from pcqc.engines.base import Engine, Failure
 from pcqc.protocol import Exchange, scorer_prompt
+from pcqc.text_encoder import TextEncoder
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]
 
 
 class Scorer:
-    """s_phi of the paper: a frozen model's option probabilities (Eq. 23, Appendix B.3).
+    """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It never learns which option is correct; the caller picks that entry from what it returns.
     """
 
     def __init__(self, engine: Engine, tokenizer):
         self.engine = engine
-        self.tokenizer = tokenizer
+        self.encoder = TextEncoder(tokenizer)
 
     def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
-        Each label is appended to the prompt, and the log-probability of its final token is read, as
-        in the paper: of a label of several tokens the earlier ones only lead there. Labels that
-        differ in a single token are read in one pass. Equal evidence is read once. A scorer that is
-        served elsewhere may fail.
+        Each label is appended to the prompt, and only its last token's log-probability is read, as
+        in the paper. Labels that differ in one token are read in one pass. Equal evidence is read
+        once. A served scorer may fail.
         """
         prompts = [scorer_prompt(case, exchanges) for case, exchanges in evidence]
         labels = [case.labels for case, _ in evidence]
@@ -52,28 +52,28 @@ class Scorer:
         return results
 
     def _encode(self, prompt: str, labels: tuple[str, ...]) -> tuple[list[int], list[list[int]]]:
-        """Token ids that all labels share, and each label's own rest.
+        """Token ids that all labels share, and the rest of each label.
 
-        Tokenising prompt and label together finds the tokens that the model knows, also where a
-        label joins the prompt's last character.
+        Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
-        whole = [
-            self.tokenizer.encode(f"{prompt} {label}", add_special_tokens=False) for label in labels
-        ]
+        texts = [self.encoder.quote(f"{prompt} {label}") for label in labels]
+        whole = [self.encoder.encode(text) for text in texts]
         shared = 0
         while all(len(w) > shared + 1 and w[shared] == whole[0][shared] for w in whole):
             shared += 1
         return whole[0][:shared], [w[shared:] for w in whole]
 
     def _final_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
-        """Of each label's last token, after its others."""
+        """Log-probability of each label's last token, after its earlier ones."""
         rows = self.engine.next_logprobs(
             [prompt + tail[:-1] for tail in tails], [[tail[-1]] for tail in tails]
         )
+        read: list[float] = []
         for row in rows:
             if isinstance(row, Failure):
                 return row
-        return [row[0] for row in rows]
+            read.append(row[0])
+        return read
 
 
 def _normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:

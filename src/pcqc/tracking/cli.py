@@ -8,7 +8,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     track = subparsers.add_parser("track", help="mirror runs in MLflow and fetch them back")
     actions = track.add_subparsers(required=True, metavar="ACTION")
     for name, handler, text in (
-        ("prepare", _prepare, "create or migrate the MLflow store, once, before any other use"),
+        ("prepare", _prepare, "create or migrate the MLflow store; find what it has lost"),
         ("mirror", _mirror, "mirror a method's finished runs; completes an interrupted mirror"),
         ("collect", _collect, "fetch all methods' artifacts for the analysis, checking digests"),
     ):
@@ -28,7 +28,7 @@ def _letters(text: str) -> list[str]:
 
 def _prepare(arguments: argparse.Namespace) -> None:
     from pcqc.config import load_study
-    from pcqc.tracking.store import prepare
+    from pcqc.tracking.prepare import prepare
 
     prepare(load_study(arguments.study))
 

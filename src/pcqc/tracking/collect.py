@@ -1,8 +1,7 @@
-"""The way back: what the analysis reads is fetched from MLflow, digest by digest."""
+"""What the analysis reads is fetched from MLflow; every file's digest is checked."""
 
 import shutil
 from collections.abc import Iterator
-from http.client import NOT_FOUND
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,15 @@ import pyarrow
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
 from pcqc.tracking.finished import PLACES
-from pcqc.tracking.store import Store, answering, open_store
+from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes
 from pcqc.tracking.values import is_number
 
 if TYPE_CHECKING:
-    from mlflow.store.artifact.artifact_repo import ArtifactRepository
+    from mlflow.entities import Run
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*", "continuation/*")
@@ -32,12 +31,14 @@ def collect(study: Study) -> Path:
     Equal artifacts give equal bytes. The folder is replaced as a whole, once it is complete.
 
     Raises:
-        UserError: a run of a method is not mirrored; MLflow does not answer; an artifact is missing
-            there or is not the file that was mirrored; a prediction file is damaged.
+        UserError: a run is not mirrored; MLflow does not answer; an artifact is missing there or is
+            not the file that was mirrored; a prediction file is damaged.
     """
     target = Paths.of(study).collected
-    new = target.with_name(".collected.new")
-    with answering(study, REMEDY):
+    new, old = target.with_name(".collected.new"), target.with_name(".collected.old")
+    lock, patience = target.with_name(".collected.lock"), study.tracking.timeout_seconds
+    with answering(study, REMEDY), hold(lock, f"a collection of {study.name}", patience):
+        # What a killed collection left; the lock keeps a living one's.
         shutil.rmtree(new, ignore_errors=True)
         store = open_store(study)
         methods = [
@@ -51,8 +52,11 @@ def collect(study: Study) -> Path:
         _keep_continuations(new, runs)
         write_json(new / "runs.json", runs)
         shutil.rmtree(new / "fetched")
-        shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+        if target.exists():
+            target.rename(old)
         new.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
     return target
 
 
@@ -68,57 +72,48 @@ def _fetch(store: Store, study: Study, method: str, folder: Path) -> dict:
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); run {again} first")
     tracking = read_json(path)
     for run, entry in tracking["runs"].items():
-        remedy = f"delete run {entry['run_id']} in MLflow if it is there, then run {again}"
-        artifacts = _repository(store, entry["run_id"], remedy)
-        for artifact, digest in entry["artifacts"].items():
-            if _is_needed(artifact):
-                where = f"artifact {artifact} of run {entry['run_id']}"
-                _download(artifacts, artifact, folder / run, digest, where, remedy)
+        run_id, artifacts = entry["run_id"], entry["artifacts"]
+        if (found := find_run(store.client, run_id)) is None:
+            raise UserError(f"MLflow has no run {run_id}, or it was deleted there; run {again}")
+        present = sizes(store.client, run_id)
+        remedy = f"delete run {run_id} in MLflow, then run {again}"
+        for artifact, digest in artifacts.items():
+            if artifact not in present:
+                raise UserError(f"MLflow has no artifact {artifact} of run {run_id}; run {again}")
+            if not _is_needed(artifact):
+                continue
+            path = _download(store, found, artifact, folder / run)
+            if sha256_file(path) != digest:
+                raise UserError(
+                    f"artifact {artifact} of run {run_id} has changed in MLflow; {remedy}"
+                )
         for place in PLACES:
-            _check_manifest(folder / run / place, place, entry["artifacts"], remedy)
+            _check_manifest(folder / run / place, place, artifacts, remedy)
     return tracking
 
 
-def _repository(store: Store, run_id: str, remedy: str) -> "ArtifactRepository":
-    """The artifacts of a run that the interface shows."""
+def _download(store: Store, run: "Run", artifact: str, folder: Path) -> Path:
+    """Fetch one artifact; its path below the folder is that of the artifact."""
+    from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
-    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-
-    try:
-        info = store.client.get_run(run_id).info
-    except MlflowException as problem:
-        if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        raise UserError(f"MLflow has no run {run_id}; {remedy}") from problem
-    if info.lifecycle_stage != "active":
-        raise UserError(f"run {run_id} was deleted in MLflow; {remedy}")
-    return get_artifact_repository(info.artifact_uri, tracking_uri=store.client.tracking_uri)
-
-
-def _download(
-    artifacts: "ArtifactRepository",
-    artifact: str,
-    folder: Path,
-    digest: str,
-    where: str,
-    remedy: str,
-) -> None:
-    from mlflow.exceptions import MlflowException
-    from requests import HTTPError
 
     path = folder / artifact
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # `download_artifacts` keeps but the text of an error: a full disk is not a missing file.
-        artifacts._download_file(artifact, str(path))
-    except (MlflowException, HTTPError) as problem:
-        of_server = isinstance(problem, HTTPError)
-        status = problem.response.status_code if of_server else problem.get_http_status_code()
-        if status != NOT_FOUND:
-            raise
-        raise UserError(f"MLflow has no {where}; {remedy}") from problem
-    if sha256_file(path) != digest:
-        raise UserError(f"{where} has changed in MLflow; {remedy}")
+        # By a run's id MLflow does the same, but hides why it fails.
+        fetched = download_artifacts(
+            artifact_uri=f"{run.info.artifact_uri}/{artifact}",
+            dst_path=str(path.parent),
+            tracking_uri=store.client.tracking_uri,
+        )
+    except (MlflowException, OSError) as problem:
+        # A heading of several lines comes before what went wrong.
+        reason = masked(str(problem).strip().splitlines()[-1])
+        raise UserError(
+            f"cannot fetch artifact {artifact} of run {run.info.run_id} into {folder}: {reason}; "
+            f"{REMEDY}"
+        ) from problem
+    return Path(fetched).replace(path)
 
 
 def _check_manifest(folder: Path, place: str, artifacts: dict[str, str], remedy: str) -> None:
@@ -164,35 +159,48 @@ def _json_if_there(path: Path) -> Any:
     return read_json(path) if path.exists() else None
 
 
-def _evaluations(new: Path, study: Study, runs: list[dict]) -> Iterator[tuple[Path, dict, dict]]:
-    """Yield (folder, run, benchmark's entry) over runs and benchmarks, in the study's order."""
+def _evaluations(
+    new: Path, study: Study, runs: list[dict]
+) -> Iterator[tuple[Path, dict, dict, bool]]:
+    """Yield (folder, run, benchmark's entry, whether it is of the selected update).
+
+    Runs, their updates and benchmarks come in the study's order.
+    """
     for run in runs:
         folder = new / "fetched" / run["method"] / run["run"] / "evaluation"
-        found = run["evaluation"]["benchmarks"]
-        for name in study.benchmarks:
-            if name not in found:
-                raise UserError(
-                    f"run {run['run']} of {run['method']} was not evaluated on {name}; "
-                    "evaluate it, mirror it, and collect again"
-                )
-            yield folder, run, found[name]
+        further = run["evaluation"].get("further_updates", {}).values()
+        for evaluated in (run["evaluation"], *further):
+            found = evaluated["benchmarks"]
+            for name in study.benchmarks:
+                if name not in found:
+                    raise UserError(
+                        f"run {run['run']} of {run['method']} was not evaluated on {name}; "
+                        "evaluate it, mirror it, and collect again"
+                    )
+                yield folder, run, found[name], evaluated is run["evaluation"]
 
 
 def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
-    """Gather all predictions into one table and all dialogues into one folder."""
-    tables = []
-    for folder, run, benchmark in _evaluations(new, study, runs):
+    """Gather all predictions into one table and all dialogues into one folder.
+
+    Predictions of `also_evaluate` have a table of their own.
+    """
+    selected: list[pyarrow.Table] = []
+    further: list[pyarrow.Table] = []
+    for folder, run, benchmark, is_selected in _evaluations(new, study, runs):
         path = folder / benchmark["predictions"]
         table = read_predictions(path)
         if len(table) != benchmark["cases"]:
             raise UserError(
                 f"{path} has {len(table)} rows for {benchmark['cases']} cases; evaluate again"
             )
-        tables.append(table)
+        (selected if is_selected else further).append(table)
         dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
         dialogues.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(folder / benchmark["dialogues"], dialogues)
-    write_table(new / "predictions.parquet", pyarrow.concat_tables(tables))
+    write_table(new / "predictions.parquet", pyarrow.concat_tables(selected))
+    if further:
+        write_table(new / "further_updates.parquet", pyarrow.concat_tables(further))
 
 
 def _write_updates(new: Path, runs: list[dict]) -> None:

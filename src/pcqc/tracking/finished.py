@@ -1,4 +1,4 @@
-"""A finished run as it lies on disk: its manifests, its files, and one digest over all of it."""
+"""A finished run on disk: its manifests, its files, and one digest over all of it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,9 +8,12 @@ from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.paths import Paths
+from pcqc.products import check_data, product
+from pcqc.shapes import ContinuationManifest, EvaluationManifest, RunManifest, Selection
 
-# Raised when a mirror of the same files would come out otherwise: runs are then mirrored anew.
-LAYOUT = 2
+# Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
+# again.
+LAYOUT = 3
 
 # Mirrored where they exist, even if the manifest does not list them.
 ALWAYS = (
@@ -19,7 +22,6 @@ ALWAYS = (
     "events.jsonl",
     "candidate_groups.jsonl",
     "consultations.jsonl",
-    "search_tree.svg",
     "grounding.csv",
 )
 
@@ -30,6 +32,14 @@ PLACES = {
     "continuation": Paths.continuation,
 }
 
+# What makes a folder, and what its manifest must hold.
+JOBS = {"training": "train", "evaluation": "evaluate", "continuation": "continuation"}
+SHAPES = {
+    "training": RunManifest,
+    "evaluation": EvaluationManifest,
+    "continuation": ContinuationManifest,
+}
+
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -38,7 +48,7 @@ class FinishedRun:
     study: Study
     method: str
     run: str
-    training: dict | None  # manifest of runs/<method>/<run>; None where nothing was trained
+    training: dict | None  # manifest of runs/<method>/<run>; None without training
     evaluation: dict  # manifest of evaluation/<method>/<run>
     selection: dict | None
     continuation: dict | None  # manifest of continuation/<method>/<run>; None for most runs
@@ -106,23 +116,26 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     needed = {"evaluation": f"evaluate run {run} of {method} first"}
     if study.method(method).kind == "rl":
         needed["training"] = "finish the training of that run first"
-    manifests, files, digests = {}, {}, {}
+    manifests: dict[str, dict] = {}
+    files: dict[str, Path] = {}
+    digests: dict[str, str] = {}
     for place, folder_of in PLACES.items():
         folder = folder_of(Paths.of(study), method, run)
         if (folder / "manifest.json").exists():
+            product(study, JOBS[place], method, run).require("manifest.json")
             manifests[place] = _collect(folder, place, files, digests)
         elif place in needed:
             raise UserError(f"{folder} has no manifest.json: {needed[place]}")
     _check_agreement(study, method, run, manifests)
     training, evaluation = manifests.get("training"), manifests["evaluation"]
-    selection = files.get("evaluation/selection.json")
+    selection = _selection(files.get("evaluation/selection.json"), evaluation)
     return FinishedRun(
         study=study,
         method=method,
         run=run,
         training=training,
         evaluation=evaluation,
-        selection=read_json(selection) if selection else None,
+        selection=selection,
         continuation=manifests.get("continuation"),
         files=files,
         digests=digests,
@@ -146,6 +159,17 @@ def _check_agreement(study: Study, method: str, run: str, manifests: dict[str, d
         )
 
 
+def _selection(path: Path | None, evaluation: dict) -> dict | None:
+    """The choice of the checkpoint that was evaluated."""
+    if path is None:
+        return None
+    remedy = f"remove {path} and run the workflow again"
+    selection = read_json(path, Selection, remedy)
+    if selection["selected"]["update"] != evaluation["update"]:
+        raise UserError(f"{path}: chooses another checkpoint than was evaluated; {remedy}")
+    return selection
+
+
 def finished_runs(study: Study, method: str) -> list[str]:
     """Letters of the method's runs that are evaluated, in the study's order."""
     paths = Paths.of(study)
@@ -154,8 +178,9 @@ def finished_runs(study: Study, method: str) -> list[str]:
 
 def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str, str]) -> dict:
     """Add a folder's files as artifacts below `place`; its manifest."""
-    manifest = read_json(folder / "manifest.json")
-    listed = manifest.get("files", {})
+    path = folder / "manifest.json"
+    manifest = read_json(path, SHAPES[place], f"remove {path} and run the workflow again")
+    listed = manifest["files"]
     names = [*listed, *(name for name in ALWAYS if (folder / name).exists())]
     for name in sorted(set(names)):
         path = folder / name
@@ -171,11 +196,10 @@ def _data(study: Study, names: list[str]) -> dict[str, dict]:
     """Digest, number of rows and path of the named data sets."""
     folder = Paths.of(study).data
     path = folder / "manifest.json"
+    check_data(study, *(folder / f"{name}.jsonl" for name in names))
     known = {Path(name).stem: (name, entry) for name, entry in read_json(path)["files"].items()}
     found = {}
     for name in names:
-        if name not in known:
-            raise UserError(f"{path} has no data set '{name}'; make the study's data again")
         file, entry = known[name]
         found[name] = {**entry, "path": str(folder / Path(file).name)}
     return found

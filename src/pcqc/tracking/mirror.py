@@ -1,8 +1,8 @@
 """The mirror of a method's finished runs in MLflow.
 
-A mirrored run is found again by its tags and the digest of its contents, and all that is written
-into it has an identity that follows from the files: writing it twice changes nothing. So a mirror
-that was killed is completed by the next one; `FINISHED` is set last, on whole runs only.
+A mirrored run is found again by its tags and the digest of its contents, and writing it twice
+changes nothing. So the next mirror completes one that was killed; `FINISHED` is set last, on whole
+runs only.
 """
 
 import hashlib
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, write_json
+from pcqc.files import hold, read_json, write_atomic, write_json
 from pcqc.paths import Paths
-from pcqc.tracking import notes, reading, traces, values
+from pcqc.tracking import notes, reading, search_tree, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished
-from pcqc.tracking.store import Store, answering, open_store
+from pcqc.tracking.store import Store, answering, open_store, sizes
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PARENT = "mlflow.parentRunId"
-SUPERSEDED = "superseded_by"
+SUPERSEDED, BECAUSE = "superseded_by", "superseded_because"
 METRICS_PER_CALL = 1000  # MLflow's limits
 PARAMETERS_PER_CALL = 100
 MINUTE = 60_000  # in milliseconds
@@ -48,6 +48,7 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         raise UserError(
             f"{study.results} holds no evaluated run of {method} to mirror; evaluate it first"
         )
+    written = {run.run: _write_pages(run) for run in finished}
     target = Paths.of(study).tracking(method)
     remedy = (
         "the run's files are complete, "
@@ -58,7 +59,9 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         store = open_store(study)
         known = _known_runs(store, method)
         parent = _parent(store, study, method, known)
-        mirrored = {run.run: _mirror_run(store, run, parent, known) for run in finished}
+        mirrored = {
+            run.run: _mirror_run(store, run, written[run.run], parent, known) for run in finished
+        }
         earlier = read_json(target)["runs"] if runs and target.exists() else {}
         experiment = {"experiment": study.name, "experiment_id": store.experiment.experiment_id}
         write_json(target, {**experiment, "parent_run_id": parent, "runs": {**earlier, **mirrored}})
@@ -67,7 +70,8 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
 
 def _known_runs(store: Store, method: str) -> list["Run"]:
     """All runs of the method that MLflow has, the parent and superseded ones among them."""
-    found, token = [], None
+    found: list[Run] = []
+    token = None
     while True:
         page = store.client.search_runs(
             [store.experiment.experiment_id], f"tags.method = '{method}'", page_token=token
@@ -79,24 +83,35 @@ def _known_runs(store: Store, method: str) -> list["Run"]:
 
 
 def _parent(store: Store, study: Study, method: str, known: list["Run"]) -> str:
-    """The id of the method's parent run, created where missing, its description up to date."""
+    """The id of the method's parent run, created where missing; its note and means up to date."""
     folders = [Paths.of(study).evaluation(method, run) for run in finished_runs(study, method)]
     evaluations = [read_json(folder / "manifest.json") for folder in folders]
     note = notes.of_method(study, method, evaluations)
-    for run in known:
-        if run.data.tags.get("stage") == "method":
-            if run.data.tags.get(notes.NOTE) != note:
-                store.client.set_tag(run.info.run_id, notes.NOTE, note)
-            if run.info.status != "FINISHED":
-                store.client.set_terminated(run.info.run_id, "FINISHED", run.info.start_time)
-            return run.info.run_id
-    start = _start(store, study, method)
-    tags = {"study": study.name, "method": method, "stage": "method", notes.NOTE: note}
-    run = store.client.create_run(
-        store.experiment.experiment_id, start, tags, study.method(method).title
-    )
-    store.client.set_terminated(run.info.run_id, "FINISHED", start)
-    return run.info.run_id
+    parent = next((run for run in known if run.data.tags.get("stage") == "method"), None)
+    if parent is None:
+        start = _start(store, study, method)
+        tags = {"study": study.name, "method": method, "stage": "method", notes.NOTE: note}
+        parent = store.client.create_run(
+            store.experiment.experiment_id, start, tags, study.method(method).title
+        )
+    run_id = parent.info.run_id
+    if parent.data.tags.get(notes.NOTE) != note:
+        store.client.set_tag(run_id, notes.NOTE, note)
+    _log_means(store, parent, values.means(study, evaluations))
+    if parent.info.status != "FINISHED":
+        store.client.set_terminated(run_id, "FINISHED", parent.info.start_time)
+    return run_id
+
+
+def _log_means(store: Store, parent: "Run", means: dict[str, float]) -> None:
+    """Write the means that are new or have changed; the interface shows the latest."""
+    from mlflow.entities import Metric
+
+    now = round(1000 * time.time())
+    changed = {k: value for k, value in means.items() if parent.data.metrics.get(k) != value}
+    points = [Metric(name, value, now, 0) for name, value in changed.items()]
+    if points:
+        store.client.log_batch(parent.info.run_id, metrics=points)
 
 
 def _start(store: Store, study: Study, method: str) -> int:
@@ -108,26 +123,39 @@ def _start(store: Store, study: Study, method: str) -> int:
     return store.experiment.creation_time - MINUTE * list(study.methods).index(method)
 
 
-def _mirror_run(store: Store, run: FinishedRun, parent: str, known: list["Run"]) -> dict:
+def _mirror_run(
+    store: Store, run: FinishedRun, written: dict[str, str], parent: str, known: list["Run"]
+) -> dict:
     """Find, complete or create the MLflow run of a finished run; its entry in the tracking file."""
     mine = [other for other in known if other.data.tags.get("run") == run.run]
     same = [other for other in mine if other.data.tags["contents"] == run.contents]
     same.sort(key=lambda other: other.info.status != "FINISHED")
     target = same[0] if same else _create(store, run, parent)
-    written = _written(run)
-    if target.info.status != "FINISHED":
+    if target.info.status != "FINISHED" or not _is_whole(store, run, target, written):
         _fill(store, run, target, written)
-    _supersede(store, target, mine)
+    _supersede(store, run, target, mine)
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written.items()}
     return {"run_id": target.info.run_id, "artifacts": {**run.digests, **digests}}
 
 
-def _written(run: FinishedRun) -> dict[str, str]:
-    """Artifacts that the mirror writes itself; the others are the run's own files."""
-    texts = {"config.json": json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)}
+def _is_whole(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]) -> bool:
+    """Whether MLflow still has every artifact of a run, at its full length."""
+    expected = {name: path.stat().st_size for name, path in run.files.items()}
+    expected |= {name: len(text.encode()) for name, text in written.items()}
+    return sizes(store.client, target.info.run_id) == expected
+
+
+def _write_pages(run: FinishedRun) -> dict[str, str]:
+    """Artifacts that the mirror makes itself, the pages also as files below `reading/`."""
+    pages = {}
     if run.groups:
-        texts["reading/questions.html"] = reading.page(run.name, run.groups)
-    return texts
+        pages["questions.html"] = reading.page(run.name, run.groups)
+    if trees := run.rows("training/trees.jsonl"):
+        pages["search_tree.svg"] = search_tree.draw(search_tree.chosen(trees), run.name)
+    for name, text in pages.items():
+        write_atomic(Paths.of(run.study).reading(run.method, run.run) / name, text)
+    settings = json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)
+    return {"config.json": settings, **{f"reading/{name}": text for name, text in pages.items()}}
 
 
 def _create(store: Store, run: FinishedRun, parent: str) -> "Run":
@@ -151,7 +179,7 @@ def _fill(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]
         client.log_artifact(run_id, str(path), folder)
     for name, text in written.items():
         client.log_text(run_id, text, name)
-    _log_traces(store, run, run_id, start)
+    traces.write(run, run_id, client, store.experiment.experiment_id)
     client.set_terminated(run_id, "FINISHED", start + round(1000 * run.device_seconds))
 
 
@@ -211,23 +239,19 @@ def _data_sets(run: FinishedRun) -> list:
     ]
 
 
-def _log_traces(store: Store, run: FinishedRun, run_id: str, start: int) -> None:
-    """Write the sampled consultations, all spans in one call."""
-    experiment_id = store.experiment.experiment_id
-    made = traces.traces(run, run_id, experiment_id, start)
-    for info, _ in made:
-        store.traces.start_trace(info)
-    store.traces.log_spans(experiment_id, [span for _, spans in made for span in spans])
-
-
-def _supersede(store: Store, target: "Run", mine: list["Run"]) -> None:
-    """Point runs of the same letter with other contents to `target`; they are kept."""
-    run_id = target.info.run_id
+def _supersede(store: Store, run: FinishedRun, target: "Run", mine: list["Run"]) -> None:
+    """Say on runs of the same letter with other contents which run replaced them, and why."""
+    client, run_id = store.client, target.info.run_id
     if SUPERSEDED in target.data.tags:
-        store.client.delete_tag(run_id, SUPERSEDED)
+        client.update_run(run_id, name=run.name)
+        for tag in (SUPERSEDED, BECAUSE):
+            client.delete_tag(run_id, tag)
     for other in mine:
-        if other.info.run_id == run_id or other.data.tags.get(SUPERSEDED) == run_id:
+        old = other.info.run_id
+        if old == run_id or other.data.tags.get(SUPERSEDED) == run_id:
             continue
-        store.client.set_tag(other.info.run_id, SUPERSEDED, run_id)
+        client.set_tag(old, BECAUSE, values.difference(run, other.data.params, other.data.tags))
+        client.update_run(old, name=f"{run.name} (superseded)")
         if other.info.status == "RUNNING":
-            store.client.set_terminated(other.info.run_id, "KILLED")
+            client.set_terminated(old, "KILLED")
+        client.set_tag(old, SUPERSEDED, run_id)

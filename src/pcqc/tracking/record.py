@@ -1,11 +1,12 @@
 """The run's own record: JSON-lines files that survive a kill and a resume without a trace of it."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.files import describe, read_bytes, write_atomic
+from pcqc.files import describe, read_bytes
 
 
 class RunRecord:
@@ -15,36 +16,28 @@ class RunRecord:
     integer "update". A row is one write, so a kill leaves at most one torn line, at the end.
     """
 
-    def __init__(self, path: str | Path):
+    def __init__(self, path: str | Path, keep_bytes: int | None = None):
         """Open `path` for appending, made with its folder where missing.
 
-        What it holds already is kept as it is (see `open` to resume).
+        Args:
+            path: the file.
+            keep_bytes: length that it had when the state was saved; what follows goes, because a
+                resumed run appends it again. None keeps all.
         """
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 (closed by close)
+            if keep_bytes is not None:
+                self._file.truncate(keep_bytes)
         except OSError as problem:
             raise UserError(f"cannot write {path}: {describe(problem)}") from problem
+        self._hash = hashlib.sha256(read_bytes(self.path))
 
-    @classmethod
-    def open(cls, path: str | Path, keep_through: int | None = None) -> "RunRecord":
-        """Open `path` to go on after a checkpoint: a torn last line and later rows are dropped.
-
-        Args:
-            path: the file; need not exist.
-            keep_through: the checkpoint's update; rows of later updates go, because the resumed
-                run appends them again. None keeps every whole row.
-
-        Raises:
-            UserError: a row before the last line is broken or has no update; names the line.
-        """
-        if Path(path).exists():
-            content = read_bytes(path)
-            kept = _keep(content, keep_through, Path(path))
-            if kept != content:
-                write_atomic(path, kept)
-        return cls(path)
+    @property
+    def written(self) -> dict[str, int | str]:
+        """Length in bytes and SHA-256 of what is in the file."""
+        return {"bytes": self._file.seek(0, os.SEEK_END), "sha256": self._hash.hexdigest()}
 
     def append(self, row: dict) -> None:
         """Append one row, which must have an integer "update".
@@ -63,6 +56,7 @@ class RunRecord:
         except OSError as problem:
             self._file.truncate(end)
             raise UserError(f"cannot write {self.path}: {describe(problem)}") from problem
+        self._hash.update(line)
 
     def sync(self) -> None:
         """Have all rows on disk, where a power cut leaves them."""
@@ -73,20 +67,3 @@ class RunRecord:
         if not self._file.closed:
             self.sync()
             self._file.close()
-
-
-def _keep(content: bytes, keep_through: int | None, path: Path) -> bytes:
-    """The whole rows of `content` up to update `keep_through`, byte for byte."""
-    # Without its newline the last line may be torn, even where it happens to be JSON.
-    lines = content.split(b"\n")[:-1]
-    kept = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            update = json.loads(line)["update"]
-        except (ValueError, TypeError, KeyError) as problem:
-            raise UserError(
-                f"{path}, line {number}: not a row with an update; remove the line and run again"
-            ) from problem
-        if keep_through is None or update <= keep_through:
-            kept.append(line + b"\n")
-    return b"".join(kept)

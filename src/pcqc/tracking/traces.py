@@ -1,11 +1,11 @@
 """Consultations as MLflow traces: a span per turn, with the patient and the scorer inside it.
 
-The identifiers are digests of the MLflow run and of the row, so that writing a trace twice leaves
-one. Nobody measured when the turns happened: the spans' times only put them in order.
+A trace's times are those of its writing: nobody measured when the turns happened.
 """
 
-import hashlib
-import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from pcqc.tracking.finished import FinishedRun
 from pcqc.tracking.reading import evenly, table, why
 
 if TYPE_CHECKING:
-    from mlflow.entities import Span, TraceInfo
+    from mlflow import MlflowClient
+    from mlflow.entities import Span
 
-MILLISECOND = 1_000_000  # in nanoseconds
+RUN_ID = "mlflow_run"  # attribute of every span: the run that it belongs to
 
 
 @dataclass
@@ -32,9 +33,9 @@ class Step:
 
 
 def sample(run: FinishedRun) -> list[tuple[str, dict]]:
-    """The consultations to show, as (where from, row): spread evenly over the updates.
+    """The consultations to show, as (where from, row): evenly spaced over the updates.
 
-    Where candidate groups were drawn, it is along those. A method without training shows
+    They are those with candidate groups, where there are any. A method without training shows
     consultations of its development benchmark.
     """
     count = run.study.tracking.consultations_as_traces
@@ -48,7 +49,7 @@ def sample(run: FinishedRun) -> list[tuple[str, dict]]:
 
 
 def steps(run: FinishedRun, row: dict) -> Step:
-    """One consultation as a tree: the consultation, its turns, and in each who was asked what."""
+    """One consultation as a tree: the consultation, its turns, and the roles in each."""
     question_credit = run.study.method(run.method).question_credit
     groups = {
         _said(group["history"]): group
@@ -77,7 +78,7 @@ def steps(run: FinishedRun, row: dict) -> Step:
 
 
 def _said(history: list[dict]) -> tuple:
-    """A dialogue state as a key: all that tells the states of one case and update apart."""
+    """A dialogue state as a key, unique among the states of one case and update."""
     return tuple((turn["question"], turn["answer"]) for turn in history)
 
 
@@ -133,119 +134,120 @@ def _scorer(group: dict, reason: str) -> Step:
         },
         outputs={
             "why this credit": reason,
-            "spread of the utilities": round(group["spread"], 4),
+            "standard deviation of the utilities": round(group["spread"], 4),
             "candidates": table(group),
         },
     )
 
 
-def traces(
-    run: FinishedRun, run_id: str, experiment_id: str, start_ms: int
-) -> list[tuple["TraceInfo", list["Span"]]]:
-    """The sampled consultations as MLflow objects, ready to be written.
+def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: str) -> None:
+    """Write the sampled consultations of a run as traces, in the place of what a kill has left.
 
     Args:
         run_id: the MLflow run to which they belong.
-        start_ms: milliseconds since 1970; later updates get later times.
+
+    Raises:
+        MlflowException: a trace did not arrive whole.
     """
-    made = []
-    for place, (where, row) in enumerate(sample(run)):
-        writer = _Writer(f"{run_id}/{place}", start_ms + place)
-        root = steps(run, row)
-        writer.write(root, None)
-        made.append((writer.info(run, run_id, experiment_id, where, root), writer.spans))
-    return made
+    from mlflow.exceptions import MlflowException
+
+    # The spans carry the run from the first on; the trace itself only once it has ended.
+    mine = f"span.attributes.{RUN_ID} LIKE '%{run_id}%'"
+    begun = client.search_traces(locations=[experiment_id], filter_string=mine, include_spans=False)
+    if begun:
+        client.delete_traces(experiment_id, trace_ids=[trace.info.trace_id for trace in begun])
+    with _as_default(client.tracking_uri):
+        written = {}
+        for where, row in sample(run):
+            root = steps(run, row)
+            trace_id, count = _Writer(client, run_id, experiment_id).write(run, where, root)
+            written[trace_id] = count
+    # The client logs an error of this kind and goes on.
+    found = client.search_traces(locations=[experiment_id], run_id=run_id, max_results=len(written))
+    if written != {trace.info.trace_id: len(trace.data.spans) for trace in found}:
+        raise MlflowException(f"run {run_id} has lost traces")
+
+
+@contextmanager
+def _as_default(uri: str) -> Iterator[None]:
+    """Traces go to MLflow's default store, which is this one for the time being."""
+    import mlflow
+
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(None)
+        if before is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = before
 
 
 class _Writer:
-    """Numbers and times the steps of one trace, and makes MLflow's objects of them."""
+    """Writes the steps of one consultation as one trace."""
 
-    def __init__(self, key: str, start_ms: int):
-        self.key = key
-        self.trace_id = f"tr-{_hex(key, 32)}"
-        self.start_ms = start_ms
-        self.clock = start_ms * MILLISECOND
-        self.spans: list[Span] = []
+    def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str):
+        self.client = client
+        self.run_id = run_id
+        self.experiment_id = experiment_id
         self.judgements: list[tuple[str, tuple[str, Any, str]]] = []
 
-    def write(self, step: Step, parent: str | None) -> None:
-        """Add the span of a step, then its children's, in the order of the dialogue."""
-        from mlflow.entities import Span
-
-        span_id = _hex(f"{self.key}/{len(self.judgements)}/{self.clock}", 16)
-        self.judgements.append((span_id, step.judgement))
-        start = self.clock
-        self.clock += MILLISECOND
-        for child in step.steps:
-            self.write(child, span_id)
-        self.clock += MILLISECOND
-        attributes = {
-            "mlflow.traceRequestId": self.trace_id,
-            "mlflow.spanType": step.kind,
-            "mlflow.spanInputs": step.inputs,
-            "mlflow.spanOutputs": step.outputs,
-            **step.attributes,
-        }
-        span = {
-            "trace_id": self.trace_id,
-            "span_id": span_id,
-            "parent_span_id": parent,
-            "name": step.name,
-            "start_time_unix_nano": start,
-            "end_time_unix_nano": self.clock,
-            "status": {"code": "STATUS_CODE_OK", "message": ""},
-            "attributes": {k: json.dumps(v, ensure_ascii=False) for k, v in attributes.items()},
-            "events": [],
-        }
-        self.spans.append(Span.from_dict(span))
-
-    def info(
-        self, run: FinishedRun, run_id: str, experiment_id: str, where: str, root: Step
-    ) -> "TraceInfo":
-        """The trace's own row: what the list of traces shows."""
-        from mlflow.entities import TraceInfo, TraceLocation, TraceState
-
-        return TraceInfo(
-            trace_id=self.trace_id,
-            trace_location=TraceLocation.from_experiment_id(experiment_id),
-            request_time=self.start_ms,
-            execution_duration=self.clock // MILLISECOND - self.start_ms,
-            state=TraceState.OK,
-            request_preview=f"{where.capitalize()}: {root.inputs['initial']}",
-            response_preview=" | ".join(step.outputs["actor"] for step in root.steps),
-            client_request_id=f"{run.method}/{run.run}/{where}",
-            trace_metadata={"mlflow.sourceRun": run_id},
-            tags={
-                "mlflow.traceName": f"{run.method} {run.run}, {where}",
+    def write(self, run: FinishedRun, where: str, root: Step) -> tuple[str, int]:
+        """Write the consultation; the trace's id and its number of spans."""
+        span = self.client.start_trace(
+            f"{run.method} {run.run}, {where}",
+            root.kind,
+            root.inputs,
+            self._attributes(root),
+            {
                 "method": run.method,
                 "run": run.run,
                 "where": where,
                 "case_id": str(root.attributes["case_id"]),
             },
-            assessments=self._assessments(),
+            self.experiment_id,
+            run_id=self.run_id,
         )
+        self._judge(span, root)
+        count = 1 + self._children(span, root)
+        self.client.end_trace(span.trace_id, root.outputs)
+        self._assess(span.trace_id)
+        return span.trace_id, count
 
-    def _assessments(self) -> list:
-        from mlflow.entities import AssessmentSource, Feedback
+    def _children(self, parent: "Span", step: Step) -> int:
+        """Write the steps below one, in the order of the dialogue; their number."""
+        count = 0
+        for child in step.steps:
+            span = self.client.start_span(
+                child.name,
+                parent.trace_id,
+                parent.span_id,
+                child.kind,
+                child.inputs,
+                self._attributes(child),
+            )
+            self._judge(span, child)
+            count += 1 + self._children(span, child)
+            self.client.end_span(parent.trace_id, span.span_id, child.outputs)
+        return count
 
-        found = []
-        for number, (span_id, judgement) in enumerate(self.judgements):
-            if judgement:
-                name, value, rationale = judgement
-                feedback = Feedback(
-                    name=name,
-                    value=value,
-                    rationale=rationale,
-                    source=AssessmentSource(source_type="CODE", source_id="pcqc"),
-                    trace_id=self.trace_id,
-                    span_id=span_id,
-                    create_time_ms=self.start_ms,
-                    last_update_time_ms=self.start_ms,
-                )
-                feedback.assessment_id = f"a-{_hex(f'{self.key}/{number}', 32)}"
-                found.append(feedback)
-        return found
+    def _attributes(self, step: Step) -> dict[str, Any]:
+        return {**step.attributes, RUN_ID: self.run_id}
 
+    def _judge(self, span: "Span", step: Step) -> None:
+        if step.judgement:
+            self.judgements.append((span.span_id, step.judgement))
 
-def _hex(text: str, digits: int) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+    def _assess(self, trace_id: str) -> None:
+        import mlflow
+        from mlflow.entities import AssessmentSource
+
+        for span_id, (name, value, rationale) in self.judgements:
+            mlflow.log_feedback(
+                trace_id=trace_id,
+                name=name,
+                value=value,
+                rationale=rationale,
+                source=AssessmentSource(source_type="CODE", source_id="pcqc"),
+                span_id=span_id,
+            )

@@ -3,37 +3,46 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from statistics import mean, stdev
 from typing import Any
 
+from pcqc.config import Study
 from pcqc.tracking.finished import FinishedRun
 
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
-# A case's fields, in MLflow's form of a data-set schema; options, facts and origin are JSON.
+# A case's fields as a data-set schema of MLflow; options, facts and origin are JSON.
 FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answer", "origin")
 SCHEMA = json.dumps({"mlflow_colspec": [{"name": name, "type": "string"} for name in FIELDS]})
 
 
-# Settings that a method reads which draws groups of consultations, and which learns at all.
+# Settings that only methods with groups of consultations read, and only methods with RL.
 OF_GROUPS = ("terminal_group", "question_group", "question_credit", "supervise", "beta")
 OF_LEARNING = (*OF_GROUPS, "kl_coefficient", "updates", "tree")
 
+# Settings of the study that say nothing about one of its runs.
+OF_THE_STUDY = ("name", "title", "methods", "runs", "tracking", "absent", "assumptions")
+
 
 def parameters(run: FinishedRun) -> dict[str, str]:
-    """Nested settings of a run as flat `group.name` -> text, less those its method does not read.
+    """Nested settings of a run as flat `group.name` -> text, less those that the run does not read.
 
-    A long value is cut and ends with its own digest; config.json has it whole, and has all.
+    The method's own are `method.<name>`, so that runs of several methods share their columns. A
+    long value is cut and ends with its own digest; config.json has it whole, and has all.
     """
     method = run.settings["methods"][run.method]
     unread = OF_LEARNING if method["kind"] == "sft" else OF_GROUPS if method["tree"] else ("tree",)
-    read = {name: value for name, value in method.items() if name not in unread}
-    return _flat({**run.settings, "methods": {run.method: read}})
+    own = {name: value for name, value in method.items() if name not in unread}
+    rest = {name: value for name, value in run.settings.items() if name not in OF_THE_STUDY}
+    return _flat({"method": own, **rest})
 
 
 def _flat(settings: dict, prefix: str = "") -> dict[str, str]:
-    flat = {}
+    flat: dict[str, str] = {}
     for name, value in settings.items():
         key = f"{prefix}{name}"
+        if value is None:
+            continue
         if isinstance(value, dict) and value:
             flat |= _flat(value, f"{key}.")
         else:
@@ -52,16 +61,21 @@ def _cut(text: str) -> str:
 def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """Yield (name, value, update, milliseconds of device time so far) of a run.
 
-    `evaluation/<benchmark>/...` and `continuation/...` stand at the selected update, `totals/...`
-    at the last; the updates' numbers keep their names, those of other events are prefixed with the
-    event's kind.
+    `evaluation/<benchmark>/...` and `continuation/...` have the selected update as their step,
+    `totals/...` the last. The numbers of updates keep their names; those of other events are
+    prefixed with the event's kind.
     """
-    # First come the numbers that a reader looks for first: the interface keeps the order.
+    # The interface keeps the order: what a reader looks for first comes first.
     whole = round(1000 * run.device_seconds)
     for benchmark, result in run.results.items():
         for name in ("accuracy", "turns", "actor_tokens"):
             key = f"evaluation/{benchmark}/{name}"
             yield key, float(result[name]), run.evaluation["update"], whole
+    for update, evaluated in run.evaluation.get("further_updates", {}).items():
+        for benchmark, result in evaluated["benchmarks"].items():
+            for name in ("accuracy", "turns", "actor_tokens"):
+                key = f"further_updates/{benchmark}/{name}"
+                yield key, float(result[name]), int(update), whole
     if run.continuation:
         for name, value in run.continuation["success"].items():
             yield f"continuation/{name}", float(value), run.continuation["update"], whole
@@ -77,13 +91,27 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
                 yield prefix + name, float(value), event["update"], elapsed
 
 
+def means(study: Study, evaluations: list[dict]) -> dict[str, float]:
+    """Mean and sample standard deviation over a method's runs, named as the runs' own numbers."""
+    found = {}
+    for benchmark in study.benchmarks:
+        results = [e["benchmarks"][benchmark] for e in evaluations if benchmark in e["benchmarks"]]
+        for name in ("accuracy", "turns"):
+            values = [float(result[name]) for result in results]
+            if values:
+                found[f"evaluation/{benchmark}/{name}"] = mean(values)
+            if len(values) > 1:
+                found[f"evaluation/{benchmark}/{name}_std"] = stdev(values)
+    return found
+
+
 def is_number(value: Any) -> bool:
     """Whether a value of an event is a measurement."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def tags(run: FinishedRun) -> dict[str, str]:
-    """What identifies a run and what it was made from."""
+    """What identifies a run, and what it was made from."""
     commit = run.evaluation["git_commit"]
     found = {
         "study": run.study.name,
@@ -104,6 +132,27 @@ def tags(run: FinishedRun) -> dict[str, str]:
     for name, entry in run.data.items():
         found[f"data_digest.{name}"] = entry["sha256"]
     return {name: str(value) for name, value in found.items()}
+
+
+def difference(run: FinishedRun, parameters_before: dict, tags_before: dict) -> str:
+    """In a line, how a run differs from what an earlier one has in MLflow."""
+    now = parameters(run)
+    changed = [
+        f"{name}: {before} -> {now[name]}"
+        for name, before in parameters_before.items()
+        if name in now and now[name] != before
+    ]
+    if changed:
+        return f"settings changed: {'; '.join(changed)}"[:LONGEST]
+    now = tags(run)
+    for name, value in sorted(now.items()):
+        if name.startswith("data_digest.") and tags_before.get(name) != value:
+            return f"the data set {name.removeprefix('data_digest.')} changed"
+    for stage, done in (("training", "trained"), ("evaluation", "evaluated")):
+        name = f"fingerprint.{stage}"
+        if tags_before.get(name) != now.get(name):
+            return f"{done} again after a change of its code, data or settings"
+    return "mirrored again, from other files or in another layout"
 
 
 def role(run: FinishedRun, data_set: str) -> str:

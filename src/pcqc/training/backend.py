@@ -1,14 +1,14 @@
 """What takes optimiser steps: a module with its AdamW, in one process or in several."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 
 from pcqc.config import Rl, Sft
 from pcqc.errors import UserError
-from pcqc.processes import ALONE, Processes
+from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
@@ -23,14 +23,16 @@ class Backend(Protocol):
         device: of the module's inputs.
         processes: that share the work.
         state: what a resumed run needs.
-        whole: whether the module's weights are all in this process between steps, so that an engine
-            can use them as they are.
+        unsharded: whether this process holds all of the module's weights between steps, so that an
+            engine can use them as they are.
     """
 
     device: torch.device
     processes: Processes
-    state: Part
-    whole: bool
+    unsharded: bool
+
+    @property
+    def state(self) -> Part: ...
 
     def forward(self, padded: Padded) -> torch.Tensor:
         """The module's output on a micro-batch, whose `backward` must follow where it has one."""
@@ -52,9 +54,9 @@ class Backend(Protocol):
         """Forward of another module, held as this one's weights are held, but never trained."""
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Names and whole tensors of the weights, one after another.
+        """Names and unsharded tensors of the weights, one after another.
 
-        A tensor is good until the next is asked for: that of a divided weight is then let go.
+        A tensor is valid until the next is asked for: a gathered weight is then freed.
         """
 
 
@@ -71,11 +73,11 @@ class TorchBackend:
         max_gradient_norm: of all parameters together, to which it is clipped.
 
     Raises:
-        UserError: the module is in bf16, where most steps are smaller than what it can tell apart.
+        UserError: the module is in bf16, which rounds most steps away.
     """
 
-    whole = True
-    processes = ALONE
+    unsharded = True
+    processes = SINGLE_PROCESS
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class TorchBackend:
 def adamw_backend(
     module: torch.nn.Module, learning_rate: float, settings: Rl | Sft
 ) -> TorchBackend:
-    """AdamW in this process (Appendix A.2); see `MakeBackend`."""
+    """AdamW in this process (app:pcqc_frozen_setup); see `MakeBackend`."""
     optimizer = torch.optim.AdamW(
         module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
     )
@@ -140,18 +142,18 @@ def model_weights(backend: Backend) -> Iterator[tuple[str, torch.Tensor]]:
     return ((name.removeprefix("model."), tensor) for name, tensor in backend.weights())
 
 
-def share(items: Sequence[T], budget: int, processes: Processes, nothing: T) -> list[list[T]]:
+def share(items: Sequence[T], budget: int, processes: Processes, padding: T) -> list[list[T]]:
     """This process's micro-batches of an update.
 
     Items are dealt out largest first, each to the process with the fewest tokens so far. All
-    processes have the same number of micro-batches, as those that hold a part of the weights must
-    ask for the others' parts together: where one has fewer, batches of `nothing` fill up.
+    processes have the same number of micro-batches, since sharded weights are gathered by all
+    together: where a process has fewer, batches of `padding` fill up.
 
     Args:
         items: of the whole update, the same in every process.
         budget: of padded tokens in a micro-batch.
         processes: that share the work.
-        nothing: an item of which nothing is learned.
+        padding: an item without a selected token.
     """
     parts: list[list[T]] = [[] for _ in range(processes.count)]
     tokens = [0] * processes.count
@@ -161,20 +163,20 @@ def share(items: Sequence[T], budget: int, processes: Processes, nothing: T) -> 
         tokens[least] += len(item.tokens)
     batches = [list(micro_batches(part, budget)) for part in parts]
     mine, most = batches[processes.rank], max(map(len, batches))
-    return mine + [[nothing] for _ in range(most - len(mine))]
+    return mine + [[padding] for _ in range(most - len(mine))]
 
 
-def laid_out(
+def merged_micro_batches(
     backend: Backend, items: Sequence[HasSelected], budget: int
-) -> Iterator[tuple[list, list[np.ndarray], Padded]]:
-    """This process's micro-batches of items, what they share merged.
+) -> Iterator[tuple[list[Any], list[np.ndarray], Padded]]:
+    """This process's micro-batches of items, shared prefixes merged into token trees.
 
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    nothing = TokenTree([0], [0])
-    for trees in share(merge_prefixes(items, budget), budget, backend.processes, nothing):
-        members = [member for tree in trees for member in tree.members]
+    padding = TokenTree([0], [0])
+    for trees in share(merge_prefixes(items, budget), budget, backend.processes, padding):
+        members: list[Any] = [member for tree in trees for member in tree.members]
         selected = [member.selected for member in members]
         yield members, selected, pad_token_trees(trees, selected, backend.device)
 
@@ -184,7 +186,7 @@ def outputs(backend: Backend, items: Sequence[HasSelected], budget: int) -> list
     """The module's output at the selected tokens of each item, float64 [selected]."""
     numbers = {id(item): number for number, item in enumerate(items)}
     found: dict[int, np.ndarray] = {}
-    for members, selected, padded in laid_out(backend, items, budget):
+    for members, selected, padded in merged_micro_batches(backend, items, budget):
         values = backend.forward(padded).double().cpu().numpy()
         parts = np.split(values, np.cumsum([s.sum() for s in selected], dtype=int))
         found |= {numbers[id(m)]: part for m, part in zip(members, parts, strict=False)}

@@ -9,7 +9,8 @@ import torch
 
 
 class HasTokens(Protocol):
-    tokens: list[int]
+    @property
+    def tokens(self) -> list[int]: ...
 
 
 class HasSelected(HasTokens, Protocol):
@@ -26,9 +27,9 @@ T = TypeVar("T", bound=HasTokens)
 def micro_batches(sequences: Sequence[T], token_budget: int) -> Iterator[list[T]]:
     """Group sequences by length so that rows x longest row stays within the budget.
 
-    A batch also ends where the next sequence is half as long again as its first: what padding
-    costs is more than what a fuller batch saves. A sequence longer than the budget makes a batch of
-    its own. The order is a function of the sequences alone.
+    A batch also ends where the next sequence is 1.5 times as long as its first: padding would
+    cost more than a fuller batch saves. A sequence longer than the budget makes a batch of its
+    own. The order is a function of the sequences alone.
     """
     batch: list[T] = []
     for sequence in sorted(sequences, key=lambda s: len(s.tokens)):
@@ -65,7 +66,7 @@ class Padded:
     def attention(self, dtype: torch.dtype) -> torch.Tensor:
         """The mask as a model takes it; of trees, what is added to the scores.
 
-        Attention turns a mask of truth values into that itself, but in every layer anew.
+        SDPA would convert a boolean mask in every layer; it is converted once, here.
         """
         if self.mask.dtype != torch.bool:
             return self.mask
@@ -89,7 +90,7 @@ def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) 
 
 
 @dataclass(frozen=True)
-class Marked:
+class SelectedTokens:
     """Tokens of which some are selected.
 
     Attributes:
@@ -111,7 +112,7 @@ def hidden_states(body, padded: Padded) -> torch.Tensor:
     ).last_hidden_state
 
 
-def picked(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) -> np.ndarray:
+def take_selected(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) -> np.ndarray:
     """The selected entries of each array, one array after another; float64 [all selected].
 
     Args:
@@ -125,8 +126,8 @@ def picked(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) -> np.n
 def token_logprobs(model, padded: Padded) -> torch.Tensor:
     """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
 
-    The output layer runs on the selected places alone; over a large vocabulary that is most of the
-    memory.
+    The output layer runs on the selected places alone: with a large vocabulary it takes most of
+    the memory.
     """
     hidden = hidden_states(model.model, padded)
     logits = model.lm_head(hidden[padded.rows, padded.parents]).float()

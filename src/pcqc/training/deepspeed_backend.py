@@ -1,4 +1,4 @@
-"""A backend on DeepSpeed: weights, gradients and optimiser states divided among processes (ZeRO).
+"""A backend on DeepSpeed: weights, gradients and optimiser states sharded over processes (ZeRO).
 
 The optimiser is the AdamW that `adamw_backend` uses. DeepSpeed hands it, in every process, its part
 of the weights in fp32, which at bf16 are the master copy of those that the module computes with.
@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from safetensors import safe_open
@@ -20,12 +21,12 @@ from pcqc.config import LearnerPlacement, Rl, Sft
 from pcqc.errors import UserError
 from pcqc.processes import Processes
 from pcqc.training.batching import Padded
-from pcqc.training.token_trees import nothing
+from pcqc.training.token_trees import empty_batch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-# Gradients are reduced so many at a time; a buffer of that size is allocated in every update.
+# Gradients reduced at a time; a buffer of this size is allocated in every update.
 BUCKET = 500_000_000
-# Beyond any run's updates: DeepSpeed's own progress lines would stand beside ours.
+# More than any run's updates: DeepSpeed prints no progress lines.
 NEVER = 10**9
 
 
@@ -50,7 +51,7 @@ class DeepSpeedBackend:
     ):
         self.module, self.learning_rate, self.processes = module, learning_rate, processes
         self.stage = placement.zero
-        self.whole = self.stage < 3
+        self.unsharded = self.stage < 3
         first = next(module.parameters())
         self.device, self.dtype = first.device, first.dtype
         self.deepspeed = _deepspeed(self.device)
@@ -65,7 +66,7 @@ class DeepSpeedBackend:
             self._clip_before_each_step(settings.max_gradient_norm)
             config["gradient_clipping"] = 0.0
         self.engine = self._initialized(module, config, optimizer=self.optimizer)
-        self.state = DividedState(self)
+        self.state = ShardedState(self)
 
     def forward(self, padded: Padded) -> torch.Tensor:
         """See `Backend.forward`."""
@@ -88,7 +89,7 @@ class DeepSpeedBackend:
 
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
         """See `Backend.frozen`."""
-        if self.whole:
+        if self.unsharded:
             return module
         for parameter in module.parameters():
             parameter.requires_grad_(False)
@@ -102,18 +103,18 @@ class DeepSpeedBackend:
                 yield name, parameter
 
     def gathered(self, parameter, changed_by: int | None = None) -> AbstractContextManager:
-        """A weight made whole; what process `changed_by` does to it is told to all."""
-        if self.whole:
+        """An unsharded weight; a change that process `changed_by` makes reaches all."""
+        if self.unsharded:
             return nullcontext()
         return self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=changed_by)
 
     def _initialized(self, module: torch.nn.Module, config: dict, **others):
-        """DeepSpeed's engine of a module, without what DeepSpeed prints on the way."""
+        """DeepSpeed's engine of a module, with its output suppressed."""
         with redirect_stdout(io.StringIO()):
             return self.deepspeed.initialize(model=module, config=config, **others)[0]
 
     def _clip_before_each_step(self, most: float) -> None:
-        """For DeepSpeed's stage 0 in fp32, which would not tell the norm and step regardless."""
+        """For stage 0 in fp32, where DeepSpeed reports no norm and would step regardless."""
 
         def clip(*_) -> None:
             parameters = list(self.module.parameters())
@@ -126,9 +127,9 @@ class DeepSpeedBackend:
 
     @contextmanager
     def _recomputing(self) -> Iterator[None]:
-        """Layers recompute while they are trained: elsewhere it would cost them their caches.
+        """Layers recompute during training alone: elsewhere they would lose their caches.
 
-        A layer takes note of its own flag alone, so that nothing within it changes its behaviour.
+        Only the layer's own flag is set, so that no module inside it changes its behaviour.
         """
         layers = self.recomputed if torch.is_grad_enabled() else []
         for layer in layers:
@@ -140,11 +141,11 @@ class DeepSpeedBackend:
                 layer.training = False
 
 
-class DividedState:
-    """Master weights and moments in one file per process, each whole parameters of it.
+class ShardedState:
+    """Master weights and moments, one file per process, each of whole parameters.
 
-    Nothing in the files depends on how the processes divided them, so that another number of
-    processes, or another stage of ZeRO, goes on from them.
+    The files do not depend on how the processes sharded them, so another number of processes or
+    another stage of ZeRO can resume from them.
 
     Args:
         backend: whose state it is.
@@ -154,13 +155,13 @@ class DividedState:
         self.backend = backend
 
     def write(self, folder: Path) -> None:
-        """See `Part.write`; every process writes its file, all gather each parameter in turn."""
+        """See `Part.write`; each process writes its file, and all gather each parameter in turn."""
         rank, count = self.backend.processes.rank, self.backend.processes.count
         kept = {"steps": torch.tensor(self.backend.steps)}
         names = ("weight", *MOMENTS) if self.backend.steps else ("weight",)
         for number, (name, parameter) in enumerate(self.backend.module.named_parameters()):
             for key in names:
-                value = self._whole(number, parameter, key)
+                value = self._gathered(number, parameter, key)
                 if number % count == rank:
                     kept[f"{name}/{key}"] = value.detach().to("cpu", copy=True).contiguous()
         save_file(kept, folder / f"part-{rank:04d}.safetensors")
@@ -174,7 +175,7 @@ class DividedState:
         files = sorted(folder.glob("part-*.safetensors"))
         if not files:
             raise UserError(
-                f"{folder}: the run was begun without placement.learner and cannot go on with it; "
+                f"{folder}: the run began without placement.learner and cannot resume with it; "
                 "take the setting out, or remove the run's folder 'state' to start afresh"
             )
         numbers = {name: n for n, (name, _) in enumerate(self.backend.module.named_parameters())}
@@ -188,33 +189,33 @@ class DividedState:
                     self._take(numbers[parameter], parameters[parameter], key, value)
 
     def _begin(self, steps: int) -> None:
-        """Make an optimiser that has taken so many steps; their moments are to be filled in."""
+        """Make the optimiser state of this many steps; the moments are filled in later."""
         backend = self.backend
         if steps and not backend.steps:
-            # An optimiser has moments from its first step on: this one moves nothing.
-            backend.backward(0 * backend.forward(nothing(backend.device)).sum())
+            # An optimiser has moments only after a step; this one has rate 0.
+            backend.backward(0 * backend.forward(empty_batch(backend.device)).sum())
             backend.step(rate=0.0)
         backend.steps = steps
         for state in backend.optimizer.state.values():
             state["step"].fill_(steps)
 
-    def _whole(self, number: int, parameter, key: str) -> torch.Tensor:
-        """The fp32 weight or a moment of a parameter, whole in every process."""
+    def _gathered(self, number: int, parameter, key: str) -> torch.Tensor:
+        """The fp32 weight or a moment of a parameter, gathered in every process."""
         utils = self.backend.deepspeed.utils
         if self.backend.stage == 0:
-            return self._undivided(number, key)
+            return self._replicated(number, key)
         if key == "weight":
             return utils.safe_get_full_fp32_param(parameter)
         return utils.safe_get_full_optimizer_state(parameter, key)
 
     def _take(self, number: int, parameter, key: str, value: torch.Tensor) -> None:
-        """Set what `_whole` gives; with the fp32 weight also the one that is computed with."""
+        """Set what `_gathered` returns; with the fp32 weight also that of the forward."""
         utils = self.backend.deepspeed.utils
         if self.backend.stage == 0:
-            self._undivided(number, key).data.copy_(value)
-        elif self.backend.whole and key == "weight":
+            self._replicated(number, key).data.copy_(value)
+        elif self.backend.unsharded and key == "weight":
             utils.safe_set_full_fp32_param(parameter, value)
-        elif self.backend.whole:
+        elif self.backend.unsharded:
             utils.safe_set_full_optimizer_state(parameter, value, key)
         elif key == "weight":
             utils.safe_set_local_fp32_param(parameter, self._own(parameter, value))
@@ -224,13 +225,13 @@ class DividedState:
             with self.backend.gathered(parameter, changed_by=0):
                 parameter.data.copy_(value)
 
-    def _undivided(self, number: int, key: str) -> torch.Tensor:
+    def _replicated(self, number: int, key: str) -> torch.Tensor:
         """At stage 0 the optimiser holds the parameters, or fp32 copies, in the module's order."""
         held = [p for group in self.backend.optimizer.param_groups for p in group["params"]]
         return held[number] if key == "weight" else self.backend.optimizer.state[held[number]][key]
 
     def _own(self, parameter, value: torch.Tensor) -> torch.Tensor:
-        """This process's part of a whole tensor; the last part is filled up with zeros."""
+        """This process's shard of a tensor; the last one is padded with zeros."""
         size = parameter.ds_tensor.numel()
         padded = torch.nn.functional.pad(
             value.flatten(), (0, size * self.backend.processes.count - value.numel())
@@ -239,10 +240,10 @@ class DividedState:
 
 
 def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
-    """DeepSpeed's settings: whole steps are ours to end, and sums are in fp32."""
+    """DeepSpeed's settings: we end each optimiser step, and sums are in fp32."""
     bfloat16 = next(module.parameters()).dtype == torch.bfloat16
     size = sum(parameter.numel() for parameter in module.parameters())
-    config = {
+    config: dict[str, Any] = {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
         "managed_gradient_accumulation": False,
@@ -268,12 +269,12 @@ def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
 
 
 def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
-    """The layers that recompute in the backward pass what they would else keep."""
+    """The layers that recompute their activations in the backward pass."""
     from transformers.modeling_layers import GradientCheckpointingLayer
 
     for part in module.modules():
         if hasattr(part, "gradient_checkpointing_enable"):
-            part.gradient_checkpointing_enable({"use_reentrant": False})
+            cast(Any, part).gradient_checkpointing_enable({"use_reentrant": False})
             break
     return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
 
@@ -289,10 +290,10 @@ def _deepspeed(device: torch.device):
     except ImportError as problem:
         raise UserError(f"DeepSpeed cannot be imported ({problem}); run `make env`") from problem
     logger.setLevel(logging.ERROR)
-    # Names in torch that DeepSpeed has yet to follow.
+    # DeepSpeed still uses deprecated names of torch.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed\..*")
     if device.type == "cpu":
-        # It would be compiled here, for a little speed among processes of one machine.
+        # It would be compiled here, for a small gain between processes of one machine.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     deepspeed.init_distributed("gloo" if device.type == "cpu" else "nccl")
     return deepspeed

@@ -8,10 +8,17 @@ import torch
 
 from pcqc.config import Rl
 from pcqc.errors import UserError
-from pcqc.methods.sequences import KL, Term, TrainingSequence
-from pcqc.training.backend import MakeBackend, adamw_backend, laid_out, model_weights, outputs
-from pcqc.training.batching import HasSelected, Marked, TokenModel, picked
-from pcqc.training.objective import Clip, clipped_policy_loss, kl_estimate, ratio_statistics
+from pcqc.training.backend import (
+    MakeBackend,
+    adamw_backend,
+    merged_micro_batches,
+    model_weights,
+    outputs,
+)
+from pcqc.training.batching import HasSelected, SelectedTokens, TokenModel, take_selected
+from pcqc.training.kl import kl_estimate
+from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
+from pcqc.training.sequences import KL, Term, TrainingSequence, token_counts
 
 
 @dataclass
@@ -19,7 +26,7 @@ class UpdateReport:
     """What an update did.
 
     Attributes:
-        losses: component name -> loss (already divided by its token count, without coefficient).
+        losses: term name -> loss (divided by its token count, without coefficient).
         statistics: ratio, clipped share, KL, gradient norm, gap between engine and learner.
     """
 
@@ -28,25 +35,34 @@ class UpdateReport:
 
 
 class Policy:
-    """A causal language model in training at a constant learning rate (Appendix A.2).
+    """A causal language model in training at a constant learning rate (app:pcqc_frozen_setup).
 
     Args:
         model: the actor, trained in place.
         reference: the frozen reference policy, None where the KL penalty has no weight.
         settings: learning rate, weight decay, clipping, micro-batch size.
         backend: (module, learning rate, settings) -> what takes the optimiser steps.
+        gap_alarm: largest mean |log pi_learner - log pi_engine| of tokens at which a step
+            is taken; None where no engine sampled them.
     """
 
-    def __init__(self, model, reference, settings: Rl, backend: MakeBackend = adamw_backend):
+    def __init__(
+        self,
+        model,
+        reference,
+        settings: Rl,
+        backend: MakeBackend = adamw_backend,
+        gap_alarm: float | None = None,
+    ):
         self.model = model
-        self.settings = settings
+        self.settings, self.gap_alarm = settings, gap_alarm
         self.backend = backend(TokenModel(model), settings.learning_rate, settings)
         self.reference = self.backend.frozen(TokenModel(reference)) if reference else None
         self.device = self.backend.device
         self.state = self.backend.state
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Names, as the model itself has them, and whole tensors; see `Backend.weights`."""
+        """Names, as the model itself has them, and unsharded tensors; see `Backend.weights`."""
         return model_weights(self.backend)
 
     def logprobs(self, sequences: Sequence[HasSelected]) -> list[np.ndarray]:
@@ -58,7 +74,7 @@ class Policy:
     ) -> list[list[float]]:
         """See `Engine.next_logprobs`, to compare an engine with."""
         ends = [
-            Marked([*prompt, token], np.arange(len(prompt) + 1) == len(prompt))
+            SelectedTokens([*prompt, token], np.arange(len(prompt) + 1) == len(prompt))
             for prompt, tokens in zip(prompts, choices, strict=True)
             for token in tokens
         ]
@@ -92,30 +108,43 @@ class Policy:
             rate: factor of the learning rate.
 
         Raises:
-            UserError: the gradient is not finite, in any process; nothing has been changed.
+            UserError: the gradient is not finite, in any process, or engine and learner differ by
+                more than the alarm allows; nothing has been changed.
         """
         clip = clip or Clip(self.settings.clip, self.settings.clip)
         counts = token_counts(sequences)
-        sums, norm = {}, 0.0
-        if sequences:
-            micro_batches = laid_out(self.backend, sequences, self.settings.tokens_per_micro_batch)
-            sums = _together(
-                [self._add_gradient(*one, counts, coefficients, clip) for one in micro_batches]
-            )
-            norm = self.backend.step(rate)
+        micro_batches = merged_micro_batches(
+            self.backend, sequences, self.settings.tokens_per_micro_batch
+        )
+        parts = [self._add_gradient(*one, counts, coefficients, clip) for one in micro_batches]
+        sums = _combined(self.backend.processes.gather(_combined(parts)))
+        statistics = _summary(sums)
+        self._check_gap(statistics["gap/mean"])
+        norm = self.backend.step(rate) if sequences else 0.0
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
-        sums = _together(self.backend.processes.gather(sums))
         losses = {name: sums[f"loss/{name}"] for name in counts}
-        return UpdateReport(losses, _summary(sums, norm))
+        return UpdateReport(losses, {**statistics, "gradient_norm": norm})
+
+    def _check_gap(self, gap: float) -> None:
+        """Refuse to learn from tokens that another policy sampled.
+
+        The mean is compared, since rounding alone gives single tokens large gaps. NaN alarms too.
+        """
+        if self.gap_alarm is not None and not gap <= self.gap_alarm:
+            raise UserError(
+                f"engine and learner differ by {gap:.3g} in a token's log-probability on average "
+                f"(alarm at rl.gap_alarm = {self.gap_alarm}); check that the engine has the "
+                "learner's weights"
+            )
 
     def _add_gradient(
         self, batch, selected, padded, counts, coefficients, clip: Clip
     ) -> dict[str, float]:
-        """Add one micro-batch's gradient (see `laid_out`); its parts of losses and statistics."""
+        """Add the gradient of one of `merged_micro_batches`; its parts of losses and statistics."""
         logprobs = self.backend.forward(padded)
         with torch.no_grad():
-            # Even where no token here has the term: parts of its weights may be asked for by all.
+            # Run it even if no token here has the term: all gather sharded weights together.
             compared = counts.get(KL) and coefficients[KL]
             reference = self.reference(padded) if compared else None
         old = self._old_logprobs(batch, selected, logprobs)
@@ -132,7 +161,7 @@ class Policy:
             losses[name] = float(component.detach())
             loss = loss + coefficients[name] * component
         self.backend.backward(loss)
-        engine = picked([s.engine_logprobs for s in batch], selected)
+        engine = take_selected([s.engine_logprobs for s in batch], selected)
         return {
             **{f"loss/{name}": value for name, value in losses.items()},
             **_statistics(logprobs.detach(), old, engine, clip),
@@ -142,30 +171,22 @@ class Policy:
         """log pi_old of the selected tokens: as it was kept, else that of this first step."""
         if not batch or batch[0].old_logprobs is None:
             return logprobs.detach()
-        kept = picked([s.old_logprobs for s in batch], selected)
+        kept = take_selected([s.old_logprobs for s in batch], selected)
         return torch.from_numpy(kept).to(logprobs)
 
     def _flatten(self, batch, selected) -> tuple[dict, dict]:
         """Per component the weights and advantages of the selected tokens, one after another."""
-        weight, advantage = {}, {}
+        weight: dict[str, torch.Tensor] = {}
+        advantage: dict[str, torch.Tensor] = {}
         for name in sorted({name for s in batch for name in s.terms}):
             terms = [s.terms.get(name) or Term.zeros(len(s.tokens)) for s in batch]
             for target, arrays in (
                 (weight, [term.weights for term in terms]),
                 (advantage, [term.advantages for term in terms]),
             ):
-                flat = torch.from_numpy(picked(arrays, selected))
+                flat = torch.from_numpy(take_selected(arrays, selected))
                 target[name] = flat.float().to(self.device)
         return weight, advantage
-
-
-def token_counts(sequences: Sequence[TrainingSequence]) -> dict[str, float]:
-    """Total weight of each component over all sequences: N_Q and its like (Eq. 10)."""
-    counts: dict[str, float] = {}
-    for sequence in sequences:
-        for name, term in sequence.terms.items():
-            counts[name] = counts.get(name, 0.0) + float(term.weights.sum())
-    return {name: count for name, count in sorted(counts.items()) if count}
 
 
 def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, float]:
@@ -180,14 +201,15 @@ def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, floa
     }
 
 
-def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+def _combined(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     """One row of several: sums, but the largest gap of all."""
     rows = [row for row in rows if row]
     names = rows[0] if rows else ()
-    return {n: (max if n == "gap/max" else sum)(row[n] for row in rows) for n in names}
+    how = {"gap/max": np.max}  # which keeps NaN
+    return {n: float(how.get(n, sum)([row[n] for row in rows])) for n in names}
 
 
-def _summary(statistics: dict[str, float], norm: float) -> dict[str, float]:
+def _summary(statistics: dict[str, float]) -> dict[str, float]:
     tokens = max(statistics.get("tokens/trained", 0.0), 1.0)
     means = {
         name: statistics.get(name, 0.0) / tokens
@@ -197,5 +219,4 @@ def _summary(statistics: dict[str, float], norm: float) -> dict[str, float]:
         **means,
         "gap/max": statistics.get("gap/max", 0.0),
         "tokens/trained": statistics.get("tokens/trained", 0.0),
-        "gradient_norm": norm,
     }

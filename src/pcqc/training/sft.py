@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on the assistant tokens of conversations (Appendix A.2)."""
+"""Supervised fine-tuning on the assistant tokens of conversations (app:pcqc_frozen_setup)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ import numpy as np
 from pcqc.config import Sft
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl
-from pcqc.methods.sequences import lay_out
 from pcqc.order import batch_of_step, batches_per_pass
+from pcqc.training.sequences import pack_turns
 from pcqc.training.supervised import Example, Plan
 
 
@@ -98,9 +98,9 @@ def examples_of(turns: Sequence[tuple[list[int], list[int]]]) -> list[Example]:
         turns: token ids of each turn's state and of the response to train on.
     """
     examples = []
-    for laid in lay_out(turns):
-        weights = np.zeros(len(laid.tokens))
-        for number, start in laid.starts.items():
+    for packed in pack_turns(turns):
+        weights = np.zeros(len(packed.tokens))
+        for number, start in packed.starts.items():
             weights[start : start + len(turns[number][1])] = 1
-        examples.append(Example(laid.tokens, weights.tolist()))
+        examples.append(Example(packed.tokens, weights.tolist()))
     return examples

@@ -1,6 +1,7 @@
 """Resumable training state: weights, optimiser and cursor, as safetensors and JSON."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from safetensors.torch import load_file, save_file
 from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.models import check_folder, disk_problems_named, save_folder, unfinished
-from pcqc.processes import ALONE, Processes
+from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.shapes import Cursor
 
 
 class Part(Protocol):
@@ -27,7 +29,7 @@ class Part(Protocol):
 
 
 def save_state(
-    folder: Path, parts: Mapping[str, Part], cursor: dict, processes: Processes = ALONE
+    folder: Path, parts: Mapping[str, Part], cursor: dict, processes: Processes = SINGLE_PROCESS
 ) -> None:
     """Replace the state in `folder` by this one.
 
@@ -39,21 +41,21 @@ def save_state(
         processes: that call this together.
 
     Raises:
-        UserError: the disk is full or the folder not writable; what stood there still stands.
+        UserError: the disk is full or the folder not writable; the old state is still there.
     """
     path = folder / f"step-{cursor['step']:06d}"
 
     def write(temporary: Path) -> None:
-        if processes.leads:
+        if processes.is_main:
             for name in parts:
                 (temporary / name).mkdir()
             (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
-        processes.meet()
+        processes.barrier()
         for name, part in parts.items():
             part.write(temporary / name)
-        processes.meet()
+        processes.barrier()
 
-    if not processes.leads:
+    if not processes.is_main:
         with disk_problems_named(path):
             write(unfinished(path))
         return
@@ -64,23 +66,24 @@ def save_state(
 
 
 def load_state(
-    folder: Path, parts: Mapping[str, Part], processes: Processes = ALONE
+    folder: Path, parts: Mapping[str, Part], processes: Processes = SINGLE_PROCESS
 ) -> dict | None:
     """Load the newest state into the parts; its cursor, or None where there is none.
 
     Raises:
         UserError: the state's files do not match its manifest.
     """
-    states = sorted(folder.glob("step-*"))
+    states = sorted(p for p in folder.glob("step-*") if re.fullmatch(r"step-\d+", p.name))
     if not states:
         return None
     path = states[-1]
-    if processes.leads:
-        check_folder(path)
-    processes.meet()
+    remedy = f"move {path} away and run the workflow again: the run starts from its beginning"
+    if processes.is_main:
+        check_folder(path, remedy)
+    processes.barrier()
     for name, part in parts.items():
         part.read(path / name)
-    return read_json(path / "cursor.json")
+    return read_json(path / "cursor.json", Cursor, remedy)
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class ModelState:
         """See `Part.read`."""
         if not (folder / "model.safetensors").exists():
             raise UserError(
-                f"{folder}: the run was begun with placement.learner and cannot go on without it; "
+                f"{folder}: the run began with placement.learner and cannot resume without it; "
                 "put the setting back, or remove the run's folder 'state' to start afresh"
             )
         self.model.load_state_dict(load_file(folder / "model.safetensors"))

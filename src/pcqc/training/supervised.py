@@ -10,7 +10,7 @@ import torch
 from pcqc.errors import UserError
 from pcqc.progress import Progress
 from pcqc.training.backend import Backend, share
-from pcqc.training.batching import pad, picked
+from pcqc.training.batching import pad, take_selected
 from pcqc.training.state import load_state, save_state
 
 
@@ -45,8 +45,8 @@ class Plan:
     finished: Callable[[list[float]], bool] = lambda losses: False
 
 
-# What a process is given that has fewer micro-batches than others.
-NOTHING = Example([0], [0.0])
+# For a process that has fewer micro-batches than others.
+PADDING = Example([0], [0.0])
 
 
 def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tuple[int, float]]:
@@ -71,7 +71,7 @@ def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tupl
     losses = cursor["losses"]
     yield from enumerate(losses, start=1)
     progress = Progress(
-        plan.label, plan.steps, "step", done=len(losses), silent=not processes.leads
+        plan.label, plan.steps, "step", done=len(losses), silent=not processes.is_main
     )
     while len(losses) < plan.steps and not plan.finished(losses):
         step = len(losses)
@@ -87,11 +87,11 @@ def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tupl
 
 def _step(backend: Backend, examples: Sequence[Example], rate: float, plan: Plan) -> float:
     total, loss = sum(sum(example.weights) for example in examples), 0.0
-    for batch in share(examples, plan.tokens_per_micro_batch, backend.processes, NOTHING):
+    for batch in share(examples, plan.tokens_per_micro_batch, backend.processes, PADDING):
         weights = [np.array(example.weights) for example in batch]
         selected = [w > 0 for w in weights]
         logprobs = backend.forward(pad(batch, selected, backend.device))
-        flat = torch.from_numpy(picked(weights, selected)).float().to(backend.device)
+        flat = torch.from_numpy(take_selected(weights, selected)).float().to(backend.device)
         part = -(logprobs * flat).sum() / total
         backend.backward(part)
         loss += float(part.detach())

@@ -1,4 +1,4 @@
-"""Token trees: sequences that begin alike, laid out so that what they share is computed once.
+"""Token trees: sequences with a common beginning, merged so that it is computed once.
 
 The consultations of one case share their prompt, and the candidates of one state its whole history.
 Merged into a tree in which each token attends to its ancestors alone, every token has exactly the
@@ -49,9 +49,9 @@ class TokenTree:
 
 
 def merge_prefixes(sequences: Sequence[HasTokens], most_nodes: int) -> list[TokenTree]:
-    """Merge sequences into trees of at most `most_nodes` nodes (a longer sequence stands alone).
+    """Merge sequences into trees of at most `most_nodes` nodes.
 
-    The trees are a function of the sequences alone, whatever their order.
+    A longer sequence is a tree of its own. The trees do not depend on the order of the sequences.
     """
     trees: list[TokenTree] = []
     for sequence in sorted(sequences, key=lambda s: s.tokens):
@@ -81,15 +81,15 @@ def pad_token_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], 
     """Trees side by side.
 
     Args:
-        trees: to be laid out; one without members has nothing scored.
+        trees: one without members has no token scored.
         selected: per member of each tree in turn, bool [its tokens]: tokens to be scored. A node is
             scored once for every member that selects it.
     """
     width = max(len(tree.tokens) for tree in trees)
     ids = np.zeros((len(trees), width), np.int64)
     positions = np.zeros_like(ids)
-    # Nodes stand in the order of a walk through the tree: below a node are those right after it, up
-    # to its last. A token of padding sees itself, since a row of nothing has no softmax.
+    # Nodes are in depth-first order, so a node's descendants follow it, up to its last. A token of
+    # padding sees itself, since an empty row has no softmax.
     last = np.tile(np.arange(width), (len(trees), 1))
     places, wanted = [np.empty((3, 0), np.int64)], iter(selected)
     for row, tree in enumerate(trees):
@@ -107,6 +107,6 @@ def pad_token_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], 
     return Padded(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
-def nothing(device) -> Padded:
-    """A micro-batch of one token of which nothing is wanted."""
+def empty_batch(device) -> Padded:
+    """A micro-batch of one token, with none selected."""
     return pad_token_trees([TokenTree([0], [0])], [], device)

@@ -1,0 +1,87 @@
+"""What a study, or one of its methods, answers: sentences computed from its numbers."""
+
+from analysis.claims import Claim, claims, compared
+from analysis.collected import Collected
+from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.table import Number, Range, listed
+from pcqc.config import Study
+from pcqc.errors import UserError
+
+
+def conclusion(collected: Collected) -> list[str]:
+    """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
+    return [_methods(collected), *_claims(claims(collected))]
+
+
+def _methods(collected: Collected) -> str:
+    """Methods from most to least accurate."""
+    names = list(collected.benchmarks)
+    found = {
+        collected.title(method): (
+            collected.average(method, names).mean,
+            collected.average(method, names, "turns").mean,
+        )
+        for method in collected.methods("method")
+    }
+    ordered = sorted(found.items(), key=lambda item: -item[1][0])
+    texts = [
+        f"{title} {Number(accuracy).text()}% with {Number(turns).text()} questions"
+        for title, (accuracy, turns) in ordered
+    ]
+    return f"Right diagnoses, averaged over {len(names)} benchmarks: {listed(texts)}."
+
+
+def _claims(found: list[Claim]) -> list[str]:
+    """One sentence per claim of the paper: its comparisons, each with interval and verdict."""
+    sentences = []
+    for claim in found:
+        said = [
+            f"{comparison.interval.verdict()}, {comparison.label} "
+            f"{Number(comparison.difference, signed=True).text()} {comparison.unit} "
+            f"{Range(comparison.interval.low, comparison.interval.high).text()}"
+            for comparison in claim.comparisons
+        ]
+        text = claim.text.rstrip(".")
+        sentences.append(f"{text}: {'; '.join(said) if said else 'not tested'}.")
+    return sentences
+
+
+def answer_of(study: Study, method: str) -> list[str]:
+    """A method's accuracy and turns, and its difference to its parent or to Shared SFT.
+
+    Raises:
+        UserError: a run of the method is not evaluated.
+    """
+    ready = evaluated_methods(study)
+    if method not in ready:
+        raise UserError(
+            f"{method} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
+            f"{method} --config study={study.name}`"
+        )
+    ablation = study.method(method).role == "ablation"
+    rival = parent(study, method)[0] if ablation else "shared_sft"
+    rivals = [rival] if rival in ready and rival != method else []
+    runs = load_evaluated(study, [*rivals, method])
+    names = list(study.benchmarks)
+    said = [
+        f"{runs.title(method)}: {_mean(runs, method, 'accuracy')}% right with "
+        f"{_mean(runs, method, 'turns')} questions, over {len(names)} benchmarks and "
+        f"{runs_of(runs, method)}."
+    ]
+    pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
+    for metric, pair in pairs.items() if rivals else ():
+        found = compared(runs, *pair, names, metric)
+        interval = Range(found.interval.low, found.interval.high).text()
+        difference = Number(found.difference, signed=True).text()
+        said.append(f"{found.label}: {difference} {found.unit} {interval}.")
+    return said
+
+
+def runs_of(runs: Collected, method: str) -> str:
+    """`3 runs`."""
+    count = len(runs.runs(method))
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _mean(runs: Collected, method: str, metric: str) -> str:
+    return Number(runs.average(method, list(runs.benchmarks), metric).mean).text()

@@ -1,0 +1,57 @@
+"""Results in README and docs are tables copied from a run, never typed by hand.
+
+A page asks for a table by the lines `<!-- STUDY: TABLE -->` and `<!-- end -->`. `pcqc docs STUDY`
+puts the table between them and its digest into the end mark, so that a test notices an edited copy.
+"""
+
+import re
+from pathlib import Path
+
+from pcqc.config import ROOT, Study, digest
+from pcqc.errors import UserError
+from pcqc.files import write_atomic
+
+PAGES = ("README.md", "docs/*.md")
+_COPY = re.compile(
+    r"<!-- (?P<study>\w+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
+    re.DOTALL,
+)
+
+
+def copy_tables(study: Study, root: Path = ROOT) -> list[Path]:
+    """Copy a study's tables into every page below `root` that asks for them; those pages.
+
+    Raises:
+        UserError: a table that a page asks for has not been written.
+    """
+
+    def filled(copy: re.Match) -> str:
+        if copy["study"] != study.name:
+            return copy[0]
+        path = study.results / "tables" / f"{copy['table']}.md"
+        if not path.exists():
+            raise UserError(f"{path}: missing; run `pcqc tables {study.name}` first")
+        body = f"\n{path.read_text(encoding='utf-8')}\n"
+        return f"<!-- {study.name}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
+
+    changed = []
+    for path in _pages(root):
+        text = path.read_text(encoding="utf-8")
+        if any(copy["study"] == study.name for copy in _COPY.finditer(text)):
+            write_atomic(path, _COPY.sub(filled, text))
+            changed.append(path)
+    return changed
+
+
+def edited(root: Path = ROOT) -> list[str]:
+    """Copied tables that are not as they were copied, as `page: study: table`."""
+    return [
+        f"{path.relative_to(root)}: {copy['study']}: {copy['table']}"
+        for path in _pages(root)
+        for copy in _COPY.finditer(path.read_text(encoding="utf-8"))
+        if digest(copy["body"]) != copy["digest"]
+    ]
+
+
+def _pages(root: Path) -> list[Path]:
+    return sorted(path for pattern in PAGES for path in root.glob(pattern))

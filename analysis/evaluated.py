@@ -1,0 +1,85 @@
+"""Runs as evaluated on this machine: what answers for one method, or an ablation, by itself.
+
+Tables read what was collected from MLflow, of every method of a study. An ablation is made on
+demand, and is in no collection.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from analysis.collected import Collected
+from pcqc.config import Study
+from pcqc.files import read_json
+from pcqc.paths import Paths
+from pcqc.predictions import read_predictions
+
+
+def evaluated_methods(study: Study) -> list[str]:
+    """Methods, controls and ablations of which every run is evaluated."""
+    paths = Paths.of(study)
+    return [
+        name
+        for name, method in study.methods.items()
+        if method.runs
+        and all((paths.evaluation(name, run) / "manifest.json").exists() for run in method.runs)
+    ]
+
+
+def load_evaluated(study: Study, methods: list[str]) -> Collected:
+    """The predictions of these methods' runs; it has no curves and no records of the others."""
+    paths = Paths.of(study)
+    frames, records = [], {}
+    for name in methods:
+        for run in study.method(name).runs:
+            folder = paths.evaluation(name, run)
+            manifest = read_json(folder / "manifest.json")
+            found = manifest["benchmarks"]
+            frames += [
+                read_predictions(folder / found[benchmark]["predictions"]).to_pandas()
+                for benchmark in study.benchmarks
+            ]
+            training = paths.run(name, run) / "manifest.json"
+            records[name, run] = {
+                "evaluation": manifest,
+                "training": read_json(training) if training.exists() else None,
+            }
+    own = {
+        name: method if name in methods else replace(method, runs=())
+        for name, method in study.methods.items()
+    }
+    return Collected(replace(study, methods=own), pd.concat(frames), pd.DataFrame(), records)
+
+
+def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:
+    """The method that an ablation differs least from; the settings that differ: (there, here)."""
+    own = _settings(study, method)
+    found = {}
+    for name, other in study.methods.items():
+        if other.role != "ablation" and other.kind == "rl":
+            theirs = _settings(study, name)
+            keys = sorted(own.keys() | theirs.keys())
+            found[name] = {
+                key: (theirs.get(key), own.get(key))
+                for key in keys
+                if theirs.get(key) != own.get(key)
+            }
+    name = min(found, key=lambda name: len(found[name]))
+    return name, found[name]
+
+
+def _settings(study: Study, method: str) -> dict[str, Any]:
+    """What a method samples and learns from, by dotted name."""
+    flat: dict[str, Any] = {}
+
+    def add(prefix: str, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            if isinstance(value, dict):
+                add(f"{prefix}{key}.", value)
+            else:
+                flat[f"{prefix}{key}"] = value
+
+    entry = study.to_dict()["methods"][method]
+    add("", {key: value for key, value in entry.items() if key not in ("title", "role", "runs")})
+    return flat

@@ -1,0 +1,1 @@
+"""The paper's statistics (app:setup, "Statistical analysis"); seeds are fixed."""

@@ -1,0 +1,36 @@
+"""Means and standard deviations over independent runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over runs, in the unit of its values; `sd` is the sample SD, None for one run."""
+
+    mean: float
+    sd: float | None
+    runs: int
+
+    @property
+    def standard_error(self) -> float | None:
+        """SD over runs divided by the root of their number; None for one run."""
+        return None if self.sd is None else self.sd / self.runs**0.5
+
+
+def over_runs(values: Sequence[float]) -> Estimate:
+    """Mean and sample standard deviation over independent runs; values: (runs,)."""
+    values = np.asarray(values, dtype=float)
+    sd = float(values.std(ddof=1)) if len(values) > 1 else None
+    return Estimate(float(values.mean()), sd, len(values))
+
+
+def average_over_benchmarks(by_benchmark: Sequence[Sequence[float]]) -> Estimate:
+    """Average benchmarks within each run first, then mean and SD over runs (app:benchmark_results).
+
+    Args:
+        by_benchmark: (benchmarks, runs), the same runs in the same order for each benchmark.
+    """
+    return over_runs(np.asarray(by_benchmark, dtype=float).mean(axis=0))

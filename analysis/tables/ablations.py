@@ -1,0 +1,68 @@
+"""Ablations beside the method that each differs from in a setting or two; made on demand."""
+
+from analysis.claims import compared
+from analysis.collected import Collected
+from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.statistics.bootstrap import RESAMPLES
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
+from pcqc.config import Study
+
+NAME = "ablations"
+COLUMNS = (
+    Column("method", "Method", numeric=False),
+    Column("changed", "Changed", numeric=False),
+    Column("accuracy", "Acc. (%)"),
+    Column("turns", "Q/ep."),
+    Column("difference", "Acc. (pp)", "Over its parent"),
+    Column("interval", "95% CI", "Over its parent"),
+    Column("trajectories", "Complete trajectories"),
+    Column("device_hours", "Device-hours"),
+)
+
+
+def build(study: Study) -> Table | None:
+    """Each evaluated ablation below its parent; None where none is evaluated."""
+    ready = evaluated_methods(study)
+    ablations = [name for name in ready if study.method(name).role == "ablation"]
+    parents = {name: parent(study, name) for name in ablations}
+    shown = [name for name in ablations if parents[name][0] in ready]
+    if not shown:
+        return None
+    runs = load_evaluated(study, [*dict.fromkeys(parents[name][0] for name in shown), *shown])
+    rows = []
+    for origin in dict.fromkeys(parents[name][0] for name in shown):
+        rows.append(_row(runs, origin, "as it is", [MISSING, MISSING], rule=bool(rows)))
+        for name in (name for name in shown if parents[name][0] == origin):
+            found = compared(runs, name, origin, list(study.benchmarks), "accuracy")
+            difference = [
+                Number(found.difference, signed=True),
+                Range(found.interval.low, found.interval.high),
+            ]
+            changes = parents[name][1].items()
+            changed = "; ".join(f"{key} {there} → {here}" for key, (there, here) in changes)
+            rows.append(_row(runs, name, changed, difference))
+    caption = (
+        "Means over benchmarks and runs. Intervals of the difference come from "
+        f"{RESAMPLES:,} resamples of cases, and of the runs of a method that has several. "
+        "Trajectories and device-hours: training of one run, mean over runs."
+    )
+    return Table(NAME, f"Ablations: {study.title}.", caption, COLUMNS, tuple(rows))
+
+
+def _row(
+    runs: Collected, method: str, changed: str, difference: list[Cell], rule: bool = False
+) -> Row:
+    names = list(runs.benchmarks)
+    totals = [runs.record(method, run)["training"]["totals"] for run in runs.runs(method)]
+    trajectories = sum(total["trajectories"] for total in totals) / len(totals)
+    hours = sum(total["device_seconds"] for total in totals) / len(totals) / 3600
+    cells = (
+        runs.title(method),
+        changed,
+        number(runs.average(method, names), 2),
+        number(runs.average(method, names, "turns"), 3),
+        *difference,
+        Number(trajectories, digits=0),
+        Number(hours, digits=2 if hours >= 10 else 4),
+    )
+    return Row(method, cells, rule=rule)

@@ -1,0 +1,53 @@
+"""ATPO's dialogue files: MedQA, MedicalExam and MedMCQA splits, and the RL training cases."""
+
+from typing import Any
+
+from data_prep.parts import make_case
+from data_prep.rows import (
+    BadRow,
+    Converted,
+    Origin,
+    check_text,
+    take,
+    take_number,
+    take_text,
+    take_texts,
+)
+from data_prep.user_message import read_opening
+
+NAME = "atpo-dialogues"
+FIELDS = {"prompt", "ground_truth", "extra_info", "data_source", "index"}
+
+
+def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
+    """The case of a row; its origin keeps its set (`data_source`).
+
+    Raises BadRow or Conflict.
+    """
+    truth, extra = take(row, "ground_truth", dict), take(row, "extra_info", dict)
+    data_source = take_text(row, "data_source")
+    index = take_number(row, "index")
+    system, user = _messages(row)
+    opening = read_opening(user)
+    case = {
+        "case_id": origin.identify(index, line),
+        "source": origin.source,
+        "initial": opening.initial,
+        "question": check_text(opening.question, "the question"),
+        "options": opening.options,
+        "answer": take_text(truth, "answer"),
+        "origin": {"file": origin.file, "row": line, "set": data_source},
+    }
+    return make_case(
+        case, take_texts(extra, "atomic_facts"), take_text(truth, "answer_info"), system
+    )
+
+
+def _messages(row: dict[str, Any]) -> tuple[str, str]:
+    """The texts of a prompt of a system and a user message."""
+    messages = take(row, "prompt", list)
+    roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
+    if roles != ["system", "user"]:
+        raise BadRow("'prompt' must be a system message and a user message")
+    system, user = (message.get("content") for message in messages)
+    return check_text(system, "the system message"), check_text(user, "the user message")

@@ -1,0 +1,86 @@
+"""`pcqc data check`: which form a file has, how many rows are usable, and what is wrong by row."""
+
+from collections import Counter
+from pathlib import Path
+
+from data_prep.convert import BAD_ROW, NOTHING_TO_ASK, Conversion, convert_rows
+from data_prep.recognise import recognise
+from data_prep.rows import Origin
+from data_prep.sources import Holds, Source, known_source, source_name
+from pcqc.cases import Case
+from pcqc.errors import UserError
+
+SHOWN = 100  # problems printed
+
+
+def check_file(raw: Path, format_name: str | None = None, source: Source | None = None) -> None:
+    """Print what a file holds, without writing anything.
+
+    Args:
+        raw: a published file, or one's own cases.
+        format_name: its format; recognised by default.
+        source: the published file that it must be; by default that of the file's name.
+
+    Raises:
+        UserError: a file of no known format, bad rows, or a published file that does not hold what
+            it should; the lines before name each.
+    """
+    module = recognise(raw, format_name)
+    conversion = convert_rows(raw, module, Origin(source_name(raw), raw.name), True)
+    unready = [r for r in conversion.records if isinstance(r, Case) and not r.consultable]
+    total = len(conversion.records) + len(conversion.exclusions)
+    usable = len(conversion.records) - len(unready)
+    print(f"{raw}: format '{module.NAME}', {total:,} rows, {usable:,} usable")
+    for form, count in conversion.forms.items():
+        print(f"  {form}: {count:,} rows")
+    problems = {e.row: e.reason for e in conversion.exclusions}
+    problems |= {int(case.origin["row"]): NOTHING_TO_ASK for case in unready}
+    for row in sorted(problems)[:SHOWN]:
+        print(f"  line {row}: {problems[row].removeprefix(BAD_ROW)}")
+    if len(problems) > SHOWN:
+        print(f"  and {len(problems) - SHOWN:,} more such lines")
+    source = source or known_source(raw)
+    found = differences(source.holds, module.NAME, conversion) if source and source.holds else []
+    for difference in found:
+        print(f"  differs from the published '{source.name}': {difference}")
+    bad = sum(reason.startswith(BAD_ROW) for reason in problems.values())
+    if bad:
+        raise UserError(f"{raw}: {bad:,} of {total:,} rows must be fixed or removed; see above")
+    if found:
+        raise UserError(
+            f"{raw}: not the published '{source.name}', see above ({len(found)}); fetch it "
+            "again, or give a file of your own another name"
+        )
+
+
+def differences(holds: Holds, format_name: str, conversion: Conversion) -> list[str]:
+    """How a file differs from its description, one clause for each way; bad rows are not among
+    them, as every bad row has a message of its own."""
+    if format_name != holds.format:
+        return [f"its format is '{format_name}', not '{holds.format}'"]
+    records, excluded = conversion.records, conversion.exclusions
+    found = []
+    if (rows := len(records) + len(excluded)) != holds.rows:
+        found.append(f"it has {rows:,} rows, not {holds.rows:,}")
+    conflicts = sum(not exclusion.reason.startswith(BAD_ROW) for exclusion in excluded)
+    if conflicts != holds.excluded:
+        found.append(f"{conflicts:,} rows contradict themselves, not {holds.excluded:,}")
+    if holds.system_messages not in (None, len(conversion.systems)):
+        found.append(
+            f"it has {len(conversion.systems)} different system messages, "
+            f"not {holds.system_messages}"
+        )
+    if holds.sets:
+        found += _different_counts("set", holds.sets, Counter(r.origin.get("set") for r in records))
+    if holds.fields:
+        expected = dict.fromkeys(holds.fields, rows)
+        found += _different_counts("field", expected, conversion.fields)
+    return found
+
+
+def _different_counts(kind: str, expected: dict, found: Counter) -> list[str]:
+    return [
+        f"{found[name]:,} rows have the {kind} '{name}', not {expected.get(name, 0):,}"
+        for name in sorted({*expected, *found}, key=str)
+        if found[name] != expected.get(name, 0)
+    ]

@@ -1,0 +1,158 @@
+"""Converts a raw file to cases; writes excluded rows and a data card beside them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+
+from data_prep.card import describe
+from data_prep.recognise import recognise
+from data_prep.rows import BadRow, Conflict, Origin, parse
+from data_prep.sources import source_name
+from pcqc.cases import Case, write_cases
+from pcqc.errors import UserError
+from pcqc.files import (
+    csv_text,
+    no_formula,
+    read_lines,
+    sha256_file,
+    write_atomic,
+    write_json,
+    write_jsonl,
+)
+from pcqc.sft_rows import SftRow
+
+NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
+
+BAD_ROW = "bad row: "
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A row that is not used, and why; `case_id` is empty if the row is not readable."""
+
+    file: str
+    row: int
+    case_id: str
+    reason: str
+
+
+@dataclass
+class Conversion:
+    """What a raw file holds.
+
+    Attributes:
+        records: cases or SFT rows, in the order of the file.
+        exclusions: rows left out.
+        notes: what a reader should know -> ids of its records.
+        systems: the different system messages of the records' prompts.
+        forms: variant of the format -> number of records.
+        fields: name of a field -> number of rows that have it.
+    """
+
+    records: list[Case] | list[SftRow] = field(default_factory=list)
+    exclusions: list[Exclusion] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    systems: set[str] = field(default_factory=set)
+    forms: Counter[str] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+
+
+def convert_file(
+    raw: Path,
+    to: Path,
+    format_name: str | None = None,
+    source: str | None = None,
+    leave_out_bad_rows: bool = False,
+) -> Conversion:
+    """Convert a raw file and write `to`, its `.exclusions.csv` and, last, its `.card.json`.
+
+    Args:
+        raw: a file as its source publishes it.
+        to: the cases (or SFT rows), JSONL.
+        format_name: its format; recognised by default.
+        source: name of the source; by default that of the file's name.
+        leave_out_bad_rows: exclude rows that are not of the format, rather than stop.
+
+    Raises:
+        UserError: a bad row, by file and line, or a file with no rows to keep (nothing is written
+            then); a full disk.
+    """
+    if to.resolve() == raw.resolve():
+        raise UserError(f"{to}: the cases would replace the raw file; name another with --to")
+    module = recognise(raw, format_name)
+    origin = Origin(source or source_name(raw), raw.name)
+    conversion = convert_rows(raw, module, origin, leave_out_bad_rows)
+    if not conversion.records:
+        raise UserError(f"{raw}: no row could be kept; check the file and --format")
+    _write_records(to, conversion.records)
+    beside = to.with_suffix("")
+    write_exclusions(Path(f"{beside}.exclusions.csv"), conversion.exclusions)
+    card = {
+        "file": to.name,
+        "format": module.NAME,
+        "source": origin.source,
+        "sha256": sha256_file(to),
+        "raw": {"file": raw.name, "bytes": raw.stat().st_size, "sha256": sha256_file(raw)},
+        "exclusions": [asdict(exclusion) for exclusion in conversion.exclusions],
+        "notes": dict(conversion.notes),
+        "system_messages": _describe_systems(conversion.systems),
+        "forms": dict(conversion.forms),
+        **describe(conversion.records),
+    }
+    write_json(Path(f"{beside}.card.json"), card)
+    return conversion
+
+
+def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -> Conversion:
+    """Convert every row; a bad row stops with a UserError, or is excluded."""
+    conversion = Conversion()
+    for number, line in read_lines(raw):
+        try:
+            row = parse(line)
+            conversion.fields.update(row.keys())
+            converted = module.convert(row, origin, number)
+        except BadRow as problem:
+            if not leave_out_bad_rows:
+                raise UserError(
+                    f"{raw}, line {number}: {problem}; fix the row, or leave such rows out with "
+                    "--leave-out-bad-rows"
+                ) from None
+            conversion.exclusions.append(Exclusion(raw.name, number, "", f"{BAD_ROW}{problem}"))
+        except Conflict as conflict:
+            excluded = Exclusion(raw.name, number, conflict.case_id, str(conflict))
+            conversion.exclusions.append(excluded)
+        else:
+            conversion.records.append(converted.record)
+            if converted.system is not None:
+                conversion.systems.add(converted.system)
+            if converted.form:
+                conversion.forms[converted.form] += 1
+            for note in converted.notes:
+                conversion.notes[note].append(_name(converted.record))
+    return conversion
+
+
+def _describe_systems(systems: set[str]) -> dict:
+    """How many different system messages there are, and the text if there is one."""
+    return {"different": len(systems), "text": min(systems) if len(systems) == 1 else None}
+
+
+def _write_records(to: Path, records: list[Case] | list[SftRow]) -> None:
+    if isinstance(records[0], SftRow):
+        write_jsonl(to, (asdict(record) for record in records))
+    else:
+        write_cases(to, records)
+
+
+def _name(record: Case | SftRow) -> str:
+    return record.id if isinstance(record, SftRow) else record.case_id
+
+
+def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:
+    """Write exclusions as CSV; without any, only the header."""
+    rows = (
+        [no_formula(value) if isinstance(value, str) else value for value in astuple(exclusion)]
+        for exclusion in exclusions
+    )
+    write_atomic(path, csv_text(Exclusion.__dataclass_fields__, rows))

@@ -1,0 +1,68 @@
+"""MEDIQ's files: MedQA development and test cases, and iCRAFT-MD.
+
+Releases differ: `context` is a list of sentences or one string, and the facts are in `atomic_facts`
+or `facts`, as a list or as one numbered string. A form is read only if its meaning is clear.
+"""
+
+import re
+from typing import Any
+
+from data_prep.parts import make_case
+from data_prep.rows import BadRow, Converted, Origin, take, take_number, take_text, take_texts
+
+NAME = "mediq"
+FIELDS = {"id", "question", "context", "options", "answer", "answer_idx"}
+# `atomic_facts` leave the initial information out, `facts` can repeat it. Their authors superseded
+# `facts_old`, so it is never read.
+FACTS = ("atomic_facts", "facts")
+_SENTENCE_END = re.compile(r"[.?!]\s+\S")
+
+
+def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
+    """The case of a row: the first sentence of `context` is the initial information.
+
+    A row without context has no initial information. Raises BadRow or Conflict.
+    """
+    number, (context, context_form) = take_number(row, "id"), read_context(row)
+    name = next((name for name in FACTS if name in row), None)
+    if name is None:
+        raise BadRow("the row has neither 'atomic_facts' nor 'facts'")
+    facts, facts_form = read_facts(row, name)
+    case = {
+        "case_id": origin.identify(number, line),
+        "source": origin.source,
+        "initial": context[0] if context else "",
+        "question": take_text(row, "question"),
+        "options": take(row, "options", dict),
+        "answer": take_text(row, "answer_idx"),
+        "origin": {"file": origin.file, "row": line},
+    }
+    form = f"'context' is {context_form}, facts are in '{name}', {facts_form}"
+    return make_case(case, facts, take_text(row, "answer"), form=form)
+
+
+def read_context(row: dict[str, Any]) -> tuple[list[str], str]:
+    """Sentences of `context`, and its form.
+
+    One string is read if it is one sentence, or one sentence a line. Elsewhere its first sentence
+    would be a guess (`Dr. Smith`), so BadRow.
+    """
+    if not isinstance(row.get("context"), str):
+        return take_texts(row, "context"), "a list"
+    lines = [text for text in row["context"].split("\n") if text.strip()]
+    if len(lines) < 2 and _SENTENCE_END.search("".join(lines)):
+        raise BadRow(
+            "'context' is one string of several sentences, so the initial information is unclear; "
+            "give a list of sentences, or one sentence a line"
+        )
+    return lines, "a string"
+
+
+def read_facts(row: dict[str, Any], name: str) -> tuple[list[str], str]:
+    """Facts of a field, and its form. One string must hold one numbered fact a line."""
+    if not isinstance(row[name], str):
+        return take_texts(row, name), "a list"
+    lines = [text for text in row[name].split("\n") if text.strip()]
+    if not all(text.startswith(f"{k}. ") for k, text in enumerate(lines, start=1)):
+        raise BadRow(f"'{name}' is one string; give a list, or one numbered fact a line")
+    return lines, "a string"

@@ -1,0 +1,126 @@
+"""Finds evaluation cases that overlap with training data: equal in full, or in part, or similar."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_prep.lexical import CHARACTERS, WORDS, Measure, near_duplicates
+from data_prep.rows import BadRow
+from data_prep.user_message import OPTIONS, Opening, read_opening
+from pcqc.cases import read_cases
+from pcqc.files import read_jsonl
+from pcqc.sft_rows import read_sft_rows
+
+MEASURES = (CHARACTERS, WORDS)
+KINDS = ("full_prompt", "case_and_problem", *(measure.name for measure in MEASURES))
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The normalised first prompt of a case or an SFT row.
+
+    Attributes:
+        set: name of the set that it belongs to.
+        id: of the case or row.
+        full: initial information, question and options.
+        problem: initial information and question.
+    """
+
+    set: str
+    id: str
+    full: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An evaluation and a training prompt that overlap.
+
+    Attributes:
+        evaluation, training: the prompts.
+        cosines: measure -> cosine, if it reaches the measure's threshold.
+    """
+
+    evaluation: Prompt
+    training: Prompt
+    cosines: Mapping[str, float]
+
+    @property
+    def kinds(self) -> set[str]:
+        """Those of `full_prompt`, `case_and_problem` and the measures that apply."""
+        exact = {
+            "full_prompt": self.evaluation.full == self.training.full,
+            "case_and_problem": self.evaluation.problem == self.training.problem,
+        }
+        return {kind for kind, applies in exact.items() if applies} | set(self.cosines)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Overlapping pairs, in order of evaluation, then training; and candidates per measure."""
+
+    pairs: list[Pair]
+    candidates: dict[str, int]
+
+
+def normalise(text: str) -> str:
+    """The text in Unicode form NFKC, case-folded, with single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def read_prompts(name: str, path: Path) -> list[Prompt]:
+    """Prompts of a file of cases or of SFT rows; each consultation of SFT rows once.
+
+    Raises UserError for a file that holds neither.
+    """
+    _, first = next(read_jsonl(path), (0, {}))
+    if "messages" not in first:
+        cases = read_cases(path, as_published=True)
+        openings = {c.case_id: Opening(c.initial, c.question, c.options) for c in cases}
+        return [_prompt(name, key, opening) for key, opening in openings.items()]
+    messages: dict[str, str] = {}
+    for row in read_sft_rows(path):
+        messages.setdefault(row.messages[1]["content"], row.id)
+    return [_message_prompt(name, key, text) for text, key in messages.items()]
+
+
+def _prompt(name: str, key: str, opening: Opening) -> Prompt:
+    problem = normalise(f"{opening.initial} {opening.question}")
+    options = [f"{label}: {text.strip()}" for label, text in opening.options.items()]
+    return Prompt(name, key, normalise(" ".join([problem, *options])), problem)
+
+
+def _message_prompt(name: str, key: str, text: str) -> Prompt:
+    """The prompt of a user message; a message of another form is compared as a whole."""
+    try:
+        return _prompt(name, key, read_opening(text))
+    except BadRow:
+        return Prompt(name, key, normalise(text), normalise(text.split(OPTIONS)[0]))
+
+
+def find_overlap(
+    evaluation: Sequence[Prompt], training: Sequence[Prompt], measures: Sequence[Measure] = MEASURES
+) -> Audit:
+    """Every pair equal in full or in case and problem, or similar by one of the measures."""
+    near: dict[tuple[int, int], dict[str, float]] = {}
+    for attribute in ("full", "problem"):
+        for pair in _equal(evaluation, training, attribute):
+            near.setdefault(pair, {})
+    candidates = {}
+    for measure in measures:
+        found = near_duplicates([p.full for p in evaluation], [p.full for p in training], measure)
+        candidates[measure.name] = found.candidates
+        for pair, cosine in zip(map(tuple, found.pairs.tolist()), found.cosines, strict=True):
+            near.setdefault(pair, {})[measure.name] = float(cosine)
+    pairs = [Pair(evaluation[i], training[j], near[i, j]) for i, j in sorted(near)]
+    return Audit(pairs, candidates)
+
+
+def _equal(evaluation, training, attribute: str) -> list[tuple[int, int]]:
+    """Pairs of indices of prompts with an equal attribute."""
+    places: dict[str, list[int]] = {}
+    for j, prompt in enumerate(training):
+        places.setdefault(getattr(prompt, attribute), []).append(j)
+    keys = [getattr(prompt, attribute) for prompt in evaluation]
+    return [(i, j) for i, key in enumerate(keys) for j in places.get(key, ())]

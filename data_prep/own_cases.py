@@ -1,0 +1,42 @@
+"""Cases in the project's own format, such as a benchmark of one's own."""
+
+from typing import Any
+
+from data_prep.parts import plain
+from data_prep.rows import BadRow, Converted, Origin, check_text, take, take_text, take_texts
+from pcqc.cases import Case
+
+NAME = "cases"
+FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answer"}
+
+
+def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
+    """The case of a row, its texts and its id unchanged; `origin` is this file. Raises BadRow."""
+    options = take(row, "options", dict)
+    for label, text in options.items():
+        check_text(text, f"option '{label}'")
+    check_different(options)
+    try:
+        case = Case(
+            case_id=take_text(row, "case_id"),
+            source=take_text(row, "source"),
+            initial=take(row, "initial", str),
+            question=take_text(row, "question"),
+            options=options,
+            facts=tuple(take_texts(row, "facts")),
+            answer=take_text(row, "answer"),
+            origin={"file": origin.file, "row": line},
+        )
+    except ValueError as problem:
+        raise BadRow(str(problem)) from None
+    origin.claim(case.case_id)
+    return Converted(case)
+
+
+def check_different(options: dict[str, str]) -> None:
+    """BadRow if two options have the same text but for spaces and case."""
+    seen: dict[str, str] = {}
+    for label, text in options.items():
+        first = seen.setdefault(plain(text), label)
+        if first != label:
+            raise BadRow(f"options '{first}' and '{label}' have the same text")

@@ -1,0 +1,90 @@
+"""Checks of options, answer and facts that all published formats share."""
+
+import re
+from string import ascii_uppercase
+from typing import Any
+
+from data_prep.rows import BadRow, Conflict, Converted, check_text
+from pcqc.cases import Case
+
+NO_FACTS = "no facts: the patient can answer nothing"
+SPACES = "the answer's text differs from its option only in spaces or case"
+SYNONYM = "the answer's text is not an option's; its label decides"
+TWINS = "another option has the same text as the answer's"
+
+
+def make_case(
+    case: dict[str, Any],
+    facts: list[str],
+    answer_text: str,
+    system: str | None = None,
+    form: str = "",
+) -> Converted:
+    """A case from its fields, its facts as published, and its answer's text.
+
+    Raises:
+        BadRow: a field does not fit a case.
+        Conflict: the answer's text is another option's.
+    """
+    options, label = case["options"], case["answer"]
+    check_options(options)
+    if label not in options:
+        raise BadRow(f"answer '{label}' is not one of the options {'/'.join(options)}")
+    notes = compare_answer(case["case_id"], options, label, answer_text)
+    strip_numbering(facts)  # refuses a number without a fact
+    if not facts:
+        notes.append(NO_FACTS)
+    try:
+        return Converted(Case(**case, facts=tuple(facts)), tuple(notes), system, form)
+    except ValueError as problem:
+        raise BadRow(str(problem)) from None
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """BadRow unless there are two or more non-empty strings, labelled A, B, C and so on."""
+    labels = "".join(options)
+    if len(options) < 2 or labels != ascii_uppercase[: len(options)]:
+        found = "/".join(options) or "none"
+        raise BadRow(f"options must be labelled A/B/C/... in order, two or more; found {found}")
+    for label, text in options.items():
+        check_text(text, f"option '{label}'")
+
+
+def compare_answer(case_id: str, options: dict[str, str], label: str, text: str) -> list[str]:
+    """Notes on how the answer's text differs from the option of its label.
+
+    Raises Conflict if the text is another option's: nobody can tell which of them is correct.
+    """
+    texts = {key: plain(option) for key, option in options.items()}
+    others = [key for key in options if key != label and texts[key] == plain(text)]
+    if texts[label] == plain(text):
+        return [SPACES] * (text != options[label]) + [TWINS] * bool(others)
+    if others:
+        raise Conflict(
+            case_id,
+            f"the answer's text '{text}' is option {others[0]}, its label names option {label} "
+            f"('{options[label]}')",
+        )
+    return [SYNONYM]
+
+
+def plain(text: str) -> str:
+    """A text without differences in case and spaces."""
+    return " ".join(text.split()).casefold()
+
+
+def strip_numbering(facts: list[str]) -> tuple[list[str], int]:
+    """Facts without the source's numbers, and how many had one.
+
+    A number is a leading `k. ` that continues the count: `1. `, then `2. `, and so on. Anything
+    else stays: items of a list between numbered facts, or a fact that starts with another number.
+
+    Raises BadRow for a number without a fact.
+    """
+    stripped, numbered = [], 0
+    for fact in facts:
+        match = re.match(rf"{numbered + 1}\. ", fact)
+        if match:
+            numbered += 1
+        stripped.append(check_text(fact[match.end() if match else 0 :], f"fact '{fact}'"))
+    return stripped, numbered

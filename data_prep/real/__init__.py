@@ -1,1 +1,0 @@
-"""Published cases: from the files of their sources to cases, data cards and an overlap audit."""

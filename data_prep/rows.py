@@ -1,0 +1,128 @@
+"""Rows of files that others wrote: read strictly; a message says what is wrong with a row."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pcqc.cases import Case
+from pcqc.errors import one_line
+from pcqc.files import parse_object
+from pcqc.settings import nearest
+from pcqc.sft_rows import SftRow
+
+
+class Refused(Exception):
+    """A row that does not become a case; the message is one printable line."""
+
+    def __init__(self, message: str):
+        super().__init__(one_line(message))
+
+
+class BadRow(Refused):
+    """A row that is not of its format; the message says what is wrong and what was expected."""
+
+
+class Conflict(Refused):
+    """A row of its format that contradicts itself; it is excluded, with the message as reason.
+
+    Attributes:
+        case_id: of the case that it would have been.
+    """
+
+    def __init__(self, case_id: str, reason: str):
+        super().__init__(reason)
+        self.case_id = case_id
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A converted row.
+
+    Attributes:
+        record: its case or SFT row.
+        notes: what is unusual about it, for the data card.
+        system: the system message of its prompt; None if its format has none.
+        form: variant of the format, if the format has several.
+    """
+
+    record: Case | SftRow
+    notes: tuple[str, ...] = ()
+    system: str | None = None
+    form: str = ""
+
+
+@dataclass
+class Origin:
+    """The file that rows come from, and the ids of its rows.
+
+    Attributes:
+        source: name of the source; ids start with it.
+        file: name of the raw file, without folder.
+        used: ids given so far.
+    """
+
+    source: str
+    file: str
+    used: set[str] = field(default_factory=set)
+
+    def identify(self, number: int | str, line: int) -> str:
+        """`<source>-<the row's own number>`; a repeated number gets its line appended."""
+        name = f"{self.source}-{number}"
+        if name in self.used:
+            name = f"{name}-line{line}"
+        return self.claim(name)
+
+    def claim(self, name: str) -> str:
+        """The id itself; BadRow if an earlier row has it."""
+        if name in self.used:
+            raise BadRow(f"an earlier row has the id '{name}' too")
+        self.used.add(name)
+        return name
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """A line's JSON object, read strictly; BadRow if it is none."""
+    try:
+        return parse_object(line)
+    except ValueError as problem:
+        raise BadRow(str(problem)) from None
+
+
+def take(row: dict[str, Any], name: str, kind: type) -> Any:
+    """A field of a row; BadRow if it is missing or has another type."""
+    if name not in row:
+        hint = nearest(name, row)
+        raise BadRow(f"the field '{name}' is missing{hint if 'did you mean' in hint else ''}")
+    value = row[name]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise BadRow(f"'{name}' must be {_KINDS[kind]}, found {type(value).__name__}")
+    return value
+
+
+_KINDS = {str: "a string", dict: "an object", list: "a list", int: "a whole number"}
+
+
+def take_number(row: dict[str, Any], name: str) -> int | str:
+    """A row's number or name in its source: a whole number, or a one-line string."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        return take(row, name, int)
+    if not check_text(value, f"'{name}'").isprintable():
+        raise BadRow(f"'{name}' must be one line of printable characters")
+    return value
+
+
+def take_texts(row: dict[str, Any], name: str) -> list[str]:
+    """A list of strings, none of them blank."""
+    return [check_text(text, f"an item of '{name}'") for text in take(row, name, list)]
+
+
+def take_text(row: dict[str, Any], name: str) -> str:
+    """A string that is not blank."""
+    return check_text(take(row, name, str), f"'{name}'")
+
+
+def check_text(value: Any, what: str) -> str:
+    """The value itself; BadRow unless it is a string that is not blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise BadRow(f"{what} must be a non-empty string")
+    return value

@@ -1,0 +1,93 @@
+"""Compares the states of SFT conversations, as trained, with the model's own chat template.
+
+A consultation is built turn by turn from token ids (`pcqc.chat.ChatFormat`). Its states should
+equal the template's rendering of the same messages, and the ChatML in which ATPO publishes its
+rows. If they differ, the first differing tokens are recorded.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from data_prep.atpo_sft import chatml
+from pcqc.chat import ChatFormat
+
+SHOWN = 5  # differences recorded in full
+AROUND = 8  # tokens shown from the first difference
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference of a state from another rendering of the same messages."""
+
+    case_id: str
+    turn: int
+    rendering: str
+    token: int
+    ours: str
+    theirs: str
+
+
+@dataclass
+class Agreement:
+    """States of assistant turns, compared with other renderings of the messages before them.
+
+    Attributes:
+        conversations: number compared.
+        turns: number of states compared.
+        as_template: states equal to the chat template's rendering, token for token.
+        as_chatml: states equal to the plain ChatML text, token for token.
+        other_instruction: conversations with another system message than the study's. They keep it
+            in SFT, as the paper's conversion preserves the source messages (app:data_provenance).
+        differences: the first few.
+    """
+
+    conversations: int = 0
+    turns: int = 0
+    as_template: int = 0
+    as_chatml: int = 0
+    other_instruction: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know, a line each."""
+        if not self.other_instruction:
+            return []
+        return [
+            f"{self.other_instruction:,} of {self.conversations:,} SFT conversations carry another "
+            "system message than the study's; they keep it in SFT, while RL and evaluation use the "
+            "study's"
+        ]
+
+    def to_dict(self) -> dict:
+        return {**asdict(self), "notes": self.notes}
+
+
+def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking: str) -> Agreement:
+    """Compare every trained state of SFT rows (`case_id`, `messages`, `train`)."""
+    agreement = Agreement()
+    for row in rows:
+        messages = row["messages"]
+        agreement.conversations += 1
+        agreement.other_instruction += messages[0]["content"] != chat.instruction
+        states = [state for state, _ in chat.turns(messages, earlier_thinking)]
+        first = len(states) - 1 if row.get("train") == "last" else 0
+        for turn in range(first, len(states)):
+            before = messages[: 2 * turn + 2]
+            agreement.turns += 1
+            template = chat.encode(chat.render(before))
+            plain = chat.encode(chatml(chat.quoted(before)))
+            agreement.as_template += states[turn] == template
+            agreement.as_chatml += states[turn] == plain
+            for name, other in (("chat template", template), ("ChatML", plain)):
+                if states[turn] != other and len(agreement.differences) < SHOWN:
+                    place = (row["case_id"], turn, name)
+                    agreement.differences.append(_difference(chat, place, states[turn], other))
+    return agreement
+
+
+def _difference(chat: ChatFormat, place, ours: Sequence[int], theirs: Sequence[int]) -> Difference:
+    pairs = zip(ours, theirs, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
+    shown = [chat.tokenizer.decode(ids[same : same + AROUND]) for ids in (ours, theirs)]
+    return Difference(*place, same, *shown)

@@ -1,0 +1,78 @@
+"""Draws the clinic's cases and writes its SFT conversations, each split from its own stream."""
+
+from pcqc.cases import Case, write_cases
+from pcqc.clinic.consultations import recorded_conversation
+from pcqc.clinic.world import Patient, World, as_case, draw_patient, make_world
+from pcqc.config import Benchmark, Study
+from pcqc.errors import UserError
+from pcqc.files import sha256_file, write_json, write_jsonl
+from pcqc.paths import Paths
+from pcqc.products import product
+from pcqc.seeds import generator
+
+TRAINING = Benchmark("Training", "held_out")
+TRIES_PER_CASE = 100
+
+
+def build_clinic(study: Study) -> None:
+    """Write world, training cases, benchmarks, SFT conversations, and their manifest.
+
+    Splits share no patient: a case with the options, complaint and facts of an earlier one is
+    drawn again.
+    """
+    paths, clinic = Paths.of(study), study.clinic
+    world = make_world(clinic)
+    world.save(paths.world)
+    sampler = _Sampler(world, clinic.seed)
+    rows = {}
+    training = sampler.cases("train", TRAINING, clinic.training_cases)
+    write_cases(paths.train_cases, [case for case, _ in training])
+    rows["train.jsonl"] = len(training)
+    for name, benchmark in study.benchmarks.items():
+        drawn = sampler.cases(name, benchmark, benchmark.cases)
+        write_cases(paths.cases(name), [case for case, _ in drawn])
+        rows[f"{name}.jsonl"] = len(drawn)
+    sft_cases = sampler.cases("sft", TRAINING, clinic.sft_conversations)
+    rng = generator(clinic.seed, "sft conversations")
+    instruction = study.protocol.instruction
+    conversations = [
+        {
+            "case_id": case.case_id,
+            "messages": recorded_conversation(
+                world, case, patient, instruction, int(rng.choice(clinic.sft_questions)), rng
+            ),
+        }
+        for case, patient in sft_cases
+    ]
+    write_jsonl(paths.conversations, conversations)
+    rows["sft.jsonl"] = len(conversations)
+    files = {n: {"rows": r, "sha256": sha256_file(paths.data / n)} for n, r in rows.items()}
+    write_json(paths.data / "manifest.json", {"files": files})
+    product(study, "clinic").finish(["world.json", *rows, "manifest.json"])
+
+
+class _Sampler:
+    """Draws splits that share no case."""
+
+    def __init__(self, world: World, seed: int):
+        self.world, self.seed = world, seed
+        self.seen: set[tuple] = set()
+
+    def cases(self, split: str, benchmark: Benchmark, count: int) -> list[tuple[Case, Patient]]:
+        rng = generator(self.seed, "cases", split)
+        rates = self.world.rates(benchmark.base_rates)
+        drawn: list[tuple[Case, Patient]] = []
+        for _ in range(TRIES_PER_CASE * count + 1):
+            if len(drawn) == count:
+                return drawn
+            options = int(rng.choice(benchmark.options))
+            patient = draw_patient(self.world, rng, options, rates)
+            case = as_case(self.world, patient, f"{split}-{len(drawn):05d}", benchmark, rng)
+            key = (case.initial, *case.options.values(), *case.facts)
+            if key not in self.seen:
+                self.seen.add(key)
+                drawn.append((case, patient))
+        raise UserError(
+            f"the clinic has too few different cases: {len(drawn)} of {count} drawn for '{split}'; "
+            "ask for fewer, or enlarge clinic.findings or clinic.diseases"
+        )

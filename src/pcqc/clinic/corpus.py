@@ -1,0 +1,204 @@
+"""The pretraining corpus of the clinic's base model.
+
+Every document is about a new patient, drawn from its own stream, so none is a case of any split. A
+small model needs a curriculum (measured: without it, accuracy stays at chance). It first looks up
+an option's label (`glossary`) or a fact (`recall`), then diagnoses with much evidence (`summary`),
+then reads the texts of its roles (`evidence`, `patient`, `consultation`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc import protocol
+from pcqc.cases import Case
+from pcqc.chat import ChatFormat
+from pcqc.clinic.consultations import spoken_turns, true_answer
+from pcqc.clinic.world import LABELS, QUESTION, Patient, World, as_case, ask, draw_patient
+from pcqc.config import Benchmark
+from pcqc.protocol import Exchange
+from pcqc.training.supervised import Example
+
+_PLAIN = Benchmark("Plain", "held_out", wording="plain")
+_REPORTED = Benchmark("Reported", "held_out", wording="reported")
+# A question has many correct wordings and a label has one: without a low weight, the loss of
+# questions would dominate.
+QUESTION_WEIGHT = 0.1
+MOST_EXCHANGES = 4
+LOOKUPS = 12  # per glossary
+RECALLED = 5  # questions per recall document
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a document is about: a patient, its case, and a random order of its findings."""
+
+    world: World
+    chat: ChatFormat
+    rng: np.random.Generator
+    patient: Patient
+    case: Case
+    order: list[int]
+    wording: str
+
+    def answer(self, finding: int) -> str:
+        return true_answer(self.world, self.patient, finding, self.wording)
+
+    def question(self, finding: int) -> str:
+        return ask(self.world.findings[finding])
+
+    def exchanges(self) -> list[Exchange]:
+        """Questions and answers on the first findings in order; one in eight has no answer."""
+        chosen = self.order[: int(self.rng.integers(0, MOST_EXCHANGES + 1))]
+        known = self.rng.random(len(chosen)) > 0.125
+        return [
+            Exchange(self.question(f), self.answer(f) if k else protocol.UNANSWERABLE)
+            for f, k in zip(chosen, known, strict=True)
+        ]
+
+
+class _Text:
+    """Builds a document from pieces of text; each piece sets the loss weight of its tokens."""
+
+    def __init__(self, chat: ChatFormat):
+        self.chat = chat
+        self.example = Example([], [])
+
+    def add(self, text: str, weight: float = 0.0) -> "_Text":
+        return self.add_ids(self.chat.encode(text), weight)
+
+    def add_ids(self, ids: list[int], weight: float = 0.0) -> "_Text":
+        self.example.tokens.extend(ids)
+        self.example.weights.extend([weight] * len(ids))
+        return self
+
+
+def draw_subject(world: World, chat: ChatFormat, rng: np.random.Generator) -> Subject:
+    """Draw a patient: 70 % have four options, a quarter the `reported` wording."""
+    options = 4 if rng.random() < 0.7 else int(rng.integers(2, len(world.diseases) + 1))
+    patient = draw_patient(world, rng, options, world.rates("uniform"))
+    benchmark = _REPORTED if rng.random() < 0.25 else _PLAIN
+    case = as_case(world, patient, "corpus-0", benchmark, rng)
+    others = [f for f in range(len(world.findings)) if f != patient.complaint]
+    order = [int(f) for f in rng.permutation(others)]
+    return Subject(world, chat, rng, patient, case, order, benchmark.wording)
+
+
+def glossary(subject: Subject, most_options: int, spaced: float) -> Example:
+    """Options, then names followed by their labels.
+
+    Args:
+        subject: only its world is used.
+        most_options: largest number of options; the smallest is two.
+        spaced: share of look-ups with prompt text between name and label.
+    """
+    world, rng = subject.world, subject.rng
+    count = int(rng.integers(2, most_options + 1))
+    chosen = rng.choice(len(world.diseases), count, replace=False)
+    options = {label: world.diseases[d] for label, d in zip(LABELS, chosen, strict=False)}
+    inline = rng.random() < 0.5
+    lines = "".join(f"\n{label}. {name}" for label, name in options.items())
+    problem, question = (f"{word}: {QUESTION}\nOptions:" for word in ("Problem", "Question"))
+    text = _Text(subject.chat).add(f"{problem} {options}\n" if inline else f"{question}{lines}\n")
+    for label in rng.choice(list(options), LOOKUPS):
+        name = options[str(label)]
+        if rng.random() < spaced:
+            thinking = f"{protocol.THINK_OPEN}{name}{protocol.THINK_CLOSE}{protocol.ANSWER_MARKER}"
+            text.add(thinking if inline else f"{name}\n\nAnswer:")
+        else:
+            text.add(name)
+        text.add(f" {label}", 1.0).add("\n")
+    return text.example
+
+
+def recall(subject: Subject, spaced: float) -> Example:
+    """Facts, then some questions on them with their answers.
+
+    Args:
+        subject: what it is about.
+        spaced: share of questions with the rest of the patient's prompt before the answer.
+    """
+    chat = subject.chat
+    facts, hidden = _facts(subject)
+    text = _Text(chat).add("\n".join(facts) + "\n\n")
+    for finding in subject.order[:RECALLED]:
+        answer = protocol.UNANSWERABLE if finding in hidden else subject.answer(finding)
+        question = subject.question(finding)
+        if subject.rng.random() < spaced:
+            prompt, last = chat.patient([], question), chat.encode(question)[-2]
+            start = len(prompt) - prompt[::-1].index(last)
+            text.add_ids(chat.encode(question)[:-1]).add_ids(prompt[start:])
+        else:
+            text.add(f"{question}\n")
+        text.add(answer, 1.0).add("\n")
+    return text.example
+
+
+def _facts(subject: Subject) -> tuple[list[str], set[int]]:
+    """Facts in the order of findings without some hidden ones; and the hidden findings."""
+    hidden = set(subject.order[: int(subject.rng.integers(0, len(subject.order) // 2))])
+    return [subject.answer(f) for f in sorted(subject.order) if f not in hidden], hidden
+
+
+def summary(subject: Subject, named: bool) -> Example:
+    """A scorer's prompt with at least four findings; the target is the label or, if `named`, the
+    diagnosis (without options in the prompt)."""
+    shown = subject.order[: int(subject.rng.integers(4, len(subject.order) + 1))]
+    stated = "".join(f"\n{subject.answer(finding)}" for finding in shown)
+    head, tail = protocol.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
+    prompt = f"{head}{stated}\nQuestion:{tail}"
+    text = _Text(subject.chat)
+    if named:
+        text.add(prompt.split("Options:")[0] + "Options:\n\nAnswer:")
+        return text.add(subject.case.options[subject.case.answer], 1.0).example
+    return text.add(prompt).add(f" {subject.case.answer}", 1.0).example
+
+
+def evidence(subject: Subject) -> Example:
+    """A scorer's prompt and the correct label."""
+    prompt = protocol.scorer_prompt(subject.case.public, subject.exchanges())
+    return _Text(subject.chat).add(prompt).add(f" {subject.case.answer}", 1.0).example
+
+
+def patient_answer(subject: Subject) -> Example:
+    """A patient's prompt and its answer."""
+    facts, hidden = _facts(subject)
+    finding = int(subject.rng.choice(subject.order))
+    answer = protocol.UNANSWERABLE if finding in hidden else subject.answer(finding)
+    text = _Text(subject.chat)
+    text.add_ids(subject.chat.patient(facts, subject.question(finding)))
+    return text.add(answer, 1.0).add_ids([subject.chat.end_of_turn], 1.0).example
+
+
+def consultation(subject: Subject) -> Example:
+    """A whole consultation; only the doctor's tokens have weight, its questions a low one."""
+    exchanges, chat = subject.exchanges(), subject.chat
+    turns = spoken_turns(subject.world, subject.case, exchanges)
+    text = _Text(chat).add_ids(chat.open(subject.case.public))
+    for turn, (thinking, action) in enumerate(turns):
+        last = turn == len(exchanges)
+        start = len(text.example.tokens)
+        text.add(thinking, 1.0).add(action, 1.0 if last else QUESTION_WEIGHT)
+        text.add_ids([chat.end_of_turn], 1.0 if last else QUESTION_WEIGHT)
+        if not last:
+            said = text.example.tokens[start:]
+            text.add_ids(chat.after_action(said, exchanges[turn].answer))
+    return text.example
+
+
+def weighted(example: Example, total: float) -> Example:
+    """The example with weights that sum to `total`, so that long documents do not count more."""
+    scale = total / sum(example.weights)
+    return Example(example.tokens, [weight * scale for weight in example.weights])
+
+
+KINDS: dict[str, Callable[[Subject], Example]] = {
+    "glossary": lambda subject: glossary(subject, len(subject.world.diseases), spaced=1.0),
+    "recall": lambda subject: recall(subject, spaced=1.0),
+    "labelled summary": lambda subject: summary(subject, named=False),
+    "named summary": lambda subject: summary(subject, named=True),
+    "evidence": evidence,
+    "patient": patient_answer,
+    "consultation": consultation,
+}

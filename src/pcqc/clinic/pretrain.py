@@ -1,0 +1,250 @@
+"""Trains the clinic's base model, which takes the place of downloaded pretrained weights.
+
+The base model knows the diseases and can answer from facts. Frozen, it is the scorer; fine-tuned,
+it becomes the actor and the patient.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from pcqc.chat import ChatFormat
+from pcqc.clinic.corpus import (
+    KINDS,
+    Subject,
+    draw_subject,
+    evidence,
+    glossary,
+    patient_answer,
+    recall,
+    weighted,
+)
+from pcqc.clinic.posterior import posterior
+from pcqc.clinic.tokenizer import make_tokenizer
+from pcqc.clinic.world import World, read_findings
+from pcqc.config import ScratchModel, Study
+from pcqc.determinism import single_threaded
+from pcqc.errors import UserError
+from pcqc.files import write_jsonl
+from pcqc.models import save_model
+from pcqc.paths import Paths
+from pcqc.products import product
+from pcqc.seeds import generator
+from pcqc.training.backend import TorchBackend
+from pcqc.training.batching import TokenModel, pad
+from pcqc.training.supervised import Example, Plan, train_supervised
+
+# Look-ups become harder when the loss of the last level is low: number of options, and the share of
+# look-ups whose question and answer are as far apart as in prompts.
+LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0))
+FACTS = 0.4  # share of look-ups that ask for a fact rather than a label
+WINDOW = 8  # steps over which a level's loss is averaged
+# Kinds of document after the look-ups: share, and weight of one document in the loss. First
+# diagnoses with much evidence, then the mixture that the roles will see.
+SUMMARIES = {
+    "glossary": (0.05, 0.5),
+    "recall": (0.1, 0.5),
+    "labelled summary": (0.65, 1.0),
+    "named summary": (0.2, 1.0),
+}
+MIXTURE = {
+    "glossary": (0.04, 1.0),
+    "recall": (0.08, 2.0),
+    "evidence": (0.46, 1.0),
+    "labelled summary": (0.04, 1.0),
+    "consultation": (0.26, 3.0),
+    "patient": (0.12, 2.0),
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Stage of the curriculum at one step.
+
+    Attributes:
+        level: index into LEVELS; `len(LEVELS)` is the summaries, `len(LEVELS) + 1` the mixture.
+        step: steps taken at this level.
+    """
+
+    level: int
+    step: int
+
+    @property
+    def summaries(self) -> bool:
+        return self.level == len(LEVELS)
+
+    @property
+    def mixture(self) -> bool:
+        return self.level > len(LEVELS)
+
+
+def current_stage(losses: Sequence[float], settings: ScratchModel) -> Stage:
+    """The stage that follows from the losses so far; a resumed run computes it anew."""
+    level = start = 0
+    for step in range(1, len(losses) + 1):
+        if level > len(LEVELS):
+            break
+        summaries = level == len(LEVELS)
+        learned = settings.summary_loss if summaries else settings.look_up_loss
+        recent = losses[max(start, step - WINDOW) : step]
+        if len(recent) == WINDOW and sum(recent) < WINDOW * learned:
+            level, start = level + 1, step
+    return Stage(level, len(losses) - start)
+
+
+def pretrain(study: Study) -> None:
+    """Train the base model and write it with its tokenizer and its validation scores.
+
+    Raises:
+        UserError: it stopped learning before the last stage.
+    """
+    result = product(study, "pretrain")
+    if result.stands():
+        return
+    single_threaded()
+    paths, settings = Paths.of(study), study.scratch_model
+    product(study, "clinic").require("world.json")
+    world = World.load(paths.world)
+    tokenizer = make_tokenizer(world, study.protocol.instruction)
+    chat = ChatFormat(tokenizer, study.protocol.instruction)
+    model = make_model(settings, len(tokenizer), tokenizer)
+    optimizers = make_optimizers(model, settings)
+    backend = TorchBackend(TokenModel(model), optimizers, max_gradient_norm=1.0)
+    plan = Plan(
+        batch=lambda step, losses: draw_batch(world, chat, settings, step, losses),
+        steps=settings.most_steps,
+        rate=lambda step, losses: learning_rate(step, losses, settings),
+        tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
+        save_every=100,
+        label="base model",
+        finished=lambda losses: is_finished(losses, settings),
+    )
+    fingerprint = result.begin().made_from.fingerprint
+    state = paths.root / "models" / "state" / f"base-{fingerprint}"
+    losses = [loss for _, loss in train_supervised(backend, plan, state)]
+    if not is_finished(losses, settings):
+        reached = current_stage(losses, settings).level
+        raise UserError(
+            f"the base model stayed at level {reached} of {len(LEVELS) + 1} after "
+            f"{len(losses)} steps; raise scratch_model.most_steps or change scratch_model.seed"
+        )
+    scores = validate(world, chat, model, settings.seed)
+    rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
+    write_jsonl(paths.root / "models" / "base_losses.jsonl", rows)
+    save_model(paths.model("base"), model, tokenizer, {"steps": len(losses), "validation": scores})
+    result.finish(["base/manifest.json"])
+
+
+def make_model(settings: ScratchModel, vocabulary: int, tokenizer) -> Qwen3ForCausalLM:
+    """A Qwen3-architecture model, initialised from the settings' seed."""
+    torch.manual_seed(settings.seed)
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=settings.width,
+        intermediate_size=settings.hidden,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.kv_heads,
+        head_dim=settings.head_dim,
+        initializer_range=settings.initialization,
+        # Tied weights help the model find a diagnosis among the options.
+        tie_word_embeddings=True,
+        max_position_embeddings=1024,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return Qwen3ForCausalLM(config).eval()
+
+
+def make_optimizers(model, settings: ScratchModel) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for embeddings and norms."""
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in chosen]
+    return [
+        torch.optim.Muon(matrices, lr=5 * settings.learning_rate, weight_decay=0.0),
+        torch.optim.AdamW(others, lr=settings.learning_rate, weight_decay=0.0),
+    ]
+
+
+def draw_batch(world, chat, settings: ScratchModel, step: int, losses) -> list[Example]:
+    """Documents of a step; they depend on the seed, the step's number and its stage alone."""
+    stage = current_stage(losses, settings)
+    rng = generator(settings.seed, "corpus", step)
+    if not (stage.summaries or stage.mixture):
+        count = settings.documents_per_step
+        return [_look_up(draw_subject(world, chat, rng), stage.level) for _ in range(count)]
+    kinds = MIXTURE if stage.mixture else SUMMARIES
+    count = 2 * settings.documents_per_step
+    return [
+        weighted(KINDS[kind](draw_subject(world, chat, rng)), weight)
+        for kind, (share, weight) in kinds.items()
+        for _ in range(round(share * count))
+    ]
+
+
+def _look_up(subject: Subject, level: int) -> Example:
+    options, spaced = LEVELS[level]
+    if subject.rng.random() < FACTS:
+        return weighted(recall(subject, spaced), 1.0)
+    return weighted(glossary(subject, options, spaced), 1.0)
+
+
+def learning_rate(step: int, losses, settings: ScratchModel) -> float:
+    """Factor of the learning rate: warm-up, then decay over the last 60 % of the mixture."""
+    warm = min(1.0, (step + 1) / settings.warmup_steps)
+    stage = current_stage(losses, settings)
+    if not stage.mixture:
+        return warm
+    left = 1 - stage.step / settings.mixture_steps
+    return warm * min(1.0, max(0.03, left / 0.6))
+
+
+def is_finished(losses, settings: ScratchModel) -> bool:
+    """Whether all steps of the mixture are done."""
+    stage = current_stage(losses, settings)
+    return stage.mixture and stage.step >= settings.mixture_steps
+
+
+@torch.no_grad()
+def validate(
+    world: World, chat: ChatFormat, model, seed: int, count: int = 500
+) -> dict[str, float]:
+    """Validation scores of the base model on fresh documents.
+
+    Returns:
+        `scorer_accuracy` and `bayes_accuracy` of labels on the same evidence, and
+        `patient_accuracy`, the share of exactly correct answers.
+    """
+    rng = generator(seed, "marks")  # the name of the stream; renaming it changes the scores
+    subjects = [draw_subject(world, chat, rng) for _ in range(count)]
+    scored = [evidence(subject) for subject in subjects]
+    bayes = 0
+    for subject, example in zip(subjects, scored, strict=True):
+        text = chat.tokenizer.decode(example.tokens)
+        said = read_findings(world, text)
+        best = int(np.argmax(posterior(world, subject.case, said)))
+        bayes += list(subject.case.options)[best] == subject.case.answer
+    answered = [patient_answer(draw_subject(world, chat, rng)) for _ in range(count)]
+    return {
+        "scorer_accuracy": _share_correct(model, scored),
+        "bayes_accuracy": bayes / count,
+        "patient_accuracy": _share_correct(model, answered),
+    }
+
+
+def _share_correct(model, examples: Sequence[Example]) -> float:
+    """Share of examples whose weighted tokens are all the argmax."""
+    correct = 0
+    for start in range(0, len(examples), 100):
+        part = examples[start : start + 100]
+        padded = pad(part, [np.array(e.weights) > 0 for e in part], next(model.parameters()).device)
+        hidden = model.model(input_ids=padded.ids, attention_mask=padded.mask).last_hidden_state
+        likeliest = model.lm_head(hidden[padded.rows, padded.columns - 1]).argmax(-1)
+        wrong = padded.rows[likeliest != padded.ids[padded.rows, padded.columns]]
+        correct += len(part) - len(set(wrong.tolist()))
+    return correct / len(examples)

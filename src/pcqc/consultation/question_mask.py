@@ -1,0 +1,28 @@
+"""The question mask: which tokens of a response are its question (app:candidate_protocol).
+
+Those after the first `Question:` marker of the visible part, to the end of the response. The marker
+counts after thinking alone, as everywhere. The mask is found on the sampled ids.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from pcqc.chat import ChatFormat
+from pcqc.protocol import QUESTION_MARKER, visible
+
+
+def question_start(chat: ChatFormat, response: Sequence[int]) -> int | None:
+    """Index of the first question token of a response, or None without a marker.
+
+    It is the first index before which the decoded text holds the whole marker: a token that the
+    marker shares with its neighbour counts as marker.
+    """
+    ids = list(response)
+
+    def holds(length: int) -> bool:
+        return QUESTION_MARKER in visible(chat.decode(ids[:length]))
+
+    if not holds(len(ids)):
+        return None
+    # Before the thinking has ended, other text is visible than after it.
+    return bisect_left(range(len(ids) + 1), True, lo=chat.thinking_stop(ids), key=holds)

@@ -1,0 +1,69 @@
+"""Credit: the paper's arithmetic (sec:method:credit) as pure functions of numbers."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+THRESHOLD = 1e-4  # tau
+EPSILON = 1e-6  # epsilon_norm
+
+
+def standardise(values: ArrayLike) -> np.ndarray:
+    """(x - mean) / (sd + EPSILON), or zeros where sd < THRESHOLD (eq:group_credit).
+
+    Args:
+        values: float [n]; their sample standard deviation divides by n - 1.
+
+    Returns:
+        float64 [n]; zeros for fewer than two values.
+    """
+    x = np.asarray(values, np.float64)
+    if len(x) < 2:
+        return np.zeros_like(x)
+    deviation = x.std(ddof=1)
+    if deviation < THRESHOLD:
+        return np.zeros_like(x)
+    return (x - x.mean()) / (deviation + EPSILON)
+
+
+def terminal_advantages(rewards: np.ndarray) -> np.ndarray:
+    """Group-relative advantage of each of the G_T consultations of one case (Shao et al. 2024).
+
+    Args:
+        rewards: float [G_T], 1 for a correct valid final answer, else 0.
+
+    Returns:
+        float64 [G_T]; zeros where all rewards are equal and for a single consultation.
+    """
+    return standardise(rewards)
+
+
+def diagnostic_gain(utilities: np.ndarray, baseline: float) -> np.ndarray:
+    """Delta_i = u_i - b(O_t): change of the correct option's probability (eq:diagnostic_gain)."""
+    return np.asarray(utilities, np.float64) - baseline
+
+
+def same_state_credit(gains: np.ndarray) -> np.ndarray:
+    """Relative question credit A^Q of the K candidates of one state (eq:group_credit).
+
+    Args:
+        gains: float [K], diagnostic gains or utilities; a shared baseline changes nothing
+            (eq:pairwise_question_credit).
+
+    Returns:
+        float64 [K]; zeros where the candidates are nearly indistinguishable.
+    """
+    return standardise(gains)
+
+
+def executed_local_credit(gains: Sequence[float]) -> np.ndarray:
+    """Credit of executed questions, standardised across an update (app:executed_local_credit).
+
+    Args:
+        gains: diagnostic gain d_e of each event, over cases and states (eq:executed_local_gain).
+
+    Returns:
+        float64 [events]; zeros for fewer than two events or nearly equal gains.
+    """
+    return standardise(gains)

@@ -1,1 +1,0 @@
-"""Credit: Section 3 of the paper as pure functions of numbers."""

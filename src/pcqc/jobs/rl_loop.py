@@ -1,0 +1,220 @@
+"""One RL run: collect rollouts, learn, validate, save; and everything that the run writes."""
+
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pcqc.cases import Case
+from pcqc.config import Study
+from pcqc.determinism import single_threaded
+from pcqc.errors import UserError
+from pcqc.evaluation.benchmark import evaluate
+from pcqc.jobs.engines import Engines
+from pcqc.jobs.learner import make_backend, write_model
+from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
+from pcqc.jobs.run_folder import RECORDS, RunFolder
+from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases, role_weights
+from pcqc.methods.atpo.atpo import Atpo
+from pcqc.methods.atpo.critic import Critic
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.metrics import rollout_metrics
+from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.rollouts import RolloutBatch
+from pcqc.order import batch_of_step
+from pcqc.paths import Paths
+from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.products import product
+from pcqc.progress import Progress
+from pcqc.provenance import heading
+from pcqc.training.backend import MakeBackend
+from pcqc.training.policy import Policy
+from pcqc.training.state import load_state, save_state
+
+
+def run_training(
+    study: Study, method_name: str, run: str, processes: Processes = SINGLE_PROCESS
+) -> None:
+    """Train one run of a method, resuming its saved state where there is one.
+
+    Every process does all of it with its share of the rollouts and the learning; the first writes.
+    """
+    if study.method(method_name).kind != "rl":
+        raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
+    if all(processes.gather(product(study, "train", method_name, run).stands())):
+        return
+    single_threaded(study.deterministic)
+    Run(study, method_name, run, processes).train()
+
+
+class Phases:
+    """Seconds spent per phase of an update."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Add the time inside to the phase `name`."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+class Run:
+    """A run in progress: its roles, its method and its record.
+
+    Attributes:
+        totals: trajectories, actor_tokens, device_seconds so far; carried across a resume.
+    """
+
+    def __init__(self, study: Study, name: str, letter: str, processes: Processes):
+        self.study, self.name, self.letter, self.processes = study, name, letter, processes
+        self.settings, self.seed = study.method(name), study.seed(letter)
+        self.paths = Paths.of(study)
+        self.cases = read_checked_cases(study, self.paths.train_cases)
+        self.development = read_checked_cases(study, self.paths.cases(study.development))
+        weights = role_weights(study, "actor")
+        self.model = weights.load()
+        reference = weights.load() if self.settings.kl_coefficient else None
+        backend = make_backend(study, processes)
+        self.policy = Policy(self.model, reference, study.rl, backend, study.rl.gap_alarm)
+        shared = self.model if self.policy.backend.unsharded else None
+        self.context = make_context(study, weights, shared)
+        self.scorer = make_scorer(study) if self.settings.question_credit != "none" else None
+        self.engines = Engines(
+            study, self.context, self.scorer, self.policy, self.development, processes
+        )
+        self.method: Any = self._method(backend)  # each learns from the batches that it makes
+        unused = "candidate_groups" if self.settings.tree else "trees"
+        records = [record for record in RECORDS if record != unused]
+        self.folder = RunFolder(product(study, "train", name, letter), records)
+        self.totals = {"trajectories": 0, "actor_tokens": 0, "device_seconds": 0.0}
+
+    def train(self) -> None:
+        """Run all updates, from the saved state where there is one; write the manifest last."""
+        rl, last = self.study.rl, self.settings.updates
+        first = self._resume() + 1
+        label, silent = f"{self.name} {self.letter}", not self.processes.is_main
+        progress = Progress(label, last, "update", done=first - 1, silent=silent)
+        for update in range(first, last + 1):
+            start, phases = time.perf_counter(), Phases()
+            cases = cases_of_update(self.cases, self.seed, update, rl.cases_per_update)
+            batch, metrics = self.collect_rollouts(update, cases, phases)
+            with phases.time("update"):
+                report = self.method.learn(update, batch)
+            self._count(batch, time.perf_counter() - start)
+            progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
+            self._record(update, batch, metrics, report, phases.seconds)
+            if update % rl.checkpoint_every == 0 or update == last:
+                self._checkpoint(update)
+            if update % rl.save_every == 0 or update == last:
+                self._save(update)
+        progress.close()
+        if self.processes.is_main:
+            self.folder.finish(self._manifest())
+
+    def collect_rollouts(
+        self, update: int, cases: Sequence[Case], phases: Phases
+    ) -> tuple[RolloutBatch, dict[str, float]]:
+        """Rollouts of the current policy with their credit, and their metrics."""
+        context = dataclasses.replace(self.context, timed=phases.time)
+        with self.engines.awake() as health:
+            batch = self.method.collect_rollouts(context, cases, update)
+        return batch, {**rollout_metrics(batch), **health}
+
+    def _method(self, backend: MakeBackend) -> Grpo | Atpo:
+        """What samples, credits and learns; ATPO's critic starts from Shared SFT too."""
+        settings, policy, seed = self.settings, self.policy, self.seed
+        if settings.tree:
+            body = role_weights(self.study, "actor").load().model
+            ending = self.context.chat.ending
+            critic = Critic(body, ending, settings.tree, self.study.rl, backend)
+            return Atpo(settings, policy, seed, critic)
+        if self.scorer:
+            return Pcqc(settings, policy, seed, self.scorer)
+        return Grpo(settings, policy, seed)
+
+    def _resume(self) -> int:
+        """Load the newest saved state; the number of finished updates."""
+        if self.processes.is_main:
+            self.folder.begin()
+        self.processes.barrier()
+        cursor = load_state(self.folder.state, self.method.parts, self.processes)
+        cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
+        self.totals |= cursor["totals"]
+        self.method.memory.update(cursor["memory"])
+        if self.processes.is_main:
+            self.folder.go_on(cursor["step"], cursor.get("written", {}))
+        return cursor["step"]
+
+    def _save(self, update: int) -> None:
+        cursor = {"step": update, "totals": self.totals, "memory": self.method.memory}
+        if self.processes.is_main:
+            cursor["written"] = self.folder.written()
+        save_state(self.folder.state, self.method.parts, cursor, self.processes)
+
+    def _count(self, batch: RolloutBatch, seconds: float) -> None:
+        """Add an update to the totals; device-seconds are devices times the wall clock."""
+        devices = self.study.placement.devices if self.study.placement else 1
+        self.totals["trajectories"] += batch.completed
+        self.totals["actor_tokens"] += batch.sampled_tokens
+        self.totals["device_seconds"] += devices * seconds
+
+    def _record(self, update, batch: Any, metrics, report, seconds) -> None:
+        """Append the update's metrics, and some of its rollouts to read."""
+        if not self.processes.is_main:
+            return
+        folder, settings = self.folder, self.settings
+        folder.append("events", event_row(update, metrics, report, self.totals, seconds))
+        count = self.study.rl.sampled_consultations
+        folder.append("consultations", *consultation_rows(update, batch, count))
+        if settings.tree:
+            folder.append("trees", tree_row(update, batch.searches[0], settings))
+        else:
+            groups = batch.groups if self.scorer else []
+            folder.append("candidate_groups", *(group_row(update, g, settings) for g in groups))
+
+    def _checkpoint(self, update: int) -> None:
+        """Write the checkpoint, validate it on the development benchmark, keep both."""
+        path, tokenizer = self.folder.checkpoint(update), self.context.chat.tokenizer
+        backend = self.policy.backend
+        digest = write_model(path, self.model, backend, tokenizer, {"update": update})
+        with self.engines.awake() as health:
+            found = evaluate(
+                self.context,
+                self.development,
+                seed=self.study.evaluation_seed,
+                benchmark=self.study.development,
+                labels={"method": self.name, "run": self.letter, "update": update},
+            )
+        if self.processes.is_main:
+            summary = self.folder.keep_validation(update, digest, self.study.development, found)
+            row = {"kind": "validation", "update": update, **summary, **health}
+            self.folder.append("events", row)
+
+    def _manifest(self) -> dict:
+        settings = self.study.to_dict()
+        settings["methods"] = {self.name: settings["methods"][self.name]}
+        return {
+            **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
+            "settings": settings,
+            "updates": self.settings.updates,
+            "totals": self.totals,
+        }
+
+
+def cases_of_update(cases: Sequence[Case], seed: int, update: int, count: int) -> list[Case]:
+    """Cases of an update (from 1); no case twice.
+
+    The order depends on the run's seed alone, so that methods of one run letter share it.
+
+    Raises:
+        UserError: there are fewer than `count`.
+    """
+    if len(cases) < count:
+        raise UserError(
+            f"{len(cases)} training cases are fewer than rl.cases_per_update = {count}; lower it"
+        )
+    return [cases[i] for i in batch_of_step(update - 1, len(cases), count, seed, "case order")]

@@ -1,0 +1,1 @@
+"""ATPO (Cao et al., arXiv 2603.02216) in its U1+U2 configuration; `atpo.py` is its first page."""

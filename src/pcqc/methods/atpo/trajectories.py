@@ -1,0 +1,62 @@
+"""From searched trees to what actor and critic train on, trajectory by trajectory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc.consultation import Consultation
+from pcqc.methods.atpo.search import Search
+from pcqc.methods.atpo.tree import advantages, back_up
+from pcqc.methods.sequences import executed_sequences
+from pcqc.training.sequences import TrainingSequence, pack_turns
+from pcqc.training.value_model import ValueSequence
+
+
+@dataclass
+class Trajectory:
+    """One completed consultation of a tree.
+
+    Attributes:
+        actor: its sequences; one, unless the history was changed on the way.
+        critic: the same tokens with the critic's targets V_hat.
+    """
+
+    actor: list[TrainingSequence]
+    critic: list[ValueSequence]
+
+
+def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
+    """All completed trajectories of a tree that have an actor's turn.
+
+    The actor's tokens of a trajectory weigh 1 together, whatever its length.
+
+    Args:
+        search: the searched tree.
+        by_visits: whether advantages are divided by visits.
+    """
+    targets, scores = back_up(search.tree), advantages(search.tree, by_visits)
+    found = []
+    for consultation, path in search.trajectories:
+        if not consultation.turns:
+            continue
+        weight = 1 / consultation.actor_tokens
+        actor = executed_sequences(consultation, [scores[i] for i in path[1:]], weight=weight)
+        states = [(targets[i], search.value_tokens[i]) for i in path[:-1]]
+        found.append(Trajectory(actor, _critic_sequences(consultation, states)))
+    return found
+
+
+def _critic_sequences(
+    consultation: Consultation, states: Sequence[tuple[float, np.ndarray]]
+) -> list[ValueSequence]:
+    """Sequences with V_hat and the old values where each turn's state ends."""
+    sequences = []
+    for packed in pack_turns(consultation.executed):
+        targets, old = np.full((2, len(packed.tokens)), np.nan)
+        for number, start in packed.starts.items():
+            target, outputs = states[number]
+            targets[start - len(outputs) : start] = target
+            old[start - len(outputs) : start] = outputs
+        sequences.append(ValueSequence(packed.tokens, targets, old))
+    return sequences

@@ -1,0 +1,198 @@
+"""The search tree of ATPO as numbers: width, uncertainty, backup, visits, advantages.
+
+Tree policy optimisation of Cao et al. (arXiv 2603.02216) in its U1+U2 configuration, with the
+settings of the paper (app:pcqc_frozen_setup). A node is a dialogue state; its edge from the parent
+is one turn of the actor. Nothing is discounted (gamma = 1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+EPSILON = 1e-7  # beside the standard deviation of the variances
+
+
+@dataclass
+class Node:
+    """A dialogue state s.
+
+    Attributes:
+        parent: index of its parent, None at the root.
+        depth: number of turns before it.
+        reward: r of the turn that led here; 0 unless that turn ended the consultation.
+        value: V_psi(s) as the critic had it during the search; 0 where terminal.
+        terminal: whether the consultation ended here.
+        children: their indices.
+        uncertainty: U of the state, None where it was not decided whether to prune below it.
+        pruned: whether the search went no further from here.
+    """
+
+    parent: int | None
+    depth: int
+    reward: float = 0.0
+    value: float = 0.0
+    terminal: bool = False
+    children: list[int] = field(default_factory=list)
+    uncertainty: float | None = None
+    pruned: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether its value counts for its parent: a pruned state's is not known, an end's is."""
+        return self.terminal or not self.pruned
+
+    @property
+    def completed(self) -> bool:
+        """Whether it ends a trajectory: a pruned end counts in the backup alone."""
+        return self.terminal and not self.pruned
+
+
+@dataclass
+class Tree:
+    """Nodes of one case, parents before children; node 0 is the root."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, parent: int | None, **values) -> int:
+        """Append a node; its index. `values` are further attributes of `Node`."""
+        depth = 0 if parent is None else self.nodes[parent].depth + 1
+        self.nodes.append(Node(parent, depth, **values))
+        if parent is not None:
+            self.nodes[parent].children.append(len(self.nodes) - 1)
+        return len(self.nodes) - 1
+
+    @property
+    def completed(self) -> int:
+        """Number of trajectories that have ended."""
+        return sum(node.completed for node in self.nodes)
+
+    @property
+    def leaves(self) -> list[int]:
+        """States from which the search goes on."""
+        return [
+            i
+            for i, node in enumerate(self.nodes)
+            if not (node.terminal or node.pruned or node.children)
+        ]
+
+    def path(self, index: int) -> list[int]:
+        """Nodes from the root to a node, both included."""
+        path = [index]
+        while (parent := self.nodes[path[-1]].parent) is not None:
+            path.append(parent)
+        return path[::-1]
+
+    def action_values(self, index: int) -> np.ndarray:
+        """Q = r + V_psi(s') of each child, in order."""
+        children = [self.nodes[i] for i in self.nodes[index].children]
+        return np.array([child.reward + child.value for child in children])
+
+
+def width(completed: int, leaves: int, budget: int, candidates: int) -> int:
+    """Responses that every leaf of a level samples: N, or 1 where N might exceed the budget M."""
+    return 1 if completed + candidates * leaves > budget else candidates
+
+
+def uncertainty(
+    value: float,
+    action_values: Sequence[float] | np.ndarray,
+    variance_score: float,
+    variance_weight: float,
+) -> float:
+    """U = w U2 + (1 - w) U1 of a state.
+
+    Args:
+        value: V(s).
+        action_values: Q of its children; U1 = |V(s) - mean Q|.
+        variance_score: U2, the standardised variance of Q (`RunningVariance.score`).
+        variance_weight: w.
+    """
+    surprise = abs(value - float(np.mean(action_values)))
+    return variance_weight * variance_score + (1 - variance_weight) * surprise
+
+
+class RunningVariance:
+    """Running mean and standard deviation of the variances of Q, for each level and for all.
+
+    They are frozen while an update searches; `absorb` takes the update in at its end.
+
+    Args:
+        memory: plain data that holds them, changed in place, so that a run can be resumed.
+        weight: of the newest update, 1 - weight of what was before.
+    """
+
+    ALL = "all"
+
+    def __init__(self, memory: dict[str, list[float]], weight: float):
+        self.memory, self.weight = memory, weight
+
+    def score(self, depth: int, variances: Sequence[float]) -> np.ndarray:
+        """U2 of states at a depth: their variances, standardised by those of earlier updates.
+
+        A level without statistics takes those of all levels; before any, the variance itself is
+        the score.
+        """
+        seen = np.asarray(variances, np.float64)
+        known = self.memory.get(str(depth)) or self.memory.get(self.ALL)
+        if known is None:
+            return seen
+        mean, deviation = known
+        return (seen - mean) / (deviation + EPSILON)
+
+    def absorb(self, levels: Mapping[int, Sequence[float]]) -> None:
+        """Take in an update's variances, pooled over all trees.
+
+        Args:
+            levels: depth -> variances of its states with several children.
+        """
+        pooled = {str(depth): list(found) for depth, found in levels.items() if len(found)}
+        if pooled:
+            pooled[self.ALL] = [one for found in pooled.values() for one in found]
+        for name, found in pooled.items():
+            new, old = np.array([np.mean(found), np.std(found)]), self.memory.get(name)
+            mixed = new if old is None else self.weight * new + (1 - self.weight) * np.array(old)
+            self.memory[name] = mixed.tolist()
+
+
+def back_up(tree: Tree) -> np.ndarray:
+    """V_hat of every node, float64 [nodes]: the mean over its children of r + V_hat(child).
+
+    Pruned children are left out unless they are terminal. An end is worth 0 beyond its reward; a
+    state without a child that counts keeps the critic's value.
+    """
+    values = np.array([node.value for node in tree.nodes], np.float64)
+    for index in reversed(range(len(tree.nodes))):
+        node = tree.nodes[index]
+        known = [tree.nodes[i].reward + values[i] for i in node.children if tree.nodes[i].counts]
+        if node.terminal:
+            values[index] = 0.0
+        elif known:
+            values[index] = np.mean(known)
+    return values
+
+
+def visits(tree: Tree) -> np.ndarray:
+    """Completed trajectories through every node, int64 [nodes]."""
+    counts = np.array([int(node.completed) for node in tree.nodes])
+    for index in reversed(range(1, len(tree.nodes))):
+        counts[tree.nodes[index].parent] += counts[index]
+    return counts
+
+
+def advantages(tree: Tree, by_visits: bool = True) -> np.ndarray:
+    """Advantage of the turn into every node, float64 [nodes]; 0 at the root.
+
+    A = r + V_psi(s') - V_psi(s), divided by the visits of s', so that a turn counts once over all
+    trajectories that share it. Turns that no completed trajectory takes are not trained on: 0.
+
+    Args:
+        by_visits: False leaves out the division.
+    """
+    counts = visits(tree)
+    result = np.zeros(len(tree.nodes))
+    for index, node in enumerate(tree.nodes):
+        if node.parent is not None and counts[index]:
+            gain = node.reward + node.value - tree.nodes[node.parent].value
+            result[index] = gain / counts[index] if by_visits else gain
+    return result

@@ -1,0 +1,59 @@
+"""One update's rollouts, whatever the method, and which cases may be learned from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc.cases import Case
+from pcqc.consultation import Consultation
+from pcqc.errors import UserError
+
+
+@dataclass
+class RolloutBatch:
+    """Complete consultations of an update, rewarded.
+
+    Attributes:
+        cases: of the update, less those in which a served patient failed.
+        consultations: complete ones of each case.
+        rewards: per case, float [its consultations].
+        advantages: per case, float [its consultations]: of the whole consultation.
+        sampled_tokens: of all the actor's responses, in these consultations or not.
+        failures: metric name -> count of what a server did not answer.
+    """
+
+    cases: list[Case]
+    consultations: list[list[Consultation]]
+    rewards: list[np.ndarray]
+    advantages: list[np.ndarray]
+    sampled_tokens: int
+    failures: dict[str, int]
+
+    @property
+    def completed(self) -> int:
+        """Number of complete consultations."""
+        return sum(map(len, self.consultations))
+
+
+def answered_cases(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
+    """Indices of the cases that may be learned from: the patient failed in no consultation.
+
+    Groups and trees stay whole: a case is left out with all its consultations.
+
+    Raises:
+        UserError: there is no such case, or none of them reached its first turn.
+    """
+    kept = [
+        i
+        for i, row in enumerate(consultations)
+        if not any(consultation.ending == "patient_failed" for consultation in row)
+    ]
+    if not kept:
+        raise UserError("the patient's server failed in every case; check the server and rerun")
+    if not any(consultation.turns for i in kept for consultation in consultations[i]):
+        raise UserError(
+            "an update has nothing to learn from: every case is longer than "
+            "protocol.prompt_tokens; raise that setting"
+        )
+    return kept

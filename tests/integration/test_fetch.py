@@ -1,0 +1,278 @@
+"""Downloads from a server on this machine that breaks off, lies, or knows no ranges."""
+
+import errno
+import hashlib
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from data_prep import fetch as fetching
+from data_prep.fetch import fetch, git_blob
+from data_prep.sources import Holds, Source, load_sources, source_name
+from pcqc.cli import main
+from pcqc.errors import UserError
+from pcqc.files import hold
+
+CONTENT = bytes(range(256)) * 1024
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Home(BaseHTTPRequestHandler):
+    """Serves CONTENT as the server's settings say."""
+
+    def do_GET(self):
+        home = self.server
+        start = 0
+        if home.ranges and (wanted := self.headers.get("Range")):
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+        home.asked.append(start)
+        if home.moved:
+            self.send_response(302)
+            self.send_header("Location", home.moved)
+            self.end_headers()
+            return
+        if home.status != 200:
+            self.send_error(home.status)
+            return
+        if start >= len(home.content):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        body = home.content[start:]
+        if home.length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: home.break_after])
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def home(monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Home)
+    server.content, server.ranges, server.length = CONTENT, True, True
+    server.status, server.break_after, server.asked, server.moved = 200, None, [], None
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def source(home):
+    url = f"http://127.0.0.1:{home.server_port}/cases.jsonl"
+    return Source(
+        "cases", "Cases", url, "CC-BY-4.0", "set/cases.jsonl", ("cases",), len(CONTENT), DIGEST
+    )
+
+
+def test_licence_and_size_are_said_before_a_byte_is_asked_for(home, source, tmp_path):
+    said = []
+
+    def say(text):
+        said.append((text, len(home.asked)))
+
+    path = fetch(source, tmp_path, say)
+    assert path == tmp_path / "set" / "cases.jsonl"
+    assert path.read_bytes() == CONTENT
+    first, asked = said[0]
+    assert asked == 0
+    assert "0.3 MB" in first
+    assert "licence: CC-BY-4.0" in first
+    assert source.url in first
+    assert [p.name for p in path.parent.iterdir()] == ["cases.jsonl"]
+    fetch(source, tmp_path, say)
+    assert home.asked == [0]
+    assert "already at" in said[-1][0]
+
+
+def test_an_interrupted_download_goes_on_where_it_stopped(home, source, tmp_path):
+    home.break_after = 100_000
+    with pytest.raises(UserError, match=r"after 100000 of 262144 bytes; the part so far is .*part"):
+        fetch(source, tmp_path)
+    assert not (tmp_path / source.file).exists()
+    home.break_after = None
+    assert fetch(source, tmp_path).read_bytes() == CONTENT
+    assert home.asked == [0, 100_000]
+
+
+def test_a_server_without_ranges_is_asked_for_all_again(home, source, tmp_path):
+    home.break_after, home.ranges = 100_000, False
+    with pytest.raises(UserError, match="fetch again to continue"):
+        fetch(source, tmp_path)
+    home.break_after = None
+    assert fetch(source, tmp_path).read_bytes() == CONTENT
+
+
+def test_a_file_that_is_whole_but_unnamed_is_not_asked_for_again(home, source, tmp_path):
+    part = tmp_path / "set" / "cases.jsonl.part"
+    part.parent.mkdir()
+    part.write_bytes(CONTENT)
+    fetch(source, tmp_path)
+    assert home.asked == []
+    part.write_bytes(CONTENT)
+    (tmp_path / source.file).unlink()
+    fetch(replace(source, bytes=None), tmp_path)
+    assert home.asked == [len(CONTENT)]
+
+
+@pytest.mark.parametrize("length", [True, False])
+def test_a_wrong_digest_keeps_nothing(home, source, tmp_path, length):
+    home.content, home.length = CONTENT[:-1] + b"?", length
+    with pytest.raises(UserError, match=f"the pinned one is {DIGEST}; the download was removed"):
+        fetch(source, tmp_path)
+    assert list((tmp_path / "set").iterdir()) == []
+    home.content = CONTENT
+    assert fetch(source, tmp_path).read_bytes() == CONTENT
+
+
+def test_a_spoilt_part_is_found_by_the_digest(source, tmp_path):
+    part = tmp_path / "set" / "cases.jsonl.part"
+    part.parent.mkdir()
+    part.write_bytes(b"something else")
+    with pytest.raises(UserError, match="the download was removed: fetch again"):
+        fetch(source, tmp_path)
+    assert fetch(source, tmp_path).read_bytes() == CONTENT
+
+
+def test_another_file_in_its_place_is_left_as_it_is(home, source, tmp_path):
+    place = tmp_path / source.file
+    place.parent.mkdir()
+    place.write_text("mine")
+    with pytest.raises(UserError, match="move it away and fetch again"):
+        fetch(source, tmp_path)
+    assert place.read_text() == "mine"
+    assert home.asked == []
+
+
+def test_what_only_git_names_is_checked_by_its_blob_id(source, tmp_path):
+    blob = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT).hexdigest()
+    pinned = replace(source, bytes=None, sha256=None, git_blob=blob)
+    path = fetch(pinned, tmp_path)
+    assert git_blob(path) == blob
+    path.unlink()
+    with pytest.raises(UserError, match="its git blob id is"):
+        fetch(replace(pinned, git_blob="0" * 40), tmp_path)
+
+
+def test_git_blob_ids_are_git_s(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"hello\n")
+    assert git_blob(path) == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+@pytest.mark.parametrize("length", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_more_bytes_than_the_file_may_have_are_refused(
+    home, source, tmp_path, monkeypatch, length, known
+):
+    monkeypatch.setattr(fetching, "LARGEST", len(CONTENT))
+    home.content, home.length = CONTENT + b"?", length
+    pinned = source if known else replace(source, bytes=None)
+    with pytest.raises(UserError, match=r"sends more than 262,144 bytes.*was removed"):
+        fetch(pinned, tmp_path)
+    assert list((tmp_path / "set").iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:{}/x", "ftp://127.0.0.1/x", "//127.0.0.1/y"])
+def test_a_redirect_away_from_https_is_refused(home, source, tmp_path, address):
+    home.moved = address.format(home.server_port)
+    with pytest.raises(UserError, match=r"302 redirects to .*, which is not https; not followed"):
+        fetch(source, tmp_path)
+    assert home.asked == [0]
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_refusal_is_said(home, source, tmp_path, status):
+    home.status = status
+    with pytest.raises(UserError, match=f"{source.url}: {status} "):
+        fetch(source, tmp_path)
+
+
+def test_no_server(home, source, tmp_path):
+    home.shutdown()
+    home.server_close()
+    with pytest.raises(UserError, match=r"cannot fetch .*refused"):
+        fetch(source, tmp_path)
+
+
+def test_a_full_disk(source, tmp_path, monkeypatch):
+    def full(file):
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(fetching, "_sync", full)
+    with pytest.raises(UserError, match="No space left on device; free some space"):
+        fetch(source, tmp_path)
+    monkeypatch.undo()
+    assert not (tmp_path / source.file).exists()
+    assert fetch(source, tmp_path).read_bytes() == CONTENT
+
+
+def test_a_folder_that_cannot_be(source, tmp_path):
+    (tmp_path / "set").write_text("a file")
+    with pytest.raises(UserError, match="a file stands where a folder is needed"):
+        fetch(source, tmp_path)
+
+
+def test_one_download_at_a_time(source, tmp_path):
+    with (
+        hold(tmp_path / "set" / "cases.jsonl.part", "a test"),
+        pytest.raises(UserError, match="the download of cases is already under way"),
+    ):
+        fetch(source, tmp_path)
+
+
+def test_every_source_is_pinned():
+    for source in load_sources().values():
+        assert source.url.startswith("https://raw.githubusercontent.com/")
+        assert len(source.url.split("/")[5]) == 40
+        assert (len(source.sha256 or "") == 64) != (len(source.git_blob or "") == 40)
+        assert source.licence
+
+
+def test_sources_are_known_by_every_name_of_their_file(tmp_path):
+    assert source_name(tmp_path / "rl_train_dataset.jsonl") == "atpo_rl"
+    assert source_name(tmp_path / "merged_train_dataset.jsonl") == "atpo_rl"
+    assert source_name(tmp_path / "mine.jsonl") == "mine"
+
+
+def test_the_command_lists_and_downloads_nothing_unasked(tmp_path, capsys, monkeypatch):
+    def connect(*_, **__):
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    monkeypatch.setenv("PCQC_DATA", str(tmp_path))
+    assert main(["data", "fetch"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"{name}: " in said for name in load_sources())
+    assert said.count("licence: ") == len(load_sources())
+    assert main(["data", "fetch", "medqa", "nonsense"]) == 2
+    assert "no source 'nonsense'; known are atpo_rl, " in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_puts_files_in_the_data_folder(source, tmp_path, monkeypatch):
+    monkeypatch.setattr("data_prep.sources.load_sources", lambda: {"cases": source})
+    monkeypatch.setenv("PCQC_DATA", str(tmp_path / "data"))
+    assert main(["data", "fetch", "cases"]) == 0
+    assert (tmp_path / "data" / source.file).read_bytes() == CONTENT
+
+
+def test_rows_of_a_download_are_checked_on_arrival(
+    home, source, fixtures, tmp_path, monkeypatch, capsys
+):
+    """The pinned bytes themselves, whose description asks for another number of rows."""
+    home.content = (fixtures / "atpo_dialogues.jsonl").read_bytes()
+    digest = hashlib.sha256(home.content).hexdigest()
+    pinned = replace(source, bytes=None, sha256=digest, holds=Holds("atpo-dialogues", rows=5))
+    monkeypatch.setattr("data_prep.sources.load_sources", lambda: {"cases": pinned})
+    assert main(["data", "fetch", "cases", "--to", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert "differs from the published 'cases': it has 4 rows, not 5" in out
+    assert "not the published 'cases', see above (1)" in err
+    assert (tmp_path / source.file).exists()

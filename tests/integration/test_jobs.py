@@ -1,0 +1,275 @@
+"""Jobs in a row on a tiny study: fine-tuning, a run, selection, evaluation; killed and resumed."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from helpers import make_tokenizer, tiny_model
+from small_runs import Killed, digests, small_study
+from stub_server import Stub, said
+
+from pcqc.config import Server, Servers
+from pcqc.errors import UserError
+from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.jobs import engines, rl_loop
+from pcqc.jobs import sft as sft_job
+from pcqc.jobs.evaluate import run_evaluation
+from pcqc.jobs.select import run_selection
+from pcqc.jobs.setup import chat_format
+from pcqc.models import save_model
+from pcqc.paths import Paths
+from pcqc.predictions import SCHEMA, read_predictions
+from pcqc.products import product
+
+METHOD, RUN = "pcqc", "A"
+make_study = small_study
+
+
+def weights(folder: Path) -> dict[str, str]:
+    return digests(folder, "models/*/model.safetensors", "models/sft_losses.jsonl")
+
+
+def test_the_patient_is_a_checkpoint_on_the_way_to_the_actor(prepared):
+    found = weights(prepared / "results" / "small")
+    assert len(set(found.values())) == 4  # base, actor, patient, losses
+
+
+@pytest.mark.parametrize("killed_at", ["patient", "actor"])
+def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch, killed_at):
+    """What a rule declares as its outputs is deleted before its rerun."""
+    paths, write = Paths.of(study), sft_job.write_model
+    for name in ("state", "actor", "patient"):
+        shutil.rmtree(paths.root / "models" / name)
+
+    def killing(folder, *arguments):
+        write(folder, *arguments)
+        if folder.name == killed_at:
+            raise Killed
+
+    monkeypatch.setattr(sft_job, "write_model", killing)
+    with pytest.raises(Killed):
+        sft_job.run_sft(study)
+    monkeypatch.setattr(sft_job, "write_model", write)
+    for role in ("actor", "patient"):
+        (paths.model(role) / "manifest.json").unlink(missing_ok=True)
+    sft_job.run_sft(study)
+    assert weights(paths.root) == weights(prepared / "results" / "small")
+
+
+def test_another_base_is_fine_tuned_afresh(study, prepared):
+    paths = Paths.of(study)
+    tokenizer = make_tokenizer()
+    save_model(paths.model("base"), tiny_model(5, len(tokenizer)), tokenizer)
+    product(study, "pretrain").finish(["base/manifest.json"])
+    sft_job.run_sft(study)
+    before, after = weights(prepared / "results" / "small"), weights(paths.root)
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_a_run_leaves_its_whole_record(finished):
+    folder = finished / "runs" / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    assert manifest["updates"] == 5
+    assert [c["update"] for c in manifest["checkpoints"]] == [2, 4, 5]
+    assert manifest["totals"]["trajectories"] == 5 * 2 * 2
+    assert {name: sha256_file(folder / name) for name in manifest["files"]} == manifest["files"]
+    events = [row for _, row in read_jsonl(folder / "events.jsonl")]
+    kinds = [(e["kind"], e["update"]) for e in events]
+    assert kinds == [
+        ("update", 1),
+        ("update", 2),
+        ("validation", 2),
+        ("update", 3),
+        ("update", 4),
+        ("validation", 4),
+        ("update", 5),
+        ("validation", 5),
+    ]
+    wanted = {
+        "reward/mean",
+        "accuracy",
+        "turns",
+        "tokens/actor",
+        "credit/zero_group_share",
+        "credit/utility_spread",
+        "kl",
+        "ratio/mean",
+        "ratio/clipped_share",
+        "gradient_norm",
+        "gap/mean",
+        "gap/max",
+        "seconds/rollout",
+        "seconds/scorer",
+        "seconds/update",
+        "device_hours",
+        "trajectories",
+    }
+    assert wanted <= events[0].keys()
+    assert events[0]["gap/max"] < 1e-4
+    # The reference stays where the policy began.
+    of_updates = [e["kl"] for e in events if e["kind"] == "update"]
+    assert abs(of_updates[0]) < 1e-6 < min(of_updates[1:])
+    groups = [row for _, row in read_jsonl(folder / "candidate_groups.jsonl")]
+    assert groups
+    for group in groups:
+        assert [c["executed"] for c in group["candidates"]] == [True, False]
+        for candidate in group["candidates"]:
+            gain = candidate["utility"] - group["baseline"]
+            assert candidate["gain"] == pytest.approx(gain)
+            assert (candidate["answer"] is None) == (candidate["question"] is None)
+
+
+def events(folder: Path) -> list[dict]:
+    return [row for _, row in read_jsonl(folder / "runs" / METHOD / RUN / "events.jsonl")]
+
+
+def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished):
+    assert not any(n.startswith(("sync/", "servers/")) for row in events(finished) for n in row)
+
+
+def test_sync_gaps_are_recorded(study, monkeypatch):
+    """Of every time that the engine was handed weights: five updates, three validations."""
+    gaps = [n / 1e6 for n in range(8)]
+    found = iter(gaps)
+    monkeypatch.setattr(engines, "make_sync", lambda *_: lambda weights: next(found))
+    rl_loop.run_training(study, METHOD, RUN)
+    assert [row["sync/gap"] for row in events(Path("results/small"))] == gaps
+
+
+def test_failures_of_servers_are_recorded(study):
+    """The first request is refused, the second and third answered at the second attempt."""
+    chat = chat_format(study, Paths.of(study).model("patient"))
+    answer = said([*chat.encode("No."), chat.end_of_turn])
+    seen = []
+
+    def reply(body, attempt):
+        seen.append(body)
+        if body == seen[0]:
+            return 400, "no"
+        first = [b for i, b in enumerate(seen) if b not in seen[:i]].index(body)
+        return (503, "busy") if attempt == 0 and first in (1, 2) else answer
+
+    stub = Stub(reply)
+    try:
+        patient = Server(stub.url, backoff_seconds=0.0, concurrent=1)
+        served = dataclasses.replace(study, servers=Servers(patient=patient))
+        rl_loop.run_training(served, METHOD, RUN)
+    finally:
+        stub.close()
+    rows = events(Path("results/small"))
+    assert {name for name in rows[0] if name.startswith("servers/")} == {
+        "servers/patient/retries",
+        "servers/patient/failures",
+    }
+    assert [row["servers/patient/retries"] for row in rows] == [2] + 7 * [0]
+    assert [row["servers/patient/failures"] for row in rows] == [1] + 7 * [0]
+    assert rows[0]["failures/patient"] == 1
+
+
+def test_validation_and_evaluation_keep_every_prediction(finished):
+    folder = finished / "evaluation" / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    chosen = read_json(folder / "selection.json")["selected"]["update"]
+    assert manifest["update"] == chosen
+    for name, summary in manifest["benchmarks"].items():
+        table = pq.read_table(folder / f"{name}.parquet")
+        assert table.schema == SCHEMA
+        assert table.num_rows == summary["cases"] == 4
+        assert set(table["update"].to_pylist()) == {chosen}
+        dialogues = [row for _, row in read_jsonl(folder / f"{name}.jsonl")]
+        assert [d["case_id"] for d in dialogues] == table["case_id"].to_pylist()
+        assert summary["accuracy"] == sum(d["correct"] for d in dialogues) / 4
+    # The development benchmark is drawn by the same schedule in validation and in evaluation.
+    validation = finished / "runs" / METHOD / RUN / "validation" / f"{chosen:06d}.parquet"
+    assert read_predictions(validation).equals(read_predictions(folder / "clinic_dev.parquet"))
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_at):
+    keep = rl_loop.Run._record
+
+    def killing(self, update, *arguments):
+        keep(self, update, *arguments)
+        if update == kill_at:
+            raise Killed
+
+    monkeypatch.setattr(rl_loop.Run, "_record", killing)
+    with pytest.raises(Killed):
+        rl_loop.run_training(study, METHOD, RUN)
+    monkeypatch.setattr(rl_loop.Run, "_record", keep)
+    rl_loop.run_training(study, METHOD, RUN)
+    patterns = [
+        f"runs/{METHOD}/{RUN}/{name}"
+        for name in (
+            "validation/*.parquet",
+            "candidate_groups.jsonl",
+            "consultations.jsonl",
+            "checkpoints/*/model.safetensors",
+        )
+    ]
+    found = digests(Path("results/small"), *patterns)
+    assert len(found) == 3 + 2 + 3
+    assert found == digests(finished, *patterns)
+
+
+def test_shared_sft_is_evaluated_as_it_is(study):
+    run_selection(study, "shared_sft", "A")
+    run_evaluation(study, "shared_sft", "A")
+    manifest = read_json("results/small/evaluation/shared_sft/A/manifest.json")
+    assert manifest["update"] == 0
+    with pytest.raises(UserError, match="may not select checkpoints"):
+        run_selection(study, "shared_sft", "A", "clinic_wide")
+    with pytest.raises(UserError, match="'shared_sft' has no reinforcement learning"):
+        rl_loop.run_training(study, "shared_sft", "A")
+
+
+def test_held_out_benchmarks_cannot_select_a_run(study, finished):
+    shutil.copytree(finished / "runs", Path("results/small/runs"))
+    with pytest.raises(UserError, match="'clinic_sparse' is a held-out benchmark"):
+        run_selection(study, METHOD, RUN, "clinic_sparse")
+    assert not Path("results/small/evaluation").exists()
+
+
+def test_missing_and_corrupted_models_are_named(study):
+    paths = Paths.of(study)
+    weights_file = paths.model("patient") / "model.safetensors"
+    content = bytearray(weights_file.read_bytes())
+    content[-1] ^= 1
+    weights_file.write_bytes(content)
+    with pytest.raises(UserError, match=r"patient/model.safetensors: corrupted"):
+        rl_loop.run_training(study, METHOD, RUN)
+    shutil.rmtree(paths.model("patient"))
+    with pytest.raises(UserError, match=r"models/patient: no"):
+        rl_loop.run_training(study, METHOD, RUN)
+    shutil.rmtree(paths.model("actor"))
+    with pytest.raises(UserError, match=r"models/actor: no"):
+        rl_loop.run_training(study, METHOD, RUN)
+
+
+def test_truncated_predictions_are_named(finished, tmp_path):
+    whole = finished / "evaluation" / METHOD / RUN / "clinic_dev.parquet"
+    path = tmp_path / "cut.parquet"
+    path.write_bytes(whole.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"cut.parquet: not a table with the columns"):
+        read_predictions(path)
+    with pytest.raises(UserError, match=r"none.parquet: not a table with the columns"):
+        read_predictions(tmp_path / "none.parquet")
+
+
+def test_the_splits_of_the_clinic_share_no_case(prepared):
+    data = prepared / "results" / "small" / "data"
+    manifest = read_json(data / "manifest.json")
+    seen: set[str] = set()
+    for name, entry in manifest["files"].items():
+        assert sha256_file(data / name) == entry["sha256"]
+        if name == "sft.jsonl":
+            continue
+        rows = [row for _, row in read_jsonl(data / name)]
+        assert len(rows) == entry["rows"]
+        keys = {json.dumps([r["initial"], r["options"], r["facts"]]) for r in rows}
+        assert len(keys) == len(rows)
+        assert not keys & seen
+        seen |= keys

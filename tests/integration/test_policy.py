@@ -1,0 +1,297 @@
+"""The learner: global normalisers, the clipped objective, KL, and exact resumption."""
+
+import copy
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from helpers import ROUNDING, plain_logprobs, tiny_model
+from learner_material import COEFFICIENTS, gradients, sequences, updated
+from learner_material import UNCLIPPED as RL
+
+from pcqc.errors import UserError
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.training.batching import micro_batches, pad, token_logprobs
+from pcqc.training.kl import kl_estimate
+from pcqc.training.policy import Policy
+from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
+from pcqc.training.sequences import KL, TrainingSequence, token_counts
+from pcqc.training.state import load_state, save_state
+
+
+def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:
+    """Losses and gradient from one unpadded forward pass per sequence, ratio 1 (one PPO epoch)."""
+    model, reference = tiny_model(0), tiny_model(1)
+    counts = {n: sum(s.terms[n].weights.sum() for s in seqs if n in s.terms) for n in coefficients}
+    losses = dict.fromkeys(coefficients, 0.0)
+    for s in seqs:
+        ids = torch.tensor([s.tokens])
+        rows = torch.log_softmax(model(input_ids=ids, use_cache=False).logits[0].float(), -1)
+        other = plain_logprobs(reference, s.tokens)
+        for i in range(1, len(s.tokens)):
+            for name, term in s.terms.items():
+                if not term.weights[i]:
+                    continue
+                logprob = rows[i - 1, s.tokens[i]]
+                if name == KL:
+                    d = other[i - 1, s.tokens[i]].float() - logprob
+                    value = torch.exp(d) - d - 1
+                else:
+                    value = -torch.exp(logprob - logprob.detach()) * float(term.advantages[i])
+                losses[name] = losses[name] + value / counts[name]
+    sum(coefficients[n] * loss for n, loss in losses.items()).backward()
+    return {n: float(loss.detach()) for n, loss in losses.items()}, gradients(model)
+
+
+def test_losses_and_gradient_are_those_of_a_computation_by_hand():
+    report, found = updated(sequences())
+    losses, gradient = by_hand(sequences(), COEFFICIENTS)
+    assert report.losses == pytest.approx(losses, rel=1e-4)
+    assert torch.allclose(found, gradient, rtol=1e-3, atol=2e-6)
+    assert report.statistics["gradient_norm"] == pytest.approx(float(gradient.norm()), rel=1e-4)
+
+
+@pytest.mark.parametrize("budget", [1, 50, 100, 200])
+def test_the_gradient_is_the_same_for_any_split_into_micro_batches(budget):
+    whole, expected = updated(sequences(), tokens_per_micro_batch=100000)
+    split, found = updated(sequences(), tokens_per_micro_batch=budget)
+    assert len(list(micro_batches(sequences(), budget))) > 1
+    scale = expected.abs().max()
+    # Another split sums dozens of fp32 terms in another order: some ten times 1.2e-7, measured.
+    assert float((found - expected).abs().max() / scale) < 1e-5
+    assert split.losses == pytest.approx(whole.losses, rel=1e-5)
+    for name in ("ratio/mean", "gap/mean", "gap/max", "tokens/trained"):
+        assert split.statistics[name] == pytest.approx(whole.statistics[name], rel=1e-5)
+
+
+def test_the_gradient_is_the_same_for_any_order_of_the_sequences():
+    _, expected = updated(sequences(), tokens_per_micro_batch=60)
+    _, found = updated(sequences()[::-1], tokens_per_micro_batch=60)
+    assert float((found - expected).abs().max() / expected.abs().max()) < 1e-6
+
+
+def test_each_component_has_its_own_global_count():
+    counts = token_counts(sequences())
+    assert counts[QUESTION] == 3 * 6
+    assert counts[TERMINAL] == counts[KL] != counts[QUESTION]
+    # More question tokens leave the terminal component's share of the gradient as it is.
+    only = {TERMINAL: 1.0, QUESTION: 0.0, KL: 0.0}
+    with_questions = sequences()
+    without = [
+        TrainingSequence(
+            s.tokens, {n: t for n, t in s.terms.items() if n != QUESTION}, s.engine_logprobs
+        )
+        for s in with_questions
+        if TERMINAL in s.terms
+    ]
+    assert torch.allclose(updated(with_questions, only)[1], updated(without, only)[1], atol=1e-6)
+
+
+def test_components_add_up_with_their_coefficients():
+    parts = [
+        updated(sequences(), {n: c if n == name else 0.0 for n, c in COEFFICIENTS.items()})[1]
+        for name in COEFFICIENTS
+    ]
+    assert torch.allclose(updated(sequences())[1], sum(parts), atol=2e-6)
+
+
+def test_without_a_weight_on_kl_no_reference_is_needed():
+    policy = Policy(tiny_model(0), None, RL)
+    report = policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
+    assert report.losses[KL] == 0
+    assert math.isfinite(report.statistics["gradient_norm"])
+
+
+def test_an_update_without_question_tokens_has_no_question_loss():
+    only = [s for s in sequences() if QUESTION not in s.terms]
+    report, _ = updated(only)
+    assert QUESTION not in report.losses
+    assert report.losses[TERMINAL] != 0
+    assert updated_nothing() == {}
+
+
+def updated_nothing() -> dict:
+    policy = Policy(tiny_model(0), None, RL)
+    before = copy.deepcopy(policy.model.state_dict())
+    losses = policy.update([], COEFFICIENTS).losses
+    after = policy.model.state_dict()
+    assert all(torch.equal(before[n], after[n]) for n in before)
+    return losses
+
+
+def test_ratios_are_one_and_the_gap_to_the_engine_is_reported():
+    seqs = sequences()
+    model = tiny_model(0)
+    for s in seqs:
+        rows = plain_logprobs(model, s.tokens)
+        s.engine_logprobs[1:] = [float(rows[i - 1, t]) for i, t in enumerate(s.tokens)][1:]
+    report, _ = updated(seqs)
+    assert report.statistics["ratio/mean"] == pytest.approx(1)
+    assert report.statistics["ratio/clipped_share"] == 0
+    assert report.statistics["gap/max"] < ROUNDING
+    seqs[4].engine_logprobs[-1] += 0.5
+    assert updated(seqs)[0].statistics["gap/max"] == pytest.approx(0.5, abs=ROUNDING)
+
+
+def test_the_gradient_is_clipped_to_its_norm():
+    _, free = updated(sequences())
+    report, clipped = updated(sequences(), max_gradient_norm=0.01)
+    assert float(clipped.norm()) == pytest.approx(0.01, rel=1e-3)
+    assert report.statistics["gradient_norm"] == pytest.approx(float(free.norm()), rel=1e-4)
+
+
+def test_a_loss_that_is_not_finite_changes_nothing():
+    seqs = sequences()
+    seqs[0].terms[TERMINAL].advantages[:] = np.inf
+    policy = Policy(tiny_model(0), tiny_model(1), RL)
+    before = copy.deepcopy(policy.model.state_dict())
+    with pytest.raises(UserError, match="not finite"):
+        policy.update(seqs, COEFFICIENTS)
+    assert all(torch.equal(before[n], t) for n, t in policy.model.state_dict().items())
+
+
+def test_a_step_raises_the_probability_of_credited_tokens():
+    seqs = sequences(count=1)
+    seqs[0].terms[TERMINAL].advantages[:] = 1.0
+    policy = Policy(tiny_model(0), None, dataclasses.replace(RL, learning_rate=1e-3))
+    selected = [seqs[0].terms[TERMINAL].weights > 0]
+    padded = pad(seqs, selected, "cpu")
+    before = token_logprobs(policy.model, padded).sum()
+    policy.update(seqs, {TERMINAL: 1.0, QUESTION: 0.0, KL: 0.0})
+    assert token_logprobs(policy.model, padded).sum() > before
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss"),
+    [
+        (1.0, 2.0, -2.0),
+        (1.1, 2.0, -2.2),
+        (1.5, 2.0, -2.4),  # clipped at 1.2
+        (0.5, 2.0, -1.0),  # the minimum keeps the unclipped
+        (0.9, -2.0, 1.8),
+        (0.5, -2.0, 1.6),  # clipped at 0.8
+        (1.5, -2.0, 3.0),
+        (1.5, 0.0, 0.0),
+    ],
+)
+def test_the_clipped_objective(ratio, advantage, loss):
+    new = torch.tensor([math.log(ratio)], requires_grad=True)
+    found = clipped_policy_loss(new, torch.zeros(1), torch.tensor([advantage]), Clip(0.2, 0.2))
+    assert found.item() == pytest.approx(loss, rel=1e-5)
+    found.sum().backward()
+    is_clipped = loss != pytest.approx(-ratio * advantage)
+    assert new.grad.item() == pytest.approx(0 if is_clipped else -ratio * advantage, rel=1e-5)
+
+
+def test_the_kl_estimate_is_unbiased_and_not_negative():
+    p = torch.tensor([0.6, 0.3, 0.1]).double()
+    q = torch.tensor([0.2, 0.5, 0.3]).double()
+    estimate = kl_estimate(p.log(), q.log())
+    assert (estimate >= 0).all()
+    assert (p * estimate).sum().item() == pytest.approx((p * (p / q).log()).sum().item())
+    assert kl_estimate(p.log(), p.log()).abs().max() == 0
+
+
+def test_the_kl_estimate_does_not_overflow():
+    """exp of a log ratio of 89 or more is inf in fp32, and its gradient NaN once it is masked."""
+    logprobs = torch.tensor([-89.0, -200.0, 0.0], requires_grad=True)
+    estimate = kl_estimate(logprobs, torch.tensor([0.0, 0.0, -500.0]))
+    assert estimate.tolist() == pytest.approx([math.exp(20) - 21] * 2 + [19.0])
+    (estimate * torch.tensor([0.0, 1.0, 1.0])).sum().backward()
+    assert torch.isfinite(logprobs.grad).all()
+
+
+def test_the_clipped_share_counts_ratios_outside_the_range():
+    ratios = torch.tensor([0.7, 0.81, 1.0, 1.19, 1.3])
+    found = ratio_statistics(ratios.log(), torch.zeros(5), Clip(0.2, 0.2))
+    assert found["ratio/clipped_share"] == 2
+    assert found["ratio/mean"] == pytest.approx(5.0, rel=1e-6)
+
+
+def test_micro_batches_keep_the_budget_and_hold_every_sequence():
+    seqs = sequences(count=30)
+    batches = list(micro_batches(seqs, 100))
+    assert sorted(id(s) for b in batches for s in b) == sorted(id(s) for s in seqs)
+    assert all(len(b) * max(len(s.tokens) for s in b) <= 100 for b in batches)
+    assert [len(b) for b in micro_batches(seqs, 1)] == [1] * 30
+
+
+def test_padding_changes_no_probability():
+    seqs, model = sequences(), tiny_model(0)
+    selected = [np.arange(len(s.tokens)) > 0 for s in seqs]
+    found = token_logprobs(model, pad(seqs, selected, "cpu"))
+    expected = [
+        float(row[i, token])
+        for s in seqs
+        for row in [plain_logprobs(model, s.tokens)]
+        for i, token in enumerate(s.tokens[1:])
+    ]
+    assert found.tolist() == pytest.approx(expected, abs=ROUNDING)
+
+
+def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
+    def policy(seed):
+        return Policy(tiny_model(seed), tiny_model(1), RL)
+
+    straight = policy(0)
+    for step in range(5):
+        straight.update(sequences(step), COEFFICIENTS)
+    first = policy(0)
+    for step in range(2):
+        first.update(sequences(step), COEFFICIENTS)
+    cursor = {"step": 2, "totals": {"device_seconds": 0.1 + 0.2}}
+    save_state(tmp_path / "state", {"actor": first.state}, cursor)
+    second = policy(7)
+    assert load_state(tmp_path / "state", {"actor": second.state}) == cursor
+    for step in range(2, 5):
+        second.update(sequences(step), COEFFICIENTS)
+    found = second.model.state_dict()
+    assert all(torch.equal(t, found[n]) for n, t in straight.model.state_dict().items())
+
+
+def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
+    policy = Policy(tiny_model(0), None, RL)
+    policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
+    assert load_state(tmp_path, {"actor": policy.state}) is None
+    for step in (1, 2):
+        save_state(tmp_path, {"actor": policy.state}, {"step": step})
+    assert [p.name for p in tmp_path.iterdir()] == ["step-000002"]
+    weights = tmp_path / "step-000002" / "actor" / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(UserError, match=r"model.safetensors: corrupted"):
+        load_state(tmp_path, {"actor": policy.state})
+    weights.unlink()
+    with pytest.raises(UserError, match=r"model.safetensors: missing"):
+        load_state(tmp_path, {"actor": policy.state})
+
+
+def sampled_by(policy: Policy, *, off: float = 0.0) -> list[TrainingSequence]:
+    """Sequences with the policy's own log-probabilities as the engine's; one token is `off`."""
+    made = sequences()
+    policy.keep_logprobs(made)
+    for one in made:
+        one.engine_logprobs = one.old_logprobs.copy()
+    place = int(np.flatnonzero(made[3].selected)[0])
+    made[3].engine_logprobs[place] += off
+    return made
+
+
+@pytest.mark.parametrize("off", [math.nan, 200.0])
+def test_the_gap_alarm_stops_before_the_step(off):
+    """NaN alarms; so does 200 nats over 118 tokens, a mean of 1.7."""
+    policy = Policy(tiny_model(0), tiny_model(1), RL, gap_alarm=1.0)
+    before = copy.deepcopy(policy.model.state_dict())
+    with pytest.raises(UserError, match=r"engine and learner differ by (nan|1\.\d+) in a token's"):
+        policy.update(sampled_by(policy, off=off), COEFFICIENTS)
+    assert all(torch.equal(t, before[n]) for n, t in policy.model.state_dict().items())
+
+
+def test_rounding_in_a_single_token_does_not_alarm_and_is_recorded():
+    policy = Policy(tiny_model(0), tiny_model(1), RL, gap_alarm=0.05)
+    report = policy.update(sampled_by(policy, off=3.0), COEFFICIENTS)
+    assert report.statistics["gap/max"] == pytest.approx(3.0)
+    assert report.statistics["gap/mean"] == pytest.approx(3.0 / report.statistics["tokens/trained"])

@@ -1,0 +1,276 @@
+"""Served roles: what a server may do to us, and that nothing of it is trained on."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import make_case, make_tokenizer, scripted_context, tiny_model
+from stub_server import Stub, said
+
+from pcqc.config import Decoding, Method, Server, Servers, load_study
+from pcqc.consultation import roll_out
+from pcqc.engines.base import Completion, Failure, Request, Sampling
+from pcqc.engines.server import ServerEngine
+from pcqc.errors import UserError
+from pcqc.evaluation.benchmark import evaluate
+from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.pcqc import Pcqc
+from pcqc.models import save_model
+from pcqc.roles import Patient, Scorer
+
+STOP = 7
+# How vLLM hands a completion over, which sampling does not depend on.
+NOT_SAMPLING = ("detokenize", "output_kind", "skip_clone")
+SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=STOP)
+
+
+@pytest.fixture
+def serve():
+    """Starts stubs, and stops them after the test."""
+    stubs = []
+
+    def start(reply) -> Stub:
+        stubs.append(Stub(reply))
+        return stubs[-1]
+
+    yield start
+    for stub in stubs:
+        stub.close()
+
+
+def one(engine: ServerEngine, prompt=(1, 2)):
+    """The result for one prompt, asked beside one that is answered."""
+    results = engine.generate([Request(prompt, (6,)), Request((9,), (8,))], SAMPLING)
+    assert isinstance(results[1][0], Completion)
+    return results[0][0]
+
+
+def unless(prompt, reply):
+    """A stub's replies: `reply` to that prompt, a completion to others."""
+    return lambda body, attempt: (
+        reply(attempt) if body["prompt"] == list(prompt) else said([3, STOP])
+    )
+
+
+def test_token_ids_go_there_and_come_back(serve):
+    stub = serve(lambda body, attempt: said([body["seed"] % 5 + 10, STOP]))
+    engine = stub.engine()
+    groups = engine.generate([Request((1, 2), (4, 6)), Request((3,), (2**64 - 1,))], SAMPLING)
+    assert [[c.tokens for c in group] for group in groups] == [[[12, 7], [13, 7]], [[12, 7]]]
+    assert groups[0][0] == Completion([12, STOP], [-0.5, -0.5], True)
+    (body,) = [b for b in stub.bodies if b["prompt"] == [3]]
+    assert body["seed"] == 2**63 - 1
+    assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 0.9, 4)
+    assert (body["stop_token_ids"], body["model"]) == ([STOP], "the model")
+    assert engine.generate([], SAMPLING) == []
+    assert not engine.counts["retries"]
+
+
+def test_a_servers_own_defaults_do_not_change_its_samples(serve):
+    """A server fills what a request leaves out from its model's generation config."""
+    pytest.importorskip("vllm")
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+
+    from pcqc.engines.vllm import _sampling_params
+
+    stub = serve(lambda body, attempt: said([3, STOP]))
+    stub.engine().generate([Request((1,), (12,))], SAMPLING)
+    (body,) = stub.bodies
+    defaults = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.3, "temperature": 0.6}
+    served = CompletionRequest(**body).to_sampling_params(SAMPLING.max_tokens, defaults)
+    offline = _sampling_params(SAMPLING, 12)
+    names = [name for name in offline.__struct_fields__ if name not in NOT_SAMPLING]
+    assert {n: getattr(served, n) for n in names} == {n: getattr(offline, n) for n in names}
+
+
+def test_named_tokens_are_read_in_the_order_asked_for(serve):
+    values = {"token_id:5": -1.0, "token_id:9": -2.0}
+    reply = json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
+    engine = serve(lambda body, attempt: (200, reply)).engine()
+    assert engine.next_logprobs([[1], [2]], [[9, 5], [5]]) == [[-2.0, -1.0], [-1.0]]
+
+
+def test_what_passes_is_tried_again(serve):
+    replies = [(503, "loading"), (429, "slow down"), (200, "{"), said([3, STOP])]
+    engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine(attempts=4)
+    assert one(engine).tokens == [3, STOP]
+    assert engine.counts == {"retries": 3}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (None, "timeout"),
+        ((500, "it\nbroke"), "status"),
+        ((200, "not JSON"), "malformed"),
+        ((200, '{"choices": []}'), "malformed"),
+        ((200, '{"choices": [{"token_ids": [1, 2], "logprobs": null}]}'), "malformed"),
+        (said([]), "malformed"),
+        ((200, "[" * 100_000), "malformed"),
+        ((200, said([3])[1].replace("-0.5", "NaN")), "malformed"),
+    ],
+)
+def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
+    stub = serve(unless((1, 2), lambda attempt: reply))
+    engine = stub.engine(timeout_seconds=0.3 if kind == "timeout" else 2.0)
+    failure = one(engine)
+    assert isinstance(failure, Failure)
+    assert failure.kind == kind
+    assert "\n" not in str(failure)
+    assert engine.counts == {"retries": 2, kind: 1}
+    assert sum(body["prompt"] == [1, 2] for body in stub.bodies) == 3
+
+
+def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
+    monkeypatch.setattr("pcqc.engines.server.MAX_REPLY", 300)
+    engine = serve(unless((1, 2), lambda attempt: said([3] * 100))).engine()
+    assert one(engine).kind == "malformed"
+    assert engine.counts == {"retries": 2, "malformed": 1}
+
+
+def test_what_the_server_refuses_is_not_repeated(serve):
+    stub = serve(unless((1, 2), lambda attempt: (400, "prompt too long")))
+    engine = stub.engine()
+    assert one(engine) == Failure("refused", "400: prompt too long")
+    assert engine.counts == {"refused": 1, "retries": 0}
+
+
+def test_counts_start_afresh_once_taken(serve):
+    replies = {1: [(503, "loading"), said([3, STOP])], 2: [(400, "no")]}
+    stub = serve(
+        lambda body, attempt: replies.get(body["prompt"][0], [said([3, STOP])] * 2)[attempt]
+    )
+    engine = stub.engine()
+    engine.generate([Request((n,), (n,)) for n in (1, 2, 3)], SAMPLING)
+    assert engine.take_counts() == {"retries": 1, "failures": 1}
+    assert engine.take_counts() == {"retries": 0, "failures": 0}
+
+
+def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch):
+    later = [(429, "slow down", [("Retry-After", seconds)]) for seconds in ("3", "60")]
+    replies = [(500, ""), (500, ""), (500, ""), *later, said([3, STOP])]
+    engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine(
+        attempts=6, timeout_seconds=5.0, backoff_seconds=0.1
+    )
+    waits = []
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", waits.append)
+    assert one(engine).tokens == [3, STOP]
+    assert 0.2 <= waits[0] <= 0.3
+    assert 0.4 <= waits[1] <= 0.5
+    assert waits[2:] == [3, 5]  # no longer than one attempt may last
+    assert engine.take_counts() == {"retries": 5, "failures": 0}
+
+
+def test_a_server_that_answers_nothing_stops_the_run(serve):
+    engine = serve(lambda body, attempt: (503, "gone")).engine()
+    with pytest.raises(UserError, match=r"2 of 2 requests failed after 3 attempts .*503: gone"):
+        engine.generate([Request((1,), (1, 2))], SAMPLING)
+
+
+def test_a_server_that_is_not_there_or_not_ours_is_named(serve):
+    stub = serve(lambda body, attempt: (404, "no such model"))
+    with pytest.raises(UserError, match="status 404: no such model"):
+        stub.engine().generate([Request((1,), (1,))], SAMPLING)
+    stub.close()
+    with pytest.raises(UserError, match=rf"{stub.url}: .*connection: .*check the server"):
+        stub.engine()
+
+
+def model_folder(path: Path, seed: int) -> Path:
+    save_model(path, tiny_model(seed), make_tokenizer(), {"seed": 0})
+    return path
+
+
+def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic-mini")
+    stub = serve(lambda body, attempt: said([3, STOP]))
+    study = dataclasses.replace(study, servers=Servers(patient=Server(stub.url)))
+    weights = role_weights(study, "patient")
+    own = model_folder(weights.folder, 0)
+    other = model_folder(tmp_path / "other", 1)
+    copy = model_folder(tmp_path / "copy", 0)
+    stub.served = {"id": "patient", "root": str(other)}
+    with pytest.raises(UserError, match=f"serves {other}, whose weights are not") as error:
+        make_engine(study, "patient", weights)
+    assert f"{stub.url}: " in str(error.value)
+    assert f"start it with {own}" in str(error.value)
+    unknown = ("not/here", "Qwen/Qwen3-8B", None, 5)
+    for root in (str(own), str(tmp_path / own), str(copy), *unknown):
+        stub.served["root"] = root
+        assert make_engine(study, "patient", weights).model == "patient"
+
+
+def failing_patient(context, serve, fails) -> Patient:
+    """A served patient that says "No cough." and fails where `fails(question prompt)`."""
+
+    def reply(body, attempt):
+        if fails(context.chat.decode(body["prompt"])):
+            return 400, "no"
+        return said([*context.chat.encode("No cough."), context.chat.end_of_turn])
+
+    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=20)
+    return Patient(serve(reply).engine(), context.chat, decoding)
+
+
+def served_setting(serve, cases, fails, name):
+    """Actors that ask once and then answer B, with a served patient."""
+
+    def say(case_id, rollout, turn, candidate):
+        return "Final Answer: B" if turn else f"Question: {case_id} number {rollout}{candidate}?"
+
+    context = scripted_context(say, cases, name=name)
+    context.patient.engine = failing_patient(context, serve, fails).engine
+    return context
+
+
+def test_a_failed_answer_ends_the_consultation_and_its_case_is_not_trained_on(serve):
+    cases = [make_case(i) for i in range(3)]
+    for failing in ("case-1 number 10", "case-1 number 02"):  # an executed question, a candidate
+        context = served_setting(serve, cases, lambda p, f=failing: f in p, "1/update/1")
+        rolled = roll_out(context, cases, rollouts=2, candidates=3, seed=1, stage="update/1")
+        ended = [[c.ending for c in row] for row in rolled]
+        assert ended[0] == ended[2] == ["answer", "answer"]
+        assert sorted(ended[1]) == ["answer", "patient_failed"]
+        method = Method(title="Test", terminal_group=2, question_group=3, kl_coefficient=0.0)
+        drawn = Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+        assert [case.case_id for case in drawn.cases] == ["case-0", "case-2"]
+        assert np.shape(drawn.rewards) == (2, 2)
+        assert drawn.failures["failures/patient"] == 1
+        texts = [context.chat.decode(s.tokens) for s in drawn.sequences]
+        assert texts
+        assert not any("case-1" in text for text in texts)
+
+
+def test_an_update_without_any_answer_and_an_evaluation_with_a_gap_are_refused(serve):
+    cases = [make_case(i) for i in range(2)]
+    method = Method(title="Test", terminal_group=2, kl_coefficient=0.0)
+    context = served_setting(serve, cases, lambda prompt: True, "1/update/1")
+    with pytest.raises(UserError, match="failed in every case"):
+        Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+    context = served_setting(serve, cases, lambda p: "case-1" in p, "1/evaluation/dev")
+    with pytest.raises(UserError, match=r"failed in 1 answers of 2 consultations \(refused"):
+        evaluate(context, cases, seed=1, benchmark="dev", labels={})
+
+
+def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
+    cases = [make_case(i) for i in range(2)]
+    context = served_setting(serve, cases, lambda prompt: False, "1/update/1")
+
+    def reply(body, attempt):
+        if "case-1 number 01" in context.chat.decode(body["prompt"]):
+            return 400, "no"
+        values = {f"token_id:{t}": -1.0 - i for i, t in enumerate(body["logprob_token_ids"])}
+        return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
+
+    scorer = Scorer(serve(reply).engine(), context.chat.tokenizer)
+    method = Method(
+        title="Test", terminal_group=2, question_group=2, question_credit="same_state", beta=1.0
+    )
+    drawn = Pcqc(method, None, 1, scorer).collect_rollouts(context, cases, 1)
+    assert [group.case.case_id for group in drawn.groups] == ["case-0"]
+    assert drawn.failures["failures/scorer"] == 1
+    assert len(drawn.cases) == 2

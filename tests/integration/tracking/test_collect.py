@@ -1,0 +1,156 @@
+import dataclasses
+import errno
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+from pcqc.config import Tracking
+from pcqc.errors import UserError
+from pcqc.files import hold, read_json, sha256_file, write_json
+from pcqc.tracking.collect import collect
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.store import open_store
+
+METHODS = ["shared_sft", "pcqc"]
+
+
+@pytest.fixture
+def mirrored(ready):
+    """The study with two methods, all mirrored."""
+    for name in set(ready.methods) - set(METHODS):
+        del ready.methods[name]
+    for method in METHODS:
+        mirror(ready, method)
+    return ready
+
+
+def stored(study, method, run, artifact):
+    """Where the local store keeps an artifact."""
+    run_id = read_json(study.results / "tracking" / f"{method}.json")["runs"][run]["run_id"]
+    return Path("results/mlartifacts/clinic") / run_id / "artifacts" / artifact
+
+
+def tree(folder):
+    return {str(p.relative_to(folder)): sha256_file(p) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_analysis_gets_what_the_runs_wrote(mirrored):
+    collected = collect(mirrored)
+    table = pyarrow.parquet.read_table(collected / "predictions.parquet")
+    assert len(table) == (1 + 3) * 2 * 3
+    assert table.column("method").to_pylist()[:7] == ["shared_sft"] * 6 + ["pcqc"]
+    assert table.schema.field("correct").type == "bool"
+    updates = pyarrow.parquet.read_table(collected / "updates.parquet").to_pylist()
+    assert len(updates) == 3 * 5
+    assert updates[4]["kind"] == "validation"
+    assert (updates[4]["accuracy"], updates[4]["measure/1"]) == (0.7, None)
+    runs = json.loads((collected / "runs.json").read_text())
+    assert [(r["method"], r["run"]) for r in runs][:3] == [
+        ("shared_sft", "A"),
+        ("pcqc", "A"),
+        ("pcqc", "B"),
+    ]
+    assert runs[0]["training"] is None
+    assert runs[1]["training"]["totals"]["trajectories"] == 64
+    assert runs[1]["selection"]["selected"]["update"] == 4
+    dialogue = collected / "dialogues" / "pcqc" / "C" / "clinic_wide.jsonl"
+    original = mirrored.results / "evaluation" / "pcqc" / "C" / "clinic_wide.jsonl"
+    assert dialogue.read_bytes() == original.read_bytes()
+    assert sorted(p.name for p in collected.iterdir()) == [
+        "dialogues",
+        "predictions.parquet",
+        "runs.json",
+        "updates.parquet",
+    ]
+
+
+def test_collecting_twice_gives_the_same_bytes(mirrored):
+    first = tree(collect(mirrored))
+    assert tree(collect(mirrored)) == first
+
+
+def test_the_local_copy_is_not_what_is_collected(mirrored):
+    before = tree(collect(mirrored))
+    for path in (mirrored.results / "evaluation").rglob("*.parquet"):
+        path.unlink()
+    assert tree(collect(mirrored)) == before
+
+
+def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored):
+    before = tree(collect(mirrored))
+    path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"clinic_dev\.parquet of run \w+ has changed in MLflow"):
+        collect(mirrored)
+    assert tree(mirrored.results / "collected") == before
+
+
+def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored):
+    path = stored(mirrored, "pcqc", "B", "evaluation/clinic_dev.parquet")
+    path.write_bytes(stored(mirrored, "pcqc", "A", "evaluation/clinic_dev.parquet").read_bytes())
+    tracking = mirrored.results / "tracking" / "pcqc.json"
+    record = read_json(tracking)
+    entry = record["runs"]["B"]["artifacts"]
+    entry["evaluation/clinic_dev.parquet"] = sha256_file(path)
+    write_json(tracking, record)
+    with pytest.raises(UserError, match="not the file of its run's manifest"):
+        collect(mirrored)
+
+
+def test_a_missing_artifact_is_named_with_its_remedy(mirrored):
+    stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
+    with pytest.raises(UserError, match=r"no artifact training/events\.jsonl .* track mirror"):
+        collect(mirrored)
+    mirror(mirrored, "pcqc")
+    collect(mirrored)
+
+
+def test_a_full_disk_is_not_a_missing_artifact(mirrored, monkeypatch):
+    before = tree(collect(mirrored))
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
+
+    monkeypatch.setattr("mlflow.store.artifact.local_artifact_repo.shutil.copy2", full)
+    with pytest.raises(
+        UserError, match=r"cannot fetch .*\.collected\.new.*: .*No space left"
+    ) as said:
+        collect(mirrored)
+    assert "delete run" not in str(said.value)
+    assert tree(mirrored.results / "collected") == before
+
+
+def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
+    store = open_store(mirrored)
+    before = tree(collect(mirrored))
+    record = read_json(mirrored.results / "tracking" / "pcqc.json")
+    run_id = record["runs"]["B"]["run_id"]
+    store.client.delete_run(run_id)
+    with pytest.raises(UserError, match=f"MLflow has no run {run_id}, or it was deleted"):
+        collect(mirrored)
+    mirror(mirrored, "pcqc")
+    after = tree(collect(mirrored))
+    assert after.pop("runs.json") != before.pop("runs.json")
+    assert after == before
+
+
+def test_a_method_that_is_not_mirrored_is_named(mirrored):
+    (mirrored.results / "tracking" / "pcqc.json").unlink()
+    with pytest.raises(UserError, match="run `pcqc track mirror clinic pcqc` first"):
+        collect(mirrored)
+
+
+def test_two_collections_at_once_take_turns_and_one_that_was_killed_leaves_nothing(mirrored):
+    before = tree(collect(mirrored))
+    left = mirrored.results / ".collected.new" / "fetched" / "left.jsonl"
+    write_json(left, {})
+    lock = hold(mirrored.results / ".collected.lock", "a test")
+    hasty = dataclasses.replace(mirrored, tracking=Tracking(timeout_seconds=0.2))
+    with pytest.raises(UserError, match="a collection of clinic is already under way"):
+        collect(hasty)
+    assert left.exists()
+    lock.close()
+    assert tree(collect(mirrored)) == before
+    assert [p.name for p in mirrored.results.glob(".collected*")] == [".collected.lock"]

@@ -1,0 +1,79 @@
+"""The continuation study goes through MLflow with its run."""
+
+import pytest
+
+from pcqc.errors import UserError
+from pcqc.files import read_json, sha256_file, write_atomic, write_json
+from pcqc.tracking.collect import collect
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.store import open_store
+
+TEXTS = {
+    "candidates.parquet": "candidates",
+    "continuations.parquet": "continuations",
+    "grounding.csv": "case_id,candidate,eligible\n",
+}
+
+
+@pytest.fixture
+def continued(ready):
+    """The study's methods with the continuation study of PCQC run A, mirrored."""
+    for name in set(ready.methods) - {"shared_sft", "pcqc"}:
+        del ready.methods[name]
+    folder = ready.results / "continuation" / "pcqc" / "A"
+    for name, text in TEXTS.items():
+        write_atomic(folder / name, text)
+    evaluation = read_json(ready.results / "evaluation" / "pcqc" / "A" / "manifest.json")
+    manifest = {
+        "benchmark": "clinic_dev",
+        "update": 4,
+        "checkpoint": evaluation["checkpoint"],
+        "success": {"uniform": 0.5, "executed": 0.25, "highest_utility": 0.75},
+        "files": {n: sha256_file(folder / n) for n in TEXTS if n.endswith("parquet")},
+    }
+    write_json(folder / "manifest.json", manifest)
+    for method in ready.methods:
+        mirror(ready, method)
+    return ready
+
+
+def run_id(study):
+    return read_json(study.results / "tracking" / "pcqc.json")["runs"]["A"]["run_id"]
+
+
+def test_files_and_figures_are_mirrored_and_collected(continued):
+    folder = collect(continued) / "continuation"
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == {
+        f"pcqc/A/{name}" for name in (*TEXTS, "manifest.json")
+    }
+    records = {(r["method"], r["run"]): r for r in read_json(folder.parent / "runs.json")}
+    assert records["pcqc", "A"]["continuation"]["success"]["executed"] == 0.25
+    assert records["pcqc", "B"]["continuation"] is None
+    metrics = open_store(continued).client.get_run(run_id(continued)).data.metrics
+    assert metrics["continuation/highest_utility"] == 0.75
+
+
+def test_a_changed_grounding_is_mirrored_anew(continued):
+    before = run_id(continued)
+    path = continued.results / "continuation" / "pcqc" / "A" / "grounding.csv"
+    write_atomic(path, TEXTS["grounding.csv"] + "case-0,0,yes\n")
+    mirror(continued, "pcqc")
+    assert run_id(continued) != before
+    collected = collect(continued) / "continuation" / "pcqc" / "A" / "grounding.csv"
+    assert collected.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["candidates.parquet", "grounding.csv"])
+def test_an_altered_artifact_is_refused(continued, name):
+    stored = f"results/mlartifacts/clinic/{run_id(continued)}/artifacts/continuation/{name}"
+    with open(stored, "a") as file:
+        file.write("x")
+    with pytest.raises(UserError, match=rf"continuation/{name} of run .* has changed in MLflow"):
+        collect(continued)
+
+
+def test_a_study_of_another_checkpoint_is_refused(continued):
+    path = continued.results / "continuation" / "pcqc" / "A" / "manifest.json"
+    write_json(path, {**read_json(path), "checkpoint": "another"})
+    with pytest.raises(UserError, match="continues from another checkpoint than was evaluated"):
+        mirror(continued, "pcqc")

@@ -1,0 +1,308 @@
+import dataclasses
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from run_folders import write_run, write_study
+
+from pcqc.errors import UserError
+from pcqc.files import read_json, sha256_file
+from pcqc.tracking import values
+from pcqc.tracking.finished import read_finished
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.store import open_store
+
+
+def experiment_runs(study):
+    store = open_store(study)
+    return store.client.search_runs([store.experiment.experiment_id])
+
+
+def of_letter(study, letter):
+    return [run for run in experiment_runs(study) if run.data.tags.get("run") == letter]
+
+
+def query(sql, *values):
+    with closing(sqlite3.connect("results/mlflow.db")) as database:
+        return database.execute(sql, values).fetchall()
+
+
+def shape(study):
+    """All that the store holds, without the identifiers and clock times that MLflow makes."""
+    runs = {}
+    for run in experiment_runs(study):
+        key = run.info.run_id
+        folder = open_store(study).experiment.artifact_location + f"/{key}/artifacts"
+        traces = query(
+            "SELECT trace_info.request_id, request_preview, count(*) FROM trace_info "
+            "JOIN trace_request_metadata AS m USING (request_id) "
+            "JOIN spans ON spans.trace_id = request_id "
+            "WHERE m.key = 'mlflow.sourceRun' AND m.value = ? GROUP BY request_id",
+            key,
+        )
+        runs[run.info.run_name] = {
+            "status": run.info.status,
+            "parameters": run.data.params,
+            "points": []
+            if run.data.tags["stage"] == "method"
+            else query(
+                "SELECT key, value, step, timestamp - start_time FROM metrics "
+                "JOIN runs USING (run_uuid) WHERE run_uuid = ? ORDER BY key, step, timestamp",
+                key,
+            ),
+            "tags": sorted(set(run.data.tags)),
+            "inputs": sorted(
+                (i.dataset.name, i.dataset.digest, i.tags[0].value)
+                for i in run.inputs.dataset_inputs
+            ),
+            "artifacts": artifacts(folder),
+            "traces": sorted((preview, spans) for _, preview, spans in traces),
+            "assessments": sum(
+                query("SELECT count(*) FROM assessments WHERE trace_id = ?", trace)[0][0]
+                for trace, *_ in traces
+            ),
+        }
+    return runs
+
+
+def artifacts(folder):
+    from pathlib import Path
+
+    return {
+        str(path.relative_to(folder)): sha256_file(path)
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_everything_of_a_run_is_mirrored(ready):
+    written = read_json(mirror(ready, "pcqc"))
+    parent, *_ = [r for r in experiment_runs(ready) if r.data.tags["stage"] == "method"]
+    assert (written["experiment"], written["parent_run_id"]) == ("clinic", parent.info.run_id)
+    assert list(written["runs"]) == ["A", "B", "C"]
+
+    assert parent.data.metrics == {
+        "evaluation/clinic_dev/accuracy": pytest.approx(2 / 3),
+        "evaluation/clinic_dev/accuracy_std": 0,
+        "evaluation/clinic_dev/turns": 1,
+        "evaluation/clinic_dev/turns_std": 0,
+        "evaluation/clinic_wide/accuracy": pytest.approx(2 / 3),
+        "evaluation/clinic_wide/accuracy_std": 0,
+        "evaluation/clinic_wide/turns": 1,
+        "evaluation/clinic_wide/turns_std": 0,
+    }
+
+    (run,) = of_letter(ready, "B")
+    assert run.info.run_id == written["runs"]["B"]["run_id"]
+    assert run.info.status == "FINISHED"
+    assert run.info.end_time - run.info.start_time == 3500
+    tags = run.data.tags
+    assert tags["mlflow.parentRunId"] == parent.info.run_id
+    assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
+    assert {"settings_digest", "fingerprint.training", "data_digest.train"} <= set(tags)
+    assert "why was that question credited" in tags["mlflow.note.content"]
+    assert run.data.params["method.beta"] == "1.0"
+    assert "method.tree" not in run.data.params
+    assert len(run.data.params["long"]) < 600
+    assert "whole in config.json" in run.data.params["long"]
+    assert run.data.metrics["validation/accuracy"] == 0.7
+    assert run.data.metrics["evaluation/clinic_wide/accuracy"] == pytest.approx(2 / 3)
+    roles = {i.dataset.name: i.tags[0].value for i in run.inputs.dataset_inputs}
+    assert roles == {"train": "training", "clinic_dev": "development", "clinic_wide": "held_out"}
+
+    history = open_store(ready).client.get_metric_history(run.info.run_id, "measure/1")
+    assert [(p.step, p.timestamp - run.info.start_time) for p in history] == [
+        (update, 1000 * update) for update in (1, 2, 3, 4)
+    ]
+
+
+def test_artifacts_are_the_files_and_no_checkpoints(ready):
+    written = read_json(mirror(ready, "pcqc", ["A"]))["runs"]["A"]
+    location = open_store(ready).experiment.artifact_location
+    found = artifacts(f"{location}/{written['run_id']}/artifacts")
+    assert found == written["artifacts"]
+    trained = ready.results / "runs" / "pcqc" / "A"
+    assert found["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
+    assert {
+        "config.json",
+        "reading/questions.html",
+        "training/candidate_groups.jsonl",
+        "training/consultations.jsonl",
+        "training/manifest.json",
+        "evaluation/selection.json",
+        "evaluation/clinic_dev.parquet",
+        "evaluation/clinic_dev.jsonl",
+    } <= set(found)
+    assert not [name for name in found if "checkpoints" in name]
+
+
+def test_a_second_mirror_writes_nothing(ready):
+    mirror(ready, "pcqc")
+    before = sha256_file("results/mlflow.db"), sha256_file("results/clinic/tracking/pcqc.json")
+    mirror(ready, "pcqc")
+    assert before == (
+        sha256_file("results/mlflow.db"),
+        sha256_file("results/clinic/tracking/pcqc.json"),
+    )
+
+
+def test_a_method_without_training_shows_its_evaluation(ready):
+    written = read_json(mirror(ready, "shared_sft"))
+    assert list(written["runs"]) == ["A"]
+    (run,) = of_letter(ready, "A")
+    assert run.data.tags["stage"] == "evaluation"
+    assert {i.dataset.name for i in run.inputs.dataset_inputs} == {"clinic_dev", "clinic_wide"}
+    assert len(shape(ready)["Shared SFT, run A"]["traces"]) == 3
+
+
+def test_settings_that_a_method_does_not_read_are_left_out(study):
+    write_study(study, ["atpo"], runs="A")
+    read = {name: values.parameters(read_finished(study, name, "A")) for name in ("atpo", "grpo")}
+    assert {f"method.{name}" for name in values.OF_GROUPS} <= set(read["grpo"])
+    assert not {f"method.{name}" for name in values.OF_GROUPS} & set(read["atpo"])
+    assert read["atpo"]["method.tree.budget"] == "16"
+    sft = values.parameters(read_finished(study, "shared_sft", "A"))
+    names = [name.removeprefix("method.") for name in sft if name.startswith("method.")]
+    assert names == ["title", "kind", "role", "runs"]
+
+
+def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
+    old = read_json(mirror(ready, "grpo"))["runs"]
+    shutil.rmtree(ready.results / "runs" / "grpo" / "B")
+    changed = dataclasses.replace(ready.methods["grpo"], updates=5)
+    edited = dataclasses.replace(ready, methods={**ready.methods, "grpo": changed})
+    write_run(edited, "grpo", "B", updates=5)
+    new = read_json(mirror(ready, "grpo", ["B"]))["runs"]
+    assert new["A"] == old["A"]
+    assert new["B"]["run_id"] != old["B"]["run_id"]
+    tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
+    assert tags[old["B"]["run_id"]]["superseded_by"] == new["B"]["run_id"]
+    assert "superseded_by" not in tags[new["B"]["run_id"]]
+    why = tags[old["B"]["run_id"]]["superseded_because"]
+    assert why == "settings changed: method.updates: 20 -> 5"
+    assert names(ready) == {
+        old["B"]["run_id"]: "GRPO, run B (superseded)",
+        new["B"]["run_id"]: "GRPO, run B",
+    }
+
+    shutil.rmtree(ready.results / "runs" / "grpo" / "B")
+    write_run(ready, "grpo", "B")
+    assert read_json(mirror(ready, "grpo"))["runs"] == old
+    tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
+    assert tags[new["B"]["run_id"]]["superseded_by"] == old["B"]["run_id"]
+    assert not {"superseded_by", "superseded_because"} & set(tags[old["B"]["run_id"]])
+    assert names(ready)[old["B"]["run_id"]] == "GRPO, run B"
+
+
+def names(study):
+    return {run.info.run_id: run.info.run_name for run in of_letter(study, "B")}
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The shape of an uninterrupted mirror, filled in by the first test that needs it."""
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("where", "call", "after"),
+    [
+        ("mlflow.MlflowClient.create_run", 1, True),
+        ("mlflow.MlflowClient.create_run", 2, False),
+        ("mlflow.MlflowClient.log_batch", 2, False),
+        ("mlflow.MlflowClient.log_batch", 2, True),
+        ("mlflow.MlflowClient.log_inputs", 1, True),
+        ("mlflow.MlflowClient.log_artifact", 5, True),
+        ("mlflow.MlflowClient.log_text", 1, True),
+        ("mlflow.MlflowClient.end_span", 2, True),
+        ("mlflow.MlflowClient.end_trace", 2, True),
+        ("mlflow.MlflowClient.set_terminated", 2, False),
+        ("mlflow.MlflowClient.set_terminated", 3, True),
+    ],
+)
+def test_a_killed_mirror_is_completed_without_duplicates(
+    ready, whole, monkeypatch, where, call, after
+):
+    import pkgutil
+
+    if not whole:
+        saved = "results/mlflow.db", "results/mlartifacts"
+        shutil.copy(saved[0], "prepared.db")
+        mirror(ready, "pcqc", ["A", "B"])
+        whole.update(shape(ready))
+        shutil.copy("prepared.db", saved[0])
+        shutil.rmtree(saved[1])
+    owner, name = where.rsplit(".", 1)
+    target = pkgutil.resolve_name(owner)
+    original = getattr(target, name)
+    calls = []
+
+    def kill(*arguments, **named):
+        calls.append(name)
+        if len(calls) == call and not after:
+            raise Killed
+        result = original(*arguments, **named)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target, name, kill)
+        with pytest.raises(Killed):
+            mirror(ready, "pcqc", ["A", "B"])
+    mirror(ready, "pcqc", ["A", "B"])
+    assert shape(ready) == whole
+
+
+def test_a_run_that_differs_from_its_manifest_is_refused(ready):
+    path = ready.results / "runs" / "pcqc" / "B" / "events.jsonl"
+    path.write_text(path.read_text() + '{"kind": "update", "update": 5}\n')
+    with pytest.raises(UserError, match=r"pcqc/B/events\.jsonl is not the file of its manifest"):
+        mirror(ready, "pcqc")
+    assert len(experiment_runs(ready)) == 0
+
+
+def test_unfinished_runs_are_named(ready):
+    (ready.results / "runs" / "pcqc" / "A" / "manifest.json").unlink()
+    with pytest.raises(UserError, match=r"runs/pcqc/A has no manifest\.json"):
+        mirror(ready, "pcqc")
+    with pytest.raises(UserError, match="holds no evaluated run"):
+        mirror(ready, "terminal_only")
+
+
+def test_traces_answer_what_was_asked_and_why_it_was_credited(ready):
+    run_id = read_json(mirror(ready, "pcqc", ["A"]))["runs"]["A"]["run_id"]
+    store = open_store(ready)
+    found = store.client.search_traces(locations=[store.experiment.experiment_id], run_id=run_id)
+    assert len(found) == 3
+    trace = found[0]
+    root, turn, patient, scorer, final = trace.data.spans
+    assert (patient.inputs, patient.outputs) == ({"question": "Any fever?"}, {"answer": "Yes."})
+    assert (patient.parent_id, scorer.parent_id) == (turn.span_id, turn.span_id)
+    assert (turn.parent_id, final.parent_id) == (root.span_id, root.span_id)
+    assert turn.name == "turn 1: credit +1.36"
+    lines = scorer.outputs["candidates"].splitlines()[2:]
+    assert lines[0] == "|Any fever?|Yes.|0.620|+0.320|+1.361|executed|"
+    assert [line.split("|")[3] for line in lines] == ["0.620", "0.440", "0.310", "0.310"]
+    reason = "credit (0.620 - 0.420) / 0.147 = +1.36"
+    assert reason in scorer.outputs["why this credit"]
+    credit = next(a for a in trace.info.assessments if a.name == "question credit")
+    assert (credit.value, credit.span_id) == (1.3615, turn.span_id)
+    assert reason in credit.rationale
+
+
+def test_the_page_of_questions_escapes_what_was_said(ready):
+    mirror(ready, "pcqc", ["A"])
+    entry = json.loads((ready.results / "tracking" / "pcqc.json").read_text())["runs"]["A"]
+    location = open_store(ready).experiment.artifact_location
+    page = f"{location}/{entry['run_id']}/artifacts/reading/questions.html"
+    with open(page) as file:
+        text = file.read()
+    assert "Any &lt;cough&gt;?" in text
+    assert "Any <cough>?" not in text

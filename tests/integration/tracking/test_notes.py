@@ -1,0 +1,55 @@
+"""What MLflow's descriptions say of a method and of its runs."""
+
+import dataclasses
+from typing import get_args, get_type_hints
+
+import pytest
+from run_folders import write_study
+
+from pcqc.config import Method
+from pcqc.config.training import CREDITS
+from pcqc.tracking import notes, values
+from pcqc.tracking.finished import read_finished
+
+
+def test_every_question_credit_has_its_clause():
+    assert set(CREDITS) == set(get_args(get_type_hints(Method)["question_credit"]))
+
+
+def test_a_method_is_described_by_what_it_draws_and_credits(study):
+    said = {name: notes.of_method(study, name, []) for name in study.methods}
+    assert "a searched tree of up to 16 consultations a case" in said["atpo"]
+    assert "turn by turn by a critic" in said["atpo"]
+    assert "questions get no credit of their own" in said["grpo"]
+    assert "compared with the other candidates at the same state" in said["pcqc"]
+    assert "across all states of an update" in said["executed_local"]
+
+
+def test_a_run_says_where_its_credit_can_be_read(study):
+    write_study(study, ["atpo"], runs="A")
+    tree = notes.of_run(read_finished(study, "atpo", "A"))
+    assert "`training/trees.jsonl`" in tree
+    assert "share the advantage" not in tree
+    group = notes.of_run(read_finished(study, "grpo", "A"))
+    assert "all turns share the advantage" in group
+
+
+def test_a_title_is_words_and_no_markdown_or_markup(study):
+    titled = dataclasses.replace(study, title="**Mine** | <img src=x> `a` [b](c)")
+    said = notes.of_study(titled).splitlines()[0]
+    assert said.startswith(r"\*\*Mine\*\* &#124; &lt;img src=x&gt; \`a\` \[b\](c): each method")
+
+
+def test_a_method_carries_mean_and_deviation_of_its_runs(study):
+    results = [{"accuracy": 0.5, "turns": 1.0}, {"accuracy": 0.7, "turns": 4.0}]
+    evaluations = [{"benchmarks": {"clinic_dev": result}} for result in results]
+    assert values.means(study, evaluations) == {
+        "evaluation/clinic_dev/accuracy": pytest.approx(0.6),
+        "evaluation/clinic_dev/accuracy_std": pytest.approx(0.02**0.5),
+        "evaluation/clinic_dev/turns": 2.5,
+        "evaluation/clinic_dev/turns_std": pytest.approx(4.5**0.5),
+    }
+    assert set(values.means(study, evaluations[:1])) == {
+        "evaluation/clinic_dev/accuracy",
+        "evaluation/clinic_dev/turns",
+    }

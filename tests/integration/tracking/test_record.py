@@ -1,0 +1,90 @@
+import errno
+import json
+from contextlib import closing
+
+import pytest
+
+from pcqc.errors import UserError
+from pcqc.files import sha256_file
+from pcqc.tracking.record import RunRecord
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write(path, updates):
+    with closing(RunRecord(path)) as record:
+        for update in updates:
+            record.append({"kind": "update", "update": update, "reward/mean": 0.25 * update})
+
+
+def test_a_resumed_record_has_the_bytes_of_an_uninterrupted_one(tmp_path):
+    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    write(whole, range(1, 9))
+    write(broken, range(1, 5))
+    saved = broken.stat().st_size
+    write(broken, range(5, 7))
+    with broken.open("ab") as file:
+        file.write(b'{"kind": "update", "upda')
+    with closing(RunRecord(broken, keep_bytes=saved)) as record:
+        for update in range(5, 9):
+            record.append({"kind": "update", "update": update, "reward/mean": 0.25 * update})
+    assert broken.read_bytes() == whole.read_bytes()
+    size, sha256 = whole.stat().st_size, sha256_file(whole)
+    assert record_of(broken) == {"bytes": size, "sha256": sha256}
+
+
+def record_of(path):
+    with closing(RunRecord(path)) as record:
+        return record.written
+
+
+def test_a_row_is_on_file_before_append_returns(tmp_path):
+    path = tmp_path / "events.jsonl"
+    record = RunRecord(path)
+    record.append({"update": 1, "text": "Fièvre?"})
+    assert rows(path) == [{"update": 1, "text": "Fièvre?"}]
+    record.close()
+
+
+def test_a_row_without_an_update_is_refused(tmp_path):
+    record = RunRecord(tmp_path / "events.jsonl")
+    with pytest.raises(UserError, match="number of its update"):
+        record.append({"kind": "update"})
+
+
+class FullDisk:
+    """A raw file that takes `room` more bytes and then reports a full disk."""
+
+    def __init__(self, file, room):
+        self.file, self.room = file, room
+
+    def write(self, data):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self.file.write(data[: self.room])
+        self.room -= written
+        return written
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+
+def test_a_full_disk_leaves_whole_rows(tmp_path):
+    path = tmp_path / "events.jsonl"
+    write(path, [1])
+    record = RunRecord(path)
+    record._file = FullDisk(record._file, room=5)
+    with pytest.raises(UserError, match="No space left"):
+        record.append({"kind": "update", "update": 2})
+    assert [row["update"] for row in rows(path)] == [1]
+    record._file.room = 1000
+    record.append({"kind": "update", "update": 2})
+    assert [row["update"] for row in rows(path)] == [1, 2]
+
+
+def test_an_unwritable_folder_is_one_line(tmp_path):
+    (tmp_path / "runs").write_text("a file where a folder is needed")
+    with pytest.raises(UserError, match=r"cannot write .*events\.jsonl"):
+        RunRecord(tmp_path / "runs" / "events.jsonl")

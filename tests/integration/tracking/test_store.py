@@ -1,0 +1,278 @@
+import errno
+import multiprocessing
+import shutil
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from run_folders import make_study, write_study
+
+from pcqc.config import Tracking
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.prepare import preparation, prepare
+from pcqc.tracking.store import masked, open_store, sizes
+
+
+def together(target, *arguments):
+    """Call `target(study, argument)` for each argument in a process of its own, all at once."""
+    context = multiprocessing.get_context("forkserver")
+    # Seconds of imports are paid once, in the server that the processes are forked from.
+    context.set_forkserver_preload(["mlflow.store.tracking.sqlalchemy_store", "run_folders"])
+    started = [context.Process(target=target, args=(make_study(), a)) for a in arguments]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+    return [process.exitcode for process in started]
+
+
+def prepare_once(study, _):
+    prepare(study)
+
+
+def mirror_one(study, method):
+    mirror(study, method, "A")
+
+
+def test_concurrent_preparations_and_mirrors_lose_nothing(study):
+    methods = ["grpo", "pcqc", "terminal_only", "same_state_q1"]
+    write_study(study, methods, runs="A", updates=20, metrics=10)
+    assert together(prepare_once, 1, 2, 3) == [0, 0, 0]
+    assert together(mirror_one, *methods) == [0, 0, 0, 0]
+    store = open_store(study)
+    found = store.client.search_runs([store.experiment.experiment_id])
+    assert len(found) == 8
+    assert {run.info.status for run in found} == {"FINISHED"}
+    for run in found:
+        if run.data.tags.get("run"):
+            assert len(store.client.get_metric_history(run.info.run_id, "measure/9")) == 20
+    names = [run.info.run_name for run in found if "run" not in run.data.tags]
+    assert names == ["GRPO", "PCQC", "Terminal-only", "Same-State-Q1"]
+
+
+def test_prepare_twice_is_prepare_once(ready):
+    before = Path("results/mlflow.db").read_bytes()
+    prepare(ready)
+    assert Path("results/mlflow.db").read_bytes() == before
+    assert not list(Path("results").glob(".mlflow.db.new*"))
+
+
+def test_a_preparation_killed_in_the_migration_is_repeated(study):
+    Path("results/.mlflow.db.new").write_bytes(b"half a database")
+    prepare(study)
+    assert mirror(study, "shared_sft").is_file()
+
+
+def test_an_unprepared_store_names_the_command(study):
+    with pytest.raises(UserError, match="run `pcqc track prepare clinic` first"):
+        mirror(study, "pcqc")
+    assert not Path("results/mlflow.db").exists()
+
+
+def test_a_file_that_is_no_database_is_one_line(study):
+    Path("results/mlflow.db").write_text("not a database" * 100)
+    for call in (lambda: prepare(study), lambda: mirror(study, "pcqc")):
+        with pytest.raises(UserError, match=r"sqlite:///results/mlflow\.db did not answer: file"):
+            call()
+    assert Path("results/mlflow.db").read_text() == "not a database" * 100
+
+
+def test_a_locked_database_fails_within_the_time_out(ready):
+    hasty = make_study(Tracking(timeout_seconds=1))
+    with closing(sqlite3.connect("results/mlflow.db", isolation_level=None)) as database:
+        database.execute("BEGIN EXCLUSIVE")
+        start = time.monotonic()
+        with pytest.raises(UserError, match="did not answer: database is locked; the run's files"):
+            mirror(hasty, "pcqc")
+        assert time.monotonic() - start < 3
+    mirror(hasty, "shared_sft")
+
+
+def artifacts(folder):
+    return {p for p in (folder / "results" / "mlartifacts").rglob("*") if p.is_file()}
+
+
+def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkeypatch):
+    mirror(ready, "shared_sft")
+    record = ready.results / "tracking" / "shared_sft.json"
+    before = read_json(record)
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move("results", elsewhere / "results")
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(UserError, match="it was moved; run `pcqc track prepare clinic` first"):
+        mirror(ready, "shared_sft")
+    prepare(ready)
+    assert not record.exists()
+    mirror(ready, "shared_sft")
+    store = open_store(ready)
+    home = elsewhere / "results" / "mlartifacts" / "clinic"
+    assert store.experiment.artifact_location == str(home)
+    (run,) = read_json(record)["runs"].values()
+    assert store.client.get_run(run["run_id"]).info.artifact_uri.startswith(f"{home}/")
+    # The runs of the old place are kept, under a name that says what they are.
+    (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
+    assert f"{tmp_path}/results/mlartifacts" in old.tags["mlflow.note.content"]
+    (one,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
+    assert one.info.run_id == before["runs"]["A"]["run_id"]
+
+
+def test_a_copied_folder_leaves_the_original_alone(ready, tmp_path, monkeypatch):
+    mirror(ready, "shared_sft")
+    shutil.copytree("results", tmp_path / "copy" / "results")
+    theirs, database = artifacts(tmp_path), Path("results/mlflow.db").read_bytes()
+    monkeypatch.chdir(tmp_path / "copy")
+    prepare(ready)
+    mirror(ready, "pcqc", "A")
+    assert artifacts(tmp_path) == theirs
+    assert (tmp_path / "results" / "mlflow.db").read_bytes() == database
+    assert len(artifacts(tmp_path / "copy")) > len(theirs)
+
+
+def lose_nothing(study):
+    """Everything is there still."""
+
+
+def lose_the_database(study):
+    Path("results/mlflow.db").unlink()
+
+
+def lose_to_another_study(study):
+    Path("results/mlflow.db").unlink()
+    prepare(make_study(Tracking(timeout_seconds=19), name="another"))
+
+
+def lose_the_artifacts(study):
+    shutil.rmtree("results/mlartifacts/clinic")
+
+
+def lose_one_artifact(study):
+    next(Path("results/mlartifacts").rglob("events.jsonl")).unlink()
+
+
+def delete_a_run(study):
+    entry = read_json(study.results / "tracking" / "grpo.json")["runs"]["A"]
+    open_store(study).client.delete_run(entry["run_id"])
+
+
+@pytest.mark.parametrize(
+    ("lose", "lost"),
+    [
+        (lose_nothing, []),
+        (lose_the_database, ["shared_sft", "grpo"]),
+        (lose_to_another_study, ["shared_sft", "grpo"]),
+        (lose_the_artifacts, ["shared_sft", "grpo"]),
+        (lose_one_artifact, ["grpo"]),
+        (delete_a_run, ["grpo"]),
+    ],
+)
+def test_what_the_store_has_lost_is_found_without_a_change_and_mirrored_again(ready, lose, lost):
+    methods = {"shared_sft": None, "grpo": "A"}
+    prepare(ready)
+    for method, runs in methods.items():
+        mirror(ready, method, runs)
+    assert preparation(ready) == 1
+    lose(ready)
+    before = everything()
+    assert preparation(ready) == (2 if lost else 1)
+    assert everything() == before
+    # MLflow keeps a store open by its address; another address is as good as a new process.
+    again = make_study(Tracking(consultations_as_traces=3, timeout_seconds=19))
+    prepare(again)
+    kept = [m for m in methods if (ready.results / "tracking" / f"{m}.json").exists()]
+    assert kept == [method for method in methods if method not in lost]
+    for method, runs in methods.items():
+        mirror(again, method, runs)
+    assert preparation(again) == (2 if lost else 1)
+    store = open_store(again)
+    for method in methods:
+        (entry,) = read_json(ready.results / "tracking" / f"{method}.json")["runs"].values()
+        assert set(sizes(store.client, entry["run_id"])) == set(entry["artifacts"])
+
+
+def everything():
+    return {path: path.stat().st_mtime_ns for path in sorted(Path(".").rglob("*"))}
+
+
+def test_a_silent_store_is_not_taken_for_a_lost_one(ready, silent, monkeypatch, capsys):
+    prepare(ready)
+    mirror(ready, "shared_sft")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", silent)
+    assert preparation(make_study(Tracking(timeout_seconds=1))) == 1
+    warning = capsys.readouterr().err
+    assert "is not checked" in warning
+    assert "secret" not in warning
+
+
+@pytest.fixture
+def silent():
+    """The address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        accepted = []
+
+        def accept():
+            while True:
+                try:
+                    accepted.append(server.accept()[0])
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://user:secret@127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        for connection in accepted:
+            connection.close()
+
+
+def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, monkeypatch):
+    for name in ("TIMEOUT", "MAX_RETRIES", "BACKOFF_FACTOR"):
+        monkeypatch.delenv(f"MLFLOW_HTTP_REQUEST_{name}", raising=False)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", silent)
+    hasty = make_study(Tracking(timeout_seconds=4))
+    start = time.monotonic()
+    with pytest.raises(UserError) as caught:
+        mirror(hasty, "pcqc")
+    assert time.monotonic() - start < 6
+    message = str(caught.value)
+    assert "did not answer" in message
+    assert "rerun `pcqc track mirror clinic pcqc` to mirror them" in message
+    assert "secret" not in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("uri", ["./mlruns", "file:///tmp/mlruns", "nonsense://here"])
+def test_other_kinds_of_store_are_refused(study, monkeypatch, uri):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(UserError, match="neither sqlite:///<file> nor http"):
+        prepare(study)
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(ready, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device", "mlartifacts/1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mlflow.MlflowClient.log_artifact", full)
+        with pytest.raises(UserError, match=r"cannot write mlartifacts/1: No space left .* rerun"):
+            mirror(ready, "pcqc")
+    assert not (ready.results / "tracking" / "pcqc.json").exists()
+    mirror(ready, "pcqc")
+
+
+def test_nobody_listening_is_one_line(study, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    with pytest.raises(UserError, match=r"MLflow at http://127\.0\.0\.1:\d+ did not answer"):
+        mirror(study, "pcqc")
+
+
+def test_an_address_is_shown_without_its_secrets():
+    assert masked("https://me:secret@host/api?token=abc&key=def failed") == (
+        "https://***@host/api?token=***&key=*** failed"
+    )

@@ -1,0 +1,273 @@
+"""Bad input of fifteen kinds: one clear line, a non-zero exit, and nothing lost.
+
+Each goes through the real command line in a process of its own. The working directory holds a copy
+of the finished miniature study; nothing in it may change but what the test itself broke.
+"""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from workplace import STUDY, complaint, digests
+
+from pcqc.files import read_json
+
+TRAIN = ("train", STUDY, "terminal_only", "A")
+EVALUATE = ("evaluate", STUDY, "terminal_only", "A")
+
+
+@pytest.fixture
+def untrained(copy):
+    """The copy without the run that is trained: a finished run needs none of its inputs."""
+    shutil.rmtree(copy.results / "runs" / "terminal_only")
+    return copy
+
+
+@pytest.fixture
+def unevaluated(copy):
+    """The copy without that run's evaluation, but with the choice of its checkpoint."""
+    for name in ("receipt.json", "manifest.json"):
+        (copy.results / "evaluation" / "terminal_only" / "A" / name).unlink()
+    return copy
+
+
+@pytest.fixture
+def refuse(mini, copy):
+    """Run a command that must fail: its error line, after a check that no file changed."""
+
+    def run(*arguments: str, **environment: str) -> str:
+        before = digests(copy.folder / "results")
+        line = complaint(copy.run(copy.command(*arguments), **environment))
+        after = digests(copy.folder / "results")
+        assert after == before
+        return line
+
+    return run
+
+
+def spoil_row(path, number: int, **changes) -> None:
+    """Change fields of the row in line `number` of a JSONL file."""
+    lines = path.read_text().splitlines()
+    lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), **changes})
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_broken_json(copy, untrained, refuse):
+    path = copy.results / "data" / "train.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], lines[2][:40], *lines[3:]]))
+    line = refuse(*TRAIN)
+    assert "data/train.jsonl, line 3: not JSON" in line
+    assert "fix or remove the line" in line
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"answer": "Z"}, "answer 'Z' is not one of the options A/B/C/D"),
+        ({"case_id": "clinic_dev-00000"}, "duplicate case id 'clinic_dev-00000', first in line 1"),
+        ({"facts": []}, "there are no facts"),
+        (
+            {"options": {"A": "x", "B": " ", "C": "y", "D": "z"}},
+            "option 'B' must be a non-empty string",
+        ),
+    ],
+    ids=["label outside the options", "duplicate id", "no facts", "empty option"],
+)
+def test_a_bad_case(copy, untrained, refuse, changes, said):
+    spoil_row(copy.results / "data" / "clinic_dev.jsonl", 4, **changes)
+    line = refuse(*TRAIN)
+    assert "data/clinic_dev.jsonl, line 4: " in line
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "weight_decay",
+            "wait_decay",
+            "rl.wait_decay: unknown setting; did you mean 'weight_decay'",
+        ),
+        ("checkpoint_every: 2", "checkpoint_every: two", "rl.checkpoint_every"),
+    ],
+    ids=["unknown setting", "wrong type"],
+)
+def test_a_bad_setting(copy, refuse, old, new, said):
+    path = copy.folder / "config" / "studies" / f"{STUDY}.yaml"
+    text = path.read_text().replace("checkpoint_every: 2", "checkpoint_every: 2\n  weight_decay: 0")
+    path.write_text(text.replace(old, new))
+    line = refuse(*TRAIN)
+    assert re.match(rf"pcqc: error: config/studies/{STUDY}.yaml:\d+: {said}", line)
+
+
+def test_missing_weights(copy, untrained, refuse):
+    (copy.results / "models" / "actor" / "model.safetensors").unlink()
+    line = refuse(*TRAIN)
+    assert "models/actor/model.safetensors: missing" in line
+    assert f"`pcqc sft {STUDY}`" in line
+
+
+def test_a_corrupted_checkpoint(copy, unevaluated, refuse):
+    chosen = read_json(copy.results / "evaluation" / "terminal_only" / "A" / "selection.json")
+    update = chosen["selected"]["update"]
+    run = copy.results / "runs" / "terminal_only" / "A"
+    path = run / "checkpoints" / f"{update:06d}" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    line = refuse(*EVALUATE)
+    assert f"checkpoints/{update:06d}/model.safetensors: corrupted" in line
+    # What the line says must really fix it.
+    assert f"move {run.relative_to(copy.folder)} away and run the workflow again" in line
+    shutil.rmtree(run)
+    assert "Train terminal_only, run A" in copy.planned()
+
+
+def test_a_truncated_parquet(copy, refuse):
+    predictions = copy.results / "evaluation" / "grpo" / "A" / "clinic_dev.parquet"
+    collected = copy.results / "collected" / "predictions.parquet"
+    for path in (predictions, collected):
+        path.write_bytes(path.read_bytes()[:-200])
+    other = str(copy.results / "evaluation" / "grpo" / "B" / "clinic_dev.parquet")
+    for command, named in (
+        (("compare", str(predictions), other), "clinic_dev.parquet"),
+        (("track", "mirror", STUDY, "grpo"), "clinic_dev.parquet"),
+        (("tables", STUDY), "collected/predictions.parquet"),
+    ):
+        assert named in refuse(*command)
+
+
+def test_an_unwritable_results_folder(mini, tmp_path):
+    """A superuser may write anywhere, so a file stands where the folder belongs."""
+    (tmp_path / "results").write_text("mine")
+    line = complaint(mini.run(mini.command("clinic", STUDY), cwd=tmp_path))
+    assert "a file stands where a folder is needed: move it away" in line
+    assert (tmp_path / "results").read_text() == "mine"
+
+
+FULL_DISK = """
+set -e
+mount -t tmpfs -o size=32m tmpfs "$1"
+cp -r "$2" "$1/results"
+cd "$1"
+dd if=/dev/zero of=filler bs=4k 2> /dev/null || true
+shift 2
+status=0
+"$@" || status=$?
+rm filler
+cp -r results "$KEPT"
+exit $status
+"""
+
+
+def may_mount() -> bool:
+    probe = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    return shutil.which("unshare") and subprocess.run(probe, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="no small disk can be mounted here")
+@pytest.mark.parametrize("command", [("clinic", STUDY), TRAIN], ids=lambda c: c[0])
+def test_a_full_disk(copy, tmp_path, command):
+    """A disk of 32 MiB in memory, filled to the last block, in a name space of its own."""
+    disk, kept = tmp_path / "disk", tmp_path / "kept"
+    disk.mkdir()
+    shutil.rmtree(copy.results / "figures")
+    if command == TRAIN:
+        shutil.rmtree(copy.results / "runs" / "terminal_only")
+    before = digests(copy.folder / "results")
+    start = ["unshare", "--map-root-user", "--mount", "bash", "-c", FULL_DISK, "bash"]
+    done = copy.run(
+        [*start, str(disk), str(copy.folder / "results"), *copy.command(*command)], KEPT=str(kept)
+    )
+    line = complaint(done)
+    assert "No space left on device; free some space on that disk and run again" in line
+    after = digests(kept)
+    assert {path: after.get(path) for path in before} == before
+
+
+def test_a_file_cut_short_by_a_limit(mini, tmp_path):
+    """Where nothing can be mounted: the system refuses to let a file grow beyond 4 KiB."""
+    shutil.copytree(mini.results / "data", tmp_path / "results" / STUDY / "data")
+    before = digests(tmp_path)
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+    limited += "from pcqc.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = mini.run([sys.executable, "-c", limited, "clinic", STUDY], cwd=tmp_path)
+    line = complaint(done)
+    assert "File too large" in line
+    after = digests(tmp_path)
+    assert set(after) == set(before)
+
+
+def test_mlflow_not_there(copy, refuse):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    line = refuse("track", "collect", STUDY, MLFLOW_TRACKING_URI=uri)
+    assert f"MLflow at {uri} did not answer: " in line
+
+
+def test_mlflow_silent(copy, refuse):
+    copy.edit(
+        f"config/studies/{STUDY}.yaml",
+        "evaluation_seed: 0",
+        "evaluation_seed: 0\ntracking: {timeout_seconds: 3}",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=swallow, args=(server,), daemon=True).start()
+        uri = f"http://127.0.0.1:{server.getsockname()[1]}"
+        line = refuse("track", "mirror", STUDY, "grpo", MLFLOW_TRACKING_URI=uri)
+    assert "did not answer" in line
+    assert f"rerun `pcqc track mirror {STUDY} grpo`" in line
+
+
+def swallow(server: socket.socket) -> None:
+    """Take connections and never answer."""
+    taken = []
+    while True:
+        try:
+            taken.append(server.accept())
+        except OSError:
+            return
+
+
+def test_a_removed_store_is_named(copy, refuse):
+    (copy.folder / "results" / "mlflow.db").unlink()
+    line = refuse("track", "mirror", STUDY, "grpo")
+    assert f"run `pcqc track prepare {STUDY}` first" in line
+
+
+def test_a_held_out_benchmark_named_for_selection(refuse):
+    line = refuse("select", STUDY, "grpo", "A", "--benchmark", "clinic_wide")
+    assert "'clinic_wide' is a held-out benchmark and may not select checkpoints" in line
+    assert "use 'clinic_dev'" in line
+
+
+def test_a_method_without_its_patient(copy, unevaluated, refuse):
+    shutil.rmtree(copy.results / "models" / "patient")
+    evaluated = refuse(*EVALUATE)
+    shutil.rmtree(copy.results / "runs" / "terminal_only")
+    for line in (evaluated, refuse(*TRAIN)):
+        assert "models/patient: no weights" in line
+        assert f"`pcqc sft {STUDY}`" in line
+
+
+def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
+    """Snakemake removes the outputs of a job that it starts; what they were made from stays."""
+    before = digests(copy.results / "runs")
+    path = copy.results / "data" / "train.jsonl"
+    text = path.read_text()
+    path.write_text(text.replace('"case_id"', '"case"', 1))
+    done = copy.run(copy.workflow("terminal_only"))
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert said.count("pcqc: error: ") == 1
+    assert "data/train.jsonl, line 1: unknown field 'case' in a case; remove it" in said
+    assert "Traceback" not in said
+    path.write_text(text)
+    copy.make("terminal_only")
+    after = digests(copy.results / "runs")
+    assert after == before

@@ -1,0 +1,280 @@
+"""The whole workflow on the miniature study: from nothing to the report, and what reruns when."""
+
+import dataclasses
+import re
+import shutil
+
+import pytest
+from workplace import STUDY, Workplace, digests
+
+from analysis import paper
+from analysis.figures import FIGURES
+from analysis.tables import TABLES
+from pcqc.config import ROOT, load_study
+from pcqc.files import read_json, read_jsonl
+from pcqc.tracking.store import SQLITE
+
+SETTINGS = f"config/studies/{STUDY}.yaml"
+END = ["Collect all runs from MLflow", "Figures", "Paper", "Report", "Tables"]
+WORDS = {
+    "train": "Train",
+    "choose": "Choose the checkpoint of",
+    "evaluate": "Evaluate",
+    "continue": "Continue from the candidates of",
+    "judge": "Judge the answers of",
+}
+CONTINUED = {"shared_sft": "A", "pcqc": "A"}
+RUNS = {
+    "shared_sft": "A",
+    "grpo": "AB",
+    "atpo": "A",
+    "pcqc": "AB",
+    "terminal_only": "A",
+    "executed_local": "A",
+    "same_state_q1": "A",
+}
+
+
+def jobs(methods, steps):
+    """Messages of the steps of methods' runs."""
+    found = [f"Mirror {method} in MLflow" for method in methods if "mirror" in steps]
+    for step in set(steps) - {"mirror"}:
+        for method in methods:
+            runs = CONTINUED.get(method, "") if step in ("continue", "judge") else RUNS[method]
+            if (step, method) != ("train", "shared_sft"):
+                found += [f"{WORDS[step]} {method}, run {run}" for run in runs]
+    return found
+
+
+def test_everything_is_made(mini):
+    study = load_study(STUDY)
+    made = [*TABLES.outputs(study), *FIGURES.outputs(study), *paper.outputs(study)]
+    assert len(made) > 30
+    for path in [*made, study.results / "report.html"]:
+        assert (mini.folder / path).stat().st_size > 0, path
+    shown = {n: "".join(m.runs) for n, m in study.methods.items() if m.role != "ablation"}
+    assert shown == RUNS
+    assert (mini.results / "reading/atpo/A/search_tree.svg").stat().st_size > 0
+    for method, runs in RUNS.items():
+        for run in runs:
+            evaluation = read_json(mini.results / "evaluation" / method / run / "manifest.json")
+            assert set(evaluation["benchmarks"]) == set(study.benchmarks)
+            if method != "shared_sft":
+                manifest = read_json(mini.results / "runs" / method / run / "manifest.json")
+                assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
+    assert sorted(p.name for p in mini.folder.iterdir() if p.name.startswith("res")) == ["results"]
+
+
+def test_the_miniature_doctor_asks_and_its_questions_are_credited(mini):
+    for method, supervised in (("pcqc", 4), ("same_state_q1", 1), ("executed_local", 1)):
+        path = mini.results / "runs" / method / "A" / "candidate_groups.jsonl"
+        groups = [row for _, row in read_jsonl(path)]
+        assert groups
+        candidates = [c for group in groups for c in group["candidates"]]
+        assert len(candidates) == 4 * len(groups)
+        assert any(c["credit"] for c in candidates)
+        assert all(sum(c["supervised"] for c in g["candidates"]) <= supervised for g in groups)
+    path = mini.results / "evaluation" / "pcqc" / "A" / "clinic_dev.jsonl"
+    assert any(turn["question"] for _, row in read_jsonl(path) for turn in row["turns"])
+
+
+def test_a_run_says_which_job_starts_and_how_far_it_is(said):
+    assert "Train pcqc, run B" in said
+    assert re.search(r"^\d+ of \d+ steps \(100%\) done$", said, re.MULTILINE)
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d pcqc B: 4/4 updates", said, re.MULTILINE)
+    assert max(len(line) for line in said.splitlines()) < 250
+
+
+def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
+    before, said = digests(mini.results), mini.make()
+    assert "Nothing to be done" in said
+    assert not re.search(r"^(Job|rule) ", said, re.MULTILINE)
+    assert digests(mini.results) == before
+
+
+def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
+    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
+    assert copy.planned() == sorted([*mine, *END])
+
+
+def test_a_failed_rerun_leaves_no_results_of_old_settings(copy):
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
+    weights = copy.results / "models" / "patient" / "model.safetensors"
+    hidden = weights.rename(copy.folder / "hidden")
+    done = copy.run(copy.workflow())
+    assert done.returncode != 0
+    assert "patient/model.safetensors: missing" in done.stderr
+    hidden.rename(weights)
+    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
+    assert copy.planned() == sorted([*mine, *END])
+
+
+def test_a_title_retrains_nothing(copy):
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {title: Local, ")
+    assert copy.planned() == sorted([*jobs(["executed_local"], ["mirror"]), *END])
+
+
+def test_another_run_of_a_method_trains_that_run_alone(copy):
+    copy.edit(
+        SETTINGS,
+        "terminal_only: {updates: 4, runs: [A]}",
+        "terminal_only: {updates: 4, runs: [A, B]}",
+    )
+    planned = copy.planned()
+    steps = ("Train", "Choose the checkpoint of", "Evaluate")
+    mine = [f"{step} terminal_only, run B" for step in steps]
+    assert planned == sorted([*mine, "Mirror terminal_only in MLflow", *END])
+
+
+ALL = list(RUNS)
+AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
+SCORED = ["continue", "judge", "mirror"]  # candidates are scored by PCQC's module, on GRPO's
+EDITS = {
+    "src/pcqc/methods/grpo.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE])
+    + jobs(["shared_sft"], SCORED)
+    + END,
+    "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
+    "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
+    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + END,
+    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", "Report"],
+    "analysis/figures/learning_curves.py": ["Figures", "Paper", "Report"],
+    "analysis/report/dialogues.py": ["Report"],
+    "src/pcqc/cli.py": [],
+}
+
+
+def test_an_edited_module_reruns_what_imports_it(copy):
+    for path, expected in EDITS.items():
+        text = (copy.folder / path).read_text()
+        (copy.folder / path).write_text(text + "\n# A comment.\n")
+        assert copy.planned() == [], path
+        (copy.folder / path).write_text(text + "\nEDITED = 1\n")
+        assert copy.planned() == sorted(expected), path
+        (copy.folder / path).write_text(text)
+    assert copy.planned() == []
+
+
+def explained(place, method, run):
+    """The jobs on the way to a run that `pcqc explain` says would run again, as messages."""
+    said = place.run(place.command("explain", STUDY, method, run))
+    assert said.returncode == 0, said.stderr
+    words = {
+        "training": "Train",
+        "the choice of a checkpoint": "Choose the checkpoint of",
+        "evaluation": "Evaluate",
+        "the continuation study": "Continue from the candidates of",
+        "the judgement of its answers": "Judge the answers of",
+    }
+    again = re.findall(r"^(.*) would run(?: again)?: ", said.stdout, re.MULTILINE)
+    return sorted({f"{words[one]} {method}, run {run}" for one in again if one in words})
+
+
+def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(copy):
+    for path in ("src/pcqc/evaluation/selection.py", "src/pcqc/errors.py"):
+        text = (copy.folder / path).read_text()
+        (copy.folder / path).write_text(text + "\nEDITED = 1\n")
+        planned = [job for job in copy.planned() if job.endswith(" pcqc, run A")]
+        assert planned == explained(copy, "pcqc", "A") != []
+        (copy.folder / path).write_text(text)
+    (copy.folder / path).write_text(text + "\nEDITED = 1\n")
+    done = copy.run(copy.command("accept", STUDY, "pcqc", "A", "--because", "no number needs it"))
+    assert done.returncode == 0, done.stderr
+    assert explained(copy, "pcqc", "A") == []
+    planned = copy.planned()
+    assert "Evaluate grpo, run A" in planned
+    assert not [job for job in planned if job.endswith(" pcqc, run A")]
+    assert "Shared SFT: actor and patient" not in planned
+    # Afterwards the edit is taken back: nothing is left to do.
+    (copy.folder / path).write_text(text)
+    assert copy.planned() == []
+    assert explained(copy, "pcqc", "A") == []
+
+
+def test_an_edit_sets_the_old_run_aside_and_taking_it_back_brings_it_back(copy):
+    before = digests(copy.results / "runs" / "executed_local")
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
+    copy.make("executed_local")
+    said = copy.run(copy.command("superseded", STUDY)).stdout
+    assert "setting method.beta: 1.0 -> 0.5" in said
+    assert digests(copy.results / "runs" / "executed_local") != before
+    copy.edit(SETTINGS, "executed_local: {beta: 0.5, ", "executed_local: {")
+    copy.make("executed_local")
+    assert digests(copy.results / "runs" / "executed_local") == before
+    assert copy.planned("executed_local") == []
+
+
+def test_a_lost_store_is_mirrored_anew(copy):
+    (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
+    assert copy.planned() == sorted(["Prepare MLflow", *jobs(ALL, ["mirror"]), *END])
+
+
+def test_a_method_alone_by_its_name(tmp_path):
+    place = Workplace(tmp_path / "fresh")
+    models = ["Base model, from scratch", "Cases and SFT conversations of the clinic"]
+    models += ["Shared SFT: actor and patient", "Prepare MLflow"]
+    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
+    assert place.planned("executed_local") == sorted([*models, *mine])
+    assert not place.results.exists()
+
+
+def test_ablations_are_made_when_asked_for_alone(copy):
+    study = load_study(STUDY)
+    names = [n for n, m in study.methods.items() if m.role == "ablation"]
+    assert len(names) == 4
+    planned = copy.planned("atpo_ablations")
+    steps = ("Train", "Choose the checkpoint of", "Evaluate")
+    expected = [f"{step} {name}, run A" for step in steps for name in names]
+    assert planned == sorted([*expected, *(f"Mirror {name} in MLflow" for name in names)])
+    # Each is ATPO but for one setting of the search.
+    whole = dataclasses.asdict(study.method("atpo").tree)
+    for name in names:
+        own = dataclasses.asdict(study.method(name).tree)
+        assert sum(own[key] != whole[key] for key in whole) == 1
+
+
+def test_a_method_whose_runs_are_there_is_only_evaluated(copy):
+    shutil.rmtree(copy.results / "evaluation" / "terminal_only")
+    assert copy.planned("terminal_only") == sorted(
+        jobs(["terminal_only"], ["choose", "evaluate", "mirror"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("learning_rate: 0.01", "leaning_rate: 0.01", "did you mean 'learning_rate'?"),
+        ("cases_per_update: 4", "cases_per_update: many", "cases_per_update"),
+        ("  pcqc: {", "  pqcq: {", "did you mean 'pcqc'?"),
+    ],
+)
+def test_a_wrong_setting_stops_the_workflow_with_one_line(tmp_path, old, new, named):
+    place = Workplace(tmp_path / "fresh")
+    place.edit(SETTINGS, old, new)
+    done = place.run(place.workflow("--dry-run"))
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("Using workflow")]
+    assert len(lines) == 1
+    assert lines[0].startswith("pcqc: error: ")
+    assert f"{SETTINGS}:" in lines[0]
+    assert named in lines[0]
+
+
+def test_what_the_command_line_misspells_stops_with_the_nearest_word(tmp_path):
+    place = Workplace(tmp_path / "fresh")
+    dry = place.workflow("--dry-run")
+    for command, said in (
+        ([*dry, "stdy=real"], "pcqc: error: --config stdy: unknown key; did you mean 'study'?"),
+        (place.workflow("--dry-run", "executed_locl"), "did you mean 'executed_local'?"),
+        (["make", "-C", str(ROOT), "-n", "results", "study=real"], "unknown variable study; known"),
+    ):
+        done = place.run(command)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+
+def test_an_unknown_study_stops_with_one_line(mini):
+    done = mini.run(mini.workflow("--dry-run", study="clinic-mimi"))
+    assert done.returncode != 0
+    assert "did you mean 'clinic-mini'?" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout

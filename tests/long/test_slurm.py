@@ -1,0 +1,121 @@
+"""The whole workflow on a real Slurm of one node, which dies while a run is trained on it."""
+
+import collections
+import re
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import cluster
+import pytest
+from kills import essence, unstarted
+from workplace import CORES, ENGINES, STUDY, Workplace, check_updates
+
+PROFILE = "slurm"
+# What a cluster without accounting needs; then what shortens the test.
+HERE = ["--slurm-no-account", "--slurm-status-command", "squeue"]
+SOON = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "5"]
+KILLED = "pcqc"
+WAIT = 1800  # seconds, for what takes a quarter of it on an idle machine
+# The clinic needs no GPU; `train` asks for one of the node's all the same, and for cores with it.
+GPU = ["--set-resources", "train:gpu=1", "train:cpus_per_gpu=1"]
+# Time, memory, GPUs and cores for each that jobs of each rule ask for.
+MODELS, OTHERS = ("1-00:00:00", "4G", "N/A", "N/A"), ("2:00:00", "4000M", "N/A", "N/A")
+COLUMNS = "Comment:80,State,TimeLimit,MinMemory,tres-per-job,cpus-per-tres"
+ASKED = {
+    "data": OTHERS,
+    "base": OTHERS,
+    "sft": MODELS,
+    "train": ("1-00:00:00", "4G", "gres:gpu:1", "gres:gpu:1"),
+    "select": OTHERS,
+    "evaluate": MODELS,
+    "continue_candidates": MODELS,
+    "ground_answers": OTHERS,
+    "track_prepare": OTHERS,
+    "track": OTHERS,
+    "collect": OTHERS,
+    "tables": OTHERS,
+    "figures": OTHERS,
+    "paper": OTHERS,
+    "report": OTHERS,
+}
+
+pytestmark = [
+    pytest.mark.skipif(cluster.obstacle() is not None, reason=f"no Slurm: {cluster.obstacle()}"),
+]
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    with cluster.OneNodeSlurm(tmp_path / "slurm", CORES) as running:
+        yield running
+
+
+def submit(place: Workplace, study: str, said: Path) -> subprocess.Popen:
+    """The whole workflow of a study under way, every job of it sent to Slurm."""
+    start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
+    command = [*start, *HERE, *SOON, *GPU, "--config", f"study={study}"]
+    with open(said, "w") as log:
+        return subprocess.Popen(
+            command, cwd=place.folder, env=place.environment(), stdout=log, stderr=log
+        )
+
+
+def wait_until(holds, process: subprocess.Popen) -> None:
+    """Return when a condition holds; fails where the process ends before or time runs out."""
+    until = time.monotonic() + WAIT
+    while not holds():
+        assert process.poll() is None, "the workflow has ended"
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, ...]]:
+    """Rule -> what its jobs asked for (see `ASKED`), all alike; each job was completed."""
+    found = collections.defaultdict(set)
+    for comment, state, *resources in slurm.jobs(COLUMNS):
+        assert state == "COMPLETED", comment
+        rule = re.fullmatch(r"rule_(\w+?)(_wildcards_\w+)?", comment)[1]
+        found[rule].add(tuple(resources))
+    return {rule: only for rule, (only,) in found.items()}
+
+
+def make_though_the_node_dies(place: Workplace, study: str, slurm: cluster.OneNodeSlurm) -> None:
+    """Make a whole study by Slurm, whose node dies in the midst of a run and comes back."""
+    results, said = place.folder / "results" / study, place.folder / "said"
+    run = results / "runs" / KILLED / "A"
+    workflow = submit(place, study, said)
+    try:
+        wait_until(lambda: [*run.glob("state/*/step-*")], workflow)
+        slurm.kill_node()
+        assert not (run / "manifest.json").exists(), "the run had ended before the node"
+        slurm.wait_for("mix*", "alloc*", "down", "down*")
+        slurm.start_node()
+        assert workflow.wait(WAIT) == 0, said.read_text()[-3000:]
+    finally:
+        workflow.kill()
+        workflow.wait()
+    log = (results / "logs" / "train" / f"{KILLED}-A.log").read_text()
+    assert re.search(rf"{KILLED} A: from [1-3] of 4 updates", log)
+    assert (results / "report.html").is_file()
+
+
+def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
+    """Slurm starts the node's jobs again when it is back; all bytes are those of local jobs."""
+    place = unstarted(mini, tmp_path / "place")
+    jobs = place.planned()
+    make_though_the_node_dies(place, STUDY, slurm)
+    assert essence(place.results) == essence(mini.results)
+    # Each was sent once: it was Slurm that started the node's jobs again.
+    assert len(slurm.jobs("JobID")) == len(jobs)
+    assert asked(slurm) == ASKED
+
+
+@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+def test_so_is_one_on_vllm_and_two_deepspeed_processes(slurm, tmp_path):
+    place = Workplace(tmp_path / "place")
+    make_though_the_node_dies(place, ENGINES, slurm)
+    check_updates(place.folder / "results" / ENGINES)
+    assert asked(slurm) == ASKED

@@ -1,0 +1,180 @@
+"""One of the processes that `test_deepspeed.py` starts: trains, and writes what came of it.
+
+`torchrun ... deepspeed_worker.py FOLDER COUNT NAME ...` with COUNT processes.
+"""
+
+import dataclasses
+import functools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from helpers import tiny_model
+from learner_material import (
+    COEFFICIENTS,
+    RL,
+    SFT,
+    UPDATES,
+    critic,
+    examples,
+    sequences,
+    value_sequences,
+)
+from safetensors.torch import save_file
+
+from pcqc.config import LearnerPlacement, Sft
+from pcqc.errors import UserError
+from pcqc.methods.sequences import TERMINAL
+from pcqc.processes import join, shutdown
+from pcqc.training.backend import model_weights
+from pcqc.training.batching import TokenModel
+from pcqc.training.deepspeed_backend import DeepSpeedBackend
+from pcqc.training.policy import Policy
+from pcqc.training.sft import sft_plan
+from pcqc.training.state import load_state, save_state
+from pcqc.training.supervised import train_supervised
+
+TWO = (0, 1)
+# The learning rate of SFT in the paper.
+SMALL_STEPS = dataclasses.replace(SFT, learning_rate=1e-5)
+SETTINGS = {
+    "zero-0": LearnerPlacement(TWO, zero=0),
+    "zero-1": LearnerPlacement(TWO, zero=1),
+    "zero-2": LearnerPlacement(TWO, zero=2, gradient_checkpointing=True),
+    "zero-3": LearnerPlacement(TWO, zero=3, gradient_checkpointing=True),
+    "zero-1-offload": LearnerPlacement(TWO, zero=1, offload="optimizer"),
+    "zero-3-offload": LearnerPlacement(TWO, zero=3, offload="optimizer"),
+    "zero-1-bfloat16": LearnerPlacement(TWO, zero=1),
+    "zero-2-bfloat16": LearnerPlacement(TWO, zero=2, offload="optimizer"),
+    "zero-3-bfloat16": LearnerPlacement(TWO, zero=3),
+}
+
+
+def make_model(name: str, seed: int):
+    return tiny_model(seed).to(torch.bfloat16 if "bfloat16" in name else torch.float32)
+
+
+def make_policy(name: str, backend, seed: int = 0) -> Policy:
+    return Policy(make_model(name, seed), make_model(name, 1), RL, backend)
+
+
+def whole(weights) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in weights}
+
+
+def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """Five updates at a stretch; then again with a save and a new start after the third."""
+    backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    policy, reports = make_policy(name, backend), []
+    for step in range(UPDATES):
+        report = policy.update(sequences(step), COEFFICIENTS)
+        reports.append({"losses": report.losses, "statistics": report.statistics})
+    straight = whole(policy.weights())
+    first = make_policy(name, backend)
+    for step in range(3):
+        first.update(sequences(step), COEFFICIENTS)
+    state = folder / "states" / name
+    save_state(state, {"actor": first.state}, {"step": 3}, processes)
+    second = make_policy(name, backend, seed=7)
+    load_state(state, {"actor": second.state}, processes)
+    for step in range(3, UPDATES):
+        second.update(sequences(step), COEFFICIENTS)
+    resumed = whole(second.weights())
+    refused = refuses_what_is_not_finite(second, processes)
+    mine = policy.next_logprobs([[5, 6, 7], [8, 9, 10, 11]], [[3, 4], [5]])
+    values = critic(backend)
+    figures = [values.update(value_sequences(step)) for step in range(2)]
+    found = {
+        "reports": reports,
+        "exact": all(torch.equal(t, resumed[n]) for n, t in straight.items()),
+        "refused": refused,
+        "next_logprobs": mine,
+        "critic": figures,
+        "values": [v.tolist() for v in values.values([[4, 5, 6, 7], [4, 5, 9]])],
+    }
+    if processes.is_main:
+        save_file(straight, folder / f"{name}.safetensors")
+        (folder / f"{name}.json").write_text(json.dumps(found))
+
+
+def refuses_what_is_not_finite(policy: Policy, processes) -> list[str]:
+    """What every process says of a step that is not finite in one of them; nothing may change."""
+    before, bad = whole(policy.weights()), sequences(0)
+    bad[0].terms[TERMINAL].advantages[:] = np.inf
+    said = ""
+    try:
+        policy.update(bad, COEFFICIENTS)
+    except UserError as error:
+        said = str(error)
+    after = whole(policy.weights())
+    same = all(torch.equal(t, after[n]) for n, t in before.items())
+    return processes.gather(said if same else "weights have changed")
+
+
+def fine_tune(
+    model, make, settings: Sft, state: Path, stop_after: int | None = None
+) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Losses and weights of SFT, as far as it goes."""
+    backend = make(TokenModel(model), settings.learning_rate, settings)
+    plan, losses = sft_plan(examples(), settings, "sft", 60), []
+    for step, loss in train_supervised(backend, plan, state):
+        losses.append(loss)
+        if step == stop_after:
+            break
+    return losses, whole(model_weights(backend))
+
+
+def supervised(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """SFT at a stretch, and again with a break between two states."""
+    make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    states = folder / "sft-states" / name
+    losses, weights = fine_tune(make_model(name, 0), make, SFT, states / "straight")
+    fine_tune(make_model(name, 0), make, SFT, states / "broken", stop_after=3)
+    again, resumed = fine_tune(make_model(name, 7), make, SFT, states / "broken")
+    same = all(torch.equal(t, resumed[n]) for n, t in weights.items())
+    found = {"losses": losses, "exact": same and again == losses}
+    if processes.is_main:
+        save_file(weights, folder / f"{name}-sft.safetensors")
+        (folder / f"{name}-sft.json").write_text(json.dumps(found))
+
+
+def small_steps(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """SFT in bf16 at the paper's learning rate; its state holds the fp32 weights."""
+    make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    state = folder / "small-steps" / name
+    _, weights = fine_tune(make_model(name, 0), make, SMALL_STEPS, state)
+    if processes.is_main:
+        save_file(weights, folder / f"{name}-small-steps.safetensors")
+
+
+def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+    """Go on by another placement from the state that `train` left."""
+    backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    policy = make_policy(name, backend, seed=8)
+    load_state(folder / "states" / name, {"actor": policy.state}, processes)
+    for step in range(3, UPDATES):
+        policy.update(sequences(step), COEFFICIENTS)
+    kept = whole(policy.weights())
+    if processes.is_main:
+        save_file(kept, folder / f"{name}-elsewhere.safetensors")
+
+
+def main(folder: Path, count: str, *names: str) -> None:
+    torch.set_num_threads(1)
+    processes = join(range(int(count)))
+    for name in names:
+        if processes.count == 1:
+            resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
+        elif name.endswith("small-steps"):
+            name = name.removesuffix("-small-steps")
+            small_steps(name, SETTINGS[name], processes, folder)
+        else:
+            train(name, SETTINGS[name], processes, folder)
+            supervised(name, SETTINGS[name], processes, folder)
+    shutdown(processes)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

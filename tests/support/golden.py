@@ -1,0 +1,80 @@
+"""One whole consultation, token by token: who wrote each token, and which losses train on it."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from helpers import scripted_context
+
+from pcqc.cases import Case
+from pcqc.config import Method
+from pcqc.consultation import roll_out
+from pcqc.methods.pcqc import QuestionGroup, assign_credit, case_sequences
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.training.sequences import TrainingSequence
+
+METHOD = Method("PCQC", terminal_group=1, question_group=2, question_credit="same_state", beta=1.0)
+HEAD = """\
+# One consultation under {name}:
+# a question, its answer, the final answer; then the question never asked at the first state.
+# trained: T terminal loss and KL, Q question loss, - context. role: who wrote the token.
+#
+#  place     id trained role     text
+"""
+
+
+def golden_text(
+    name: str, tokenizer, case: Case, spoken: Sequence[str], candidate: str, answer: str
+) -> str:
+    """The golden file of a tokenizer.
+
+    Args:
+        name: what to call the tokenizer.
+        tokenizer: with a chat template.
+        case: consulted on.
+        spoken: the actor's executed responses.
+        candidate: the unexecuted response at the first state.
+        answer: the patient's answer to every question.
+    """
+
+    def say(case_id: str, rollout: int, turn: int, k: int) -> str:
+        return candidate if k else spoken[turn]
+
+    context = scripted_context(say, [case], answer=lambda prompt: answer, tokenizer=tokenizer)
+    ((consultation,),) = roll_out(context, [case], rollouts=1, candidates=2, seed=1, stage="test")
+    first = consultation.turns[0]
+    group = QuestionGroup(case, 0, first, 0.5, np.array([0.9, 0.1]), np.zeros(2))
+    assign_credit([group], METHOD)
+    executed, unexecuted = case_sequences([consultation], np.zeros(1), [group], METHOD)
+    chat, start = context.chat, len(first.state)
+    lines = [HEAD.format(name=name)]
+    lines += _rows(chat, executed, list(_authors(chat, consultation)), 0)
+    lines += ["#\n"]
+    lines += _rows(chat, unexecuted, ["actor"] * len(unexecuted.tokens), start)
+    return "".join(lines)
+
+
+def _authors(chat, consultation) -> Iterator[str]:
+    """Who wrote each token of the executed sequence."""
+    yield from ["prompt"] * len(consultation.prompt)
+    for turn, following in zip(consultation.turns, [*consultation.turns[1:], None], strict=True):
+        said = turn.executed.completion.tokens
+        yield from ["actor"] * len(said)
+        if following:
+            between = len(following.state) - len(turn.state) - len(said)
+            opened = len(chat.after_action(said, "")) - chat.ending
+            answered = between - opened - chat.ending
+            yield from ["template"] * opened + ["patient"] * answered
+            yield from ["template"] * chat.ending
+
+
+def _rows(chat, sequence: TrainingSequence, authors: Sequence[str], start: int) -> Iterator[str]:
+    marks = {TERMINAL: "T", QUESTION: "Q"}
+    for place in range(start, len(sequence.tokens)):
+        trained = "".join(
+            mark
+            for name, mark in marks.items()
+            if name in sequence.terms and sequence.terms[name].weights[place]
+        )
+        token = sequence.tokens[place]
+        text = chat.tokenizer.decode([token])
+        yield f"{place:7d} {token:6d} {trained or '-':7s} {authors[place]:8s} {text!r}\n"

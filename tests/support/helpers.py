@@ -1,0 +1,179 @@
+"""A small language, a tiny model and scripted roles; nothing here needs a network or training."""
+
+import re
+import string
+from collections.abc import Callable, Sequence
+
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from pcqc.cases import Case
+from pcqc.chat import ChatFormat
+from pcqc.config import Decoding, Protocol
+from pcqc.consultation import RolloutContext
+from pcqc.engines.scripted import ScriptedEngine
+from pcqc.planning.architecture import Architecture
+from pcqc.roles import Actor, Patient, Scorer
+from pcqc.seeds import stream
+
+INSTRUCTION = "Ask or answer."
+END = "<|im_end|>"
+SPECIAL = ("<|endoftext|>", "<|im_start|>", END)
+THINKING = ("<think>", "</think>")
+WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", " C", " D")
+CHATML = (
+    "{% for message in messages %}"
+    "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+    "{% endif %}"
+)
+# Log-probabilities of the same tokens by two ways of summing in fp32: logits are tens in size and
+# sums of a hundred products, so that some 1e-5 is rounding, by whichever instructions. A wrong
+# token, mask or weight moves them by 1e-2 and more.
+ROUNDING = 1e-4
+
+
+def make_tokenizer(joined: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """Words above, else single ASCII characters, so that every text is given back exactly.
+
+    Args:
+        joined: further words, longest match first; such as a marker joined with its neighbour.
+    """
+    words = sorted((*joined, *WORDS), key=len, reverse=True)
+    letters = [*string.printable[:95], "\n"]
+    vocabulary = dict.fromkeys([*SPECIAL, *THINKING, "<|unknown|>", *words, *letters])
+    tokenizer = Tokenizer(
+        models.WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token="<|unknown|>")
+    )
+    pieces = "|".join([*map(re.escape, words), "[\\s\\S]"])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(pieces), behavior="isolated")
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.add_tokens(list(THINKING))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=END,
+        pad_token="<|endoftext|>",
+        unk_token="<|unknown|>",
+        chat_template=CHATML,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def tiny_model(seed: int = 0, vocabulary: int = 120, **changes) -> Qwen3ForCausalLM:
+    """A Qwen3 of width 32 and 2 layers with random weights, peaked enough to tell tokens apart.
+
+    `changes` are further settings of its configuration.
+    """
+    torch.manual_seed(seed)
+    settings = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 4096,
+        "initializer_range": 0.35,
+        "tie_word_embeddings": True,
+        "attn_implementation": "sdpa",
+    }
+    config = Qwen3Config(vocab_size=vocabulary, **{**settings, **changes})
+    return Qwen3ForCausalLM(config).eval()
+
+
+def config_of(shape: Architecture, **more) -> Qwen3Config | LlamaConfig:
+    """The transformers configuration of a planned shape; `more` are further settings of it."""
+    kind = Qwen3Config if shape.head_norms else LlamaConfig
+    return kind(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.width,
+        intermediate_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        tie_word_embeddings=shape.tied,
+        **more,
+    )
+
+
+@torch.no_grad()
+def plain_logprobs(model, tokens: Sequence[int]) -> torch.Tensor:
+    """log P of the next token after each prefix of `tokens` [len(tokens), vocabulary], no cache."""
+    logits = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits[0]
+    return torch.log_softmax(logits.double(), -1)
+
+
+def make_case(number: int = 0, **changes) -> Case:
+    """A case with four options, A to D; the right one is B."""
+    fields = {
+        "case_id": f"case-{number}",
+        "source": "test",
+        "initial": f"Patient {number} has fever.",
+        "question": "Which diagnosis?",
+        "options": {"A": "flu", "B": "cold", "C": "croup", "D": "asthma"},
+        "facts": ("No cough.", "Has rash."),
+        "answer": "B",
+    }
+    return Case(**{**fields, **changes})
+
+
+PROTOCOL = Protocol(
+    instruction=INSTRUCTION,
+    max_turns=4,
+    prompt_tokens=400,
+    response_tokens=2000,
+    action_tokens=100,
+)
+Say = Callable[[str, int, int, int], str]
+
+
+def scripted_context(
+    say: Say,
+    cases: Sequence[Case],
+    *,
+    answer: Callable[[str], str] = lambda prompt: "No cough.",
+    protocol: Protocol = PROTOCOL,
+    name: str = "1/test",
+    ended: bool = True,
+    tokenizer: PreTrainedTokenizerFast | None = None,
+) -> RolloutContext:
+    """Actor and patient that follow scripts.
+
+    Args:
+        say: (case_id, rollout, turn, candidate) -> text of the actor's response.
+        cases: those that may come up.
+        answer: the patient's prompt -> its answer.
+        name: `<seed>/<stage>` of the roll-out.
+        ended: whether responses end with the end-of-turn token.
+    """
+    chat = ChatFormat(tokenizer or make_tokenizer(), INSTRUCTION)
+    places = {
+        stream(0, name, "actor", case.case_id, *place): (case.case_id, *place)
+        for case in cases
+        for place in ((r, t, k) for r in range(8) for t in range(12) for k in range(5))
+    }
+    tail = [chat.end_of_turn] if ended else []
+    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=protocol.action_tokens)
+    actor = ScriptedEngine(lambda prompt, s: [*chat.encode(say(*places[s])), *tail])
+    patient = ScriptedEngine(
+        lambda prompt, s: [*chat.encode(answer(chat.decode(prompt))), chat.end_of_turn]
+    )
+    return RolloutContext(
+        Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, protocol
+    )
+
+
+def scripted_scorer(chances: Callable[[str], Sequence[float]], chat: ChatFormat) -> Scorer:
+    """A scorer whose option probabilities are a function of the evidence's text."""
+
+    def scores(prompt, choices):
+        row = torch.tensor(chances(chat.decode(prompt)), dtype=torch.float64)
+        assert len(row) == len(choices)
+        return row.log().tolist()
+
+    return Scorer(ScriptedEngine(scores=scores), chat.tokenizer)

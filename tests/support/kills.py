@@ -1,0 +1,76 @@
+"""Jobs that a test kills, and what must not depend on it.
+
+Compared are weights, predictions, dialogues, candidate groups, selections, tables and figures.
+Left out, by name, is what holds measured seconds (`events.jsonl` and its receipt, two numbers of a
+run's manifest, the columns of `collected/updates.parquet` that are seconds, the table of training
+cost and the report) or identities that MLflow draws (`tracking/`, `collected/runs.json`, the
+report).
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+from workplace import Workplace, digests
+
+from pcqc.files import read_json
+
+# The paper holds the table of training costs.
+TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.pdf", "receipt.json")
+TIMED_COLUMNS = ("seconds/", "device_hours")
+LEFT_OUT = ("logs", "tracking", "state")
+WAIT = 240  # seconds, for what takes five on an idle machine
+
+
+def essence(results: Path) -> dict[str, object]:
+    """What must not depend on kills: relative path -> digest, or content without seconds."""
+    found: dict[str, object] = {}
+    for name, digest in digests(results).items():
+        path = Path(name)
+        if set(path.parts) & set(LEFT_OUT) or path.name in TIMED_FILES:
+            continue
+        if path.stem.startswith("training_cost"):
+            continue
+        found[name] = digest
+        if path.match("runs/*/*/manifest.json"):
+            manifest = read_json(results / name)
+            del manifest["totals"]["device_seconds"], manifest["files"]["events.jsonl"]
+            found[name] = manifest
+        if path.name == "updates.parquet":
+            table = pd.read_parquet(results / name)
+            kept = [c for c in table.columns if not c.startswith(TIMED_COLUMNS)]
+            found[name] = table[kept].to_csv()
+    return found
+
+
+def start(place: Workplace, command: list[str]) -> subprocess.Popen:
+    """Start a command in a process group of its own."""
+    return subprocess.Popen(
+        command,
+        cwd=place.folder,
+        env=place.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill(process: subprocess.Popen) -> None:
+    """SIGKILL to the whole group of a process that `start` started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def unstarted(mini: Workplace, folder: Path) -> Workplace:
+    """The code of the finished study, and nothing of what it made."""
+    place = mini.copied(folder)
+    for name in ("results", ".snakemake"):
+        shutil.rmtree(place.folder / name)
+    return place

@@ -1,0 +1,234 @@
+"""A collected study made in code: doctors of known skill see real clinic cases.
+
+Each method has a share of good questions, a mean number of questions and a share of Bayes-optimal
+diagnoses, so that every table and figure has something to show, and the instrument's split of a
+gain can be checked against the skills that made it.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pcqc.cases import Case, write_cases
+from pcqc.clinic.posterior import best_first_questions, posterior
+from pcqc.clinic.world import (
+    World,
+    as_case,
+    ask,
+    draw_patient,
+    make_world,
+)
+from pcqc.config import Method, Study, load_study
+from pcqc.files import write_json, write_jsonl
+
+STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
+SIZES = {"development": 80, "held_out": 30, "independent_source": 24}
+
+
+@dataclass(frozen=True)
+class Skill:
+    """What a simulated doctor does: shares of good questions and diagnoses, questions asked."""
+
+    question: float
+    diagnosis: float
+    questions: int
+
+
+SKILLS = {
+    "shared_sft": Skill(0.1, 0.7, 1),
+    "grpo": Skill(0.3, 0.95, 3),
+    "atpo": Skill(0.5, 0.95, 1),
+    "pcqc": Skill(0.95, 0.95, 2),
+    "terminal_only": Skill(0.3, 0.85, 2),
+    "executed_local": Skill(0.6, 0.9, 2),
+    "same_state_q1": Skill(0.7, 0.9, 2),
+}
+
+
+def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
+    """Write `results/clinic/` below `root` and return the study; run with `root` as folder."""
+    study = load_study("clinic")
+    folder = root / study.results
+    world = make_world(replace(study.clinic, findings=8, diseases=6))
+    world.save(folder / "data" / "world.json")
+    rows, records = [], []
+    cases = {name: _cases(world, study, name, sizes) for name in study.benchmarks}
+    for name, drawn in cases.items():
+        write_cases(folder / "data" / f"{name}.jsonl", drawn)
+    for method, settings in _compared(study).items():
+        for run in settings.runs:
+            rng = np.random.default_rng([list(study.methods).index(method), ord(run)])
+            for benchmark, drawn in cases.items():
+                dialogues = [_consult(world, case, _skill(method), rng) for case in drawn]
+                path = folder / "collected" / "dialogues" / method / run / f"{benchmark}.jsonl"
+                write_jsonl(path, dialogues)
+                rows += [_prediction(d, benchmark, method, run, settings) for d in dialogues]
+            records.append(_record(study, method, run))
+    collected = folder / "collected"
+    for record in records:
+        if (record["method"], record["run"]) in study.continued:
+            place = collected / "continuation" / record["method"] / record["run"]
+            record["continuation"] = _continue(place, world, cases[study.development], record)
+    pd.DataFrame(rows).to_parquet(collected / "predictions.parquet")
+    _updates(study, world).to_parquet(collected / "updates.parquet")
+    write_json(collected / "runs.json", records)
+    return study
+
+
+def _compared(study: Study) -> dict[str, Method]:
+    """What tables show: ablations are run on demand, and collected only then."""
+    return {name: m for name, m in study.methods.items() if m.role != "ablation"}
+
+
+def _skill(method: str) -> Skill:
+    return SKILLS.get(method, SKILLS["grpo"])
+
+
+def _cases(world: World, study: Study, name: str, sizes: dict[str, int]) -> list[Case]:
+    benchmark = study.benchmarks[name]
+    rng = np.random.default_rng(list(study.benchmarks).index(name))
+    rates = world.rates(benchmark.base_rates)
+    drawn = []
+    for row in range(sizes[benchmark.role]):
+        options = int(rng.choice([n for n in benchmark.options if n <= len(world.diseases)]))
+        patient = draw_patient(world, rng, options, rates)
+        drawn.append(as_case(world, patient, f"{name}-{row}", benchmark, rng))
+    return drawn
+
+
+def _consult(world: World, case: Case, skill: Skill, rng: np.random.Generator) -> dict:
+    """One dialogue: questions by skill, answers from the facts, a diagnosis by skill."""
+    turns, answered = [], {}
+    best = best_first_questions(world, case)
+    for number in range(int(rng.integers(max(0, skill.questions - 1), skill.questions + 2))):
+        good = number == 0 and rng.random() < skill.question
+        finding = best[0] if good else int(rng.integers(len(world.findings)))
+        name = world.findings[finding]
+        answer = next((f for f in case.facts if name in f), "The patient cannot answer this.")
+        if name in answer:
+            answered[finding] = answer.startswith(("Has", "Reports"))
+        question = ask(name)
+        turns.append(_turn(f"Question: {question}", "question", question, answer))
+    probability = posterior(world, case, answered)
+    labels = list(case.options)
+    wrong = rng.random() > skill.diagnosis
+    predicted = str(rng.choice(labels)) if wrong else labels[int(probability.argmax())]
+    turns.append(_turn(f"Final Answer: {predicted}", "final", None, None))
+    return {
+        "case_id": case.case_id,
+        "initial": case.initial,
+        "question": case.question,
+        "options": case.options,
+        "turns": turns,
+        "predicted": predicted,
+        "answer": case.answer,
+        "correct": predicted == case.answer,
+        "ending": "answer",
+        "actor_tokens": 6 * len(turns),
+    }
+
+
+def _turn(response: str, action: str, question: str | None, answer: str | None) -> dict:
+    return {"response": response, "action": action, "question": question, "answer": answer}
+
+
+def _continue(folder: Path, world: World, cases: list[Case], record: dict) -> dict:
+    """Candidates whose utility is that of their finding, and that succeed the likelier for it."""
+    rng = np.random.default_rng(ord(record["method"][0]))
+    candidates, continuations, grounding = [], [], []
+    for case in cases[:STATES]:
+        best = best_first_questions(world, case)
+        for k in range(CANDIDATES):
+            finding = int(rng.integers(len(world.findings)))
+            name = world.findings[finding]
+            utility = float(rng.uniform(0.2, 0.5) + 0.4 * (finding in best))
+            key = {"case_id": case.case_id, "candidate": k}
+            texts = {"question": ask(name), "answer": f"{name} present."}
+            candidates.append(
+                {**key, **texts, "utility": utility, "credit": 2 * utility - 1, "executed": k == 0}
+            )
+            for n in range(CONTINUATIONS):
+                outcome = {"correct": bool(rng.random() < utility), "turns": 1, "ending": "answer"}
+                continuations.append({**key, "continuation": n, **outcome})
+            grounding.append(
+                {**key, "eligible": "yes" if rng.random() < 0.8 else "no", "judge": "rules"}
+            )
+    folder.mkdir(parents=True)
+    pd.DataFrame(candidates).to_parquet(folder / "candidates.parquet")
+    pd.DataFrame(continuations).to_parquet(folder / "continuations.parquet")
+    pd.DataFrame(grounding).to_csv(folder / "grounding.csv", index=False)
+    return {
+        "benchmark": "clinic_dev",
+        "states": STATES,
+        "replaced": 5,
+        "candidates": CANDIDATES,
+        "continuations": CONTINUATIONS,
+        "trajectories": len(continuations),
+    }
+
+
+def _prediction(dialogue: dict, benchmark: str, method: str, run: str, settings) -> dict:
+    return {
+        "case_id": dialogue["case_id"],
+        "benchmark": benchmark,
+        "method": method,
+        "run": run,
+        "update": settings.updates,
+        "correct": dialogue["correct"],
+        "predicted": dialogue["predicted"],
+        "answer": dialogue["answer"],
+        "turns": len(dialogue["turns"]) - 1,
+        "actor_tokens": dialogue["actor_tokens"],
+        "ending": dialogue["ending"],
+    }
+
+
+def _record(study: Study, method: str, run: str) -> dict:
+    settings = study.methods[method]
+    updates = settings.updates
+    selected = {"update": updates, "accuracy": 0.8, "turns": 2.0}
+    rejected = [
+        {"update": u, "accuracy": 0.7, "turns": 2.5, "reason": "lower accuracy than the selected"}
+        for u in range(20, updates, 20)
+    ]
+    common = {"study": study.name, "method": method, "run": run, "seed": study.runs[run]}
+    return {
+        "method": method,
+        "run": run,
+        "run_id": f"{method}-{run}",
+        "experiment_id": "1",
+        "training": None if settings.kind == "sft" else common | {"updates": updates},
+        "evaluation": common | {"update": updates, "benchmarks": {}},
+        "selection": {
+            "benchmark": study.development,
+            "criterion": "highest development accuracy",
+            "selected": selected,
+            "rejected": rejected,
+        },
+    }
+
+
+def _updates(study: Study, world: World) -> pd.DataFrame:
+    """Learning curves that rise to the method's skill."""
+    rows = []
+    for method, settings in _compared(study).items():
+        for run in settings.runs if settings.kind == "rl" else ():
+            rng = np.random.default_rng([7, list(study.methods).index(method), ord(run)])
+            skill = _skill(method)
+            for update in range(1, settings.updates + 1):
+                share = update / settings.updates
+                level = 0.6 + 0.3 * skill.question * share + rng.normal(0, 0.01)
+                common = {"method": method, "run": run, "update": update}
+                metrics = {
+                    "kind": "update",
+                    "accuracy": level,
+                    "turns": 1.5 + (skill.questions - 1.5) * share,
+                    "device_hours": update * 2e-4 * settings.terminal_group,
+                    "trajectories": update * study.rl.cases_per_update * settings.terminal_group,
+                }
+                rows.append(common | metrics)
+                if update % 20 == 0:
+                    rows.append(common | metrics | {"kind": "validation"})
+    return pd.DataFrame(rows)

@@ -1,0 +1,45 @@
+"""A study of tiny sizes whose jobs run within seconds."""
+
+import copy
+from pathlib import Path
+
+import yaml
+
+from pcqc.config import ROOT, load_study
+from pcqc.files import sha256_file
+from pcqc.settings import read_settings
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+def small_study(folder: Path, **changes):
+    """The clinic's settings with tiny sizes."""
+    data = copy.deepcopy(read_settings(ROOT / "config" / "studies" / "clinic.yaml")).data
+    data["clinic"] |= {"diseases": 4, "findings": 6, "training_cases": 6, "sft_conversations": 24}
+    data["clinic"] |= {"sft_questions": [1, 2]}
+    for benchmark in data["benchmarks"].values():
+        benchmark |= {"cases": 4, "options": [2, 3]}
+    # Tokens are characters here.
+    data["protocol"] |= {"max_turns": 3, "prompt_tokens": 600, "response_tokens": 600}
+    data["protocol"] |= {"action_tokens": 48}
+    data["actor_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 48}
+    data["patient_decoding"] = {"temperature": 0.7, "top_p": 0.9, "max_tokens": 16}
+    data["sft"] = {"epochs": 12, "patient_epochs": 1, "batch_size": 8, "learning_rate": 0.01}
+    data["rl"] = {
+        "cases_per_update": 2,
+        "learning_rate": 0.001,
+        "checkpoint_every": 2,
+        "save_every": 2,
+    }
+    data["methods"] = {"pcqc": {"terminal_group": 2, "question_group": 2, "updates": 5}}
+    path = folder / "small.yaml"
+    path.write_text(yaml.safe_dump({**data, **changes}))
+    return load_study(path)
+
+
+def digests(folder: Path, *patterns: str) -> dict[str, str]:
+    """Relative path -> digest of the files that match; folders match too, and are left out."""
+    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+    return {str(path.relative_to(folder)): sha256_file(path) for path in paths if path.is_file()}

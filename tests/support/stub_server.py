@@ -1,0 +1,69 @@
+"""A model's server as a test has it: on the loopback, with replies that the test makes up."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from pcqc.config import Server
+from pcqc.engines.server import ServerEngine
+
+
+class Stub:
+    """A server on the loopback whose replies are a function of (path, body, attempt).
+
+    A reply is (status, text) or (status, text, headers); None hangs until the server is closed.
+    """
+
+    def __init__(self, reply):
+        self.bodies: list[dict] = []
+        self.served: dict = {"id": "the model"}  # what it says of its model
+        self._closing = threading.Event()
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                self.answer(200, json.dumps({"data": [stub.served]}))
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                attempt = sum(seen == body for seen in stub.bodies)
+                stub.bodies.append(body)
+                found = reply(body, attempt)
+                if found is None:
+                    stub._closing.wait(10)
+                else:
+                    self.answer(*found)
+
+            def answer(self, status, text, headers=()):
+                self.send_response(status)
+                for header in headers:
+                    self.send_header(*header)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *arguments):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def engine(self, **settings) -> ServerEngine:
+        patience = {"timeout_seconds": 2.0, "attempts": 3, "backoff_seconds": 0.01}
+        return ServerEngine(Server(self.url, **(patience | settings)))
+
+    def close(self) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def said(tokens) -> tuple[int, str]:
+    """A completion as vLLM gives it."""
+    logprobs = {"token_logprobs": [-0.5] * len(tokens)}
+    return 200, json.dumps({"choices": [{"token_ids": list(tokens), "logprobs": logprobs}]})

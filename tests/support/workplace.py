@@ -1,0 +1,152 @@
+"""A copy of the repository's code with a working directory, to run, edit, break and kill."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from pcqc.config import ROOT
+from pcqc.files import sha256_file
+
+STUDY = "clinic-mini"
+ENGINES = "clinic-mini-engines"  # the same with vLLM for every role and two DeepSpeed processes
+CODE = (
+    "Snakefile",
+    "profiles",
+    "workflow",
+    "src",
+    "data_prep",
+    "analysis",
+    "config",
+    "pyproject.toml",
+)
+# Of two cores each worker of a parallel test run has its share.
+CORES = max(1, 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+# Where MLflow keeps absolute paths. A user's copy is mirrored anew, which takes too long here.
+STORED_PATHS = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("trace_tags", "value"),
+)
+TIMESTAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
+
+
+class Workplace:
+    """Code and working directory in one folder, so that an edit meets no other test.
+
+    Args:
+        folder: a new folder.
+    """
+
+    def __init__(self, folder: Path):
+        self._at(folder)
+        folder.mkdir(parents=True)
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for name in CODE:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+            else:
+                shutil.copy(ROOT / name, folder / name)
+
+    def _at(self, folder: Path) -> "Workplace":
+        self.folder = folder
+        self.results = folder / "results" / STUDY
+        return self
+
+    @classmethod
+    def existing(cls, folder: Path) -> "Workplace":
+        """The workplace that stands in `folder`."""
+        return cls.__new__(cls)._at(folder)
+
+    def copied(self, folder: Path) -> "Workplace":
+        """A copy, its files as old as these, with its own artifacts in its MLflow store."""
+        copy = self.existing(shutil.copytree(self.folder, folder, symlinks=True))
+        if (database := folder / "results" / "mlflow.db").exists():
+            with closing(sqlite3.connect(database)) as store, store:
+                for table, column in STORED_PATHS:
+                    store.execute(
+                        f"UPDATE {table} SET {column} = replace({column}, ?, ?)",
+                        (str(self.folder), str(folder)),
+                    )
+        return copy
+
+    def command(self, *arguments: str) -> list[str]:
+        """`pcqc ...` as it is typed, from this copy of the code."""
+        return [sys.executable, "-m", "pcqc.cli", *arguments]
+
+    def workflow(self, *arguments: str, study: str = STUDY) -> list[str]:
+        """What `make results` runs."""
+        start = [sys.executable, "-m", "snakemake"]
+        return [*start, "--cores", str(CORES), *arguments, "--config", f"study={study}"]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """This copy's modules go before the installed ones; no store but its own."""
+        kept = {k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}
+        path = os.pathsep.join([str(self.folder / "src"), str(self.folder)])
+        return {**kept, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+
+    def run(self, command: list[str], cwd: Path | None = None, **environment: str):
+        """The finished process, its output as text, standard error apart."""
+        return subprocess.run(
+            command,
+            cwd=cwd or self.folder,
+            env=self.environment(**environment),
+            capture_output=True,
+            text=True,
+            timeout=1800,
+        )
+
+    def make(self, *arguments: str) -> str:
+        """Run the workflow, which must succeed; all that it said."""
+        done = self.run(self.workflow(*arguments))
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said[-3000:]
+        return said
+
+    def planned(self, *arguments: str) -> list[str]:
+        """Messages of the jobs that a dry run would start, sorted; the target itself left out."""
+        said = self.make("--dry-run", *arguments)
+        jobs = re.findall(r"^Job \d+: (.*)$", said, re.MULTILINE)
+        return sorted(job for job in jobs if not job.startswith("results/"))
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text of a file of this copy, which must be there."""
+        file = self.folder / path
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Relative path -> digest of every file below a folder; locks left out."""
+    files = (p for p in folder.rglob("*") if p.is_file())
+    kept = (
+        p for p in files if p.suffix != ".lock" and p.name != ".lock" and p.parent.name != "locks"
+    )
+    return {str(p.relative_to(folder)): sha256_file(p) for p in sorted(kept)}
+
+
+def complaint(done: subprocess.CompletedProcess) -> str:
+    """The error line of a command: the only one on standard error besides timestamped progress."""
+    lines = done.stderr.splitlines()
+    said = [line for line in lines if not TIMESTAMPED.match(line)]
+    assert len(said) == 1, done.stderr[-3000:]
+    assert lines[-1] == said[0]
+    assert said[0].startswith("pcqc: error: ")
+    assert done.returncode == 2
+    return said[0]
+
+
+def check_updates(results: Path) -> None:
+    """Every update once; the actor moved at each, and vLLM with it."""
+    lines = (results / "runs" / "pcqc" / "A" / "events.jsonl").read_text().splitlines()
+    updates = [event for event in map(json.loads, lines) if event["kind"] == "update"]
+    assert [event["update"] for event in updates] == [1, 2, 3, 4]
+    assert all(event["gradient_norm"] > 0 for event in updates)
+    assert all(event["gap/max"] < 1e-4 for event in updates)
+    assert all(event["failures/patient"] == 0 for event in updates)

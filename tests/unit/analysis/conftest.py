@@ -1,0 +1,57 @@
+"""A simulated study on disk, shared by the tests of the analysis."""
+
+from dataclasses import replace
+
+import pytest
+import simulated
+
+from analysis import report
+from analysis.collected import Collected, load
+from analysis.published import published
+
+
+@pytest.fixture(scope="session")
+def study_folder(tmp_path_factory):
+    """A folder with `results/clinic/`, written once."""
+    root = tmp_path_factory.mktemp("study")
+    simulated.write_study(root)
+    return root
+
+
+@pytest.fixture
+def collected(study_folder, monkeypatch):
+    """The simulated study as the analysis reads it, from its folder."""
+    monkeypatch.chdir(study_folder)
+    return load(simulated.load_study("clinic"))
+
+
+@pytest.fixture(scope="session")
+def report_text(study_folder):
+    """The simulated study's report, built once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(study_folder)
+        return report.build(load(simulated.load_study("clinic")))
+
+
+class Renamed(Collected):
+    """Collected runs whose dialogues are found under the benchmark's own name."""
+
+    def dialogues(self, method, run, benchmark):
+        own = dict(
+            zip(published().benchmarks, simulated.load_study("clinic").benchmarks, strict=True)
+        )
+        return super().dialogues(method, run, own[benchmark])
+
+
+@pytest.fixture
+def comparable(collected):
+    """The same runs under the paper's benchmark names, as those of a study on real cases."""
+    names = dict(zip(collected.benchmarks, published().benchmarks, strict=True))
+    study = replace(
+        collected.study,
+        synthetic=False,
+        clinic=None,
+        benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
+    )
+    frame = collected.predictions.replace({"benchmark": names})
+    return Renamed(study, frame, collected.updates, collected.records)

@@ -1,0 +1,95 @@
+"""What a study, a method or an ablation answers, from evaluations with hand-made outcomes."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from analysis.answer import answer_of, conclusion
+from analysis.evaluated import parent
+from analysis.render import render
+from analysis.tables import ablations
+from pcqc.config import load_study
+from pcqc.errors import UserError
+from pcqc.files import write_json
+from pcqc.paths import Paths
+from pcqc.predictions import SCHEMA, write_table
+
+CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3}  # of four cases of each benchmark
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    """A study of which Shared SFT, ATPO and one ablation are evaluated, a run each."""
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic")
+    methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
+    study = replace(study, methods=methods)
+    for method, correct in CORRECT.items():
+        folder = Paths.of(study).evaluation(method, "A")
+        for name in study.benchmarks:
+            cases = [
+                {
+                    "case_id": str(number),
+                    "benchmark": name,
+                    "method": method,
+                    "run": "A",
+                    "correct": number < correct,
+                    "turns": correct,
+                }
+                for number in range(4)
+            ]
+            write_table(folder / f"{name}.parquet", pa.Table.from_pylist(cases, SCHEMA))
+        found = {name: {"predictions": f"{name}.parquet"} for name in study.benchmarks}
+        write_json(folder / "manifest.json", {"benchmarks": found})
+        totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
+        write_json(Paths.of(study).run(method, "A") / "manifest.json", {"totals": totals})
+    return study
+
+
+def test_a_method_answers_against_shared_sft(study):
+    first, accuracy, turns = answer_of(study, "atpo")
+    assert first == "ATPO: 50.00% right with 2.00 questions, over 4 benchmarks and 1 run."
+    assert accuracy.startswith("ATPO − Shared SFT: +25.00 pp [")
+    assert turns.startswith("ATPO − Shared SFT: +1.00 turns [")
+
+
+def test_an_ablation_answers_against_its_parent(study):
+    assert parent(study, "atpo_u1")[0] == "atpo"
+    _, accuracy, turns = answer_of(study, "atpo_u1")
+    assert accuracy.startswith("ATPO, U1 only − ATPO: +25.00 pp [")
+    assert turns.startswith("ATPO, U1 only − ATPO: +1.00 turns [")
+
+
+def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
+    with pytest.raises(UserError, match="grpo of study 'clinic' is not evaluated yet; run `snake"):
+        answer_of(study, "grpo")
+
+
+def test_ablations_stand_below_their_parent_with_what_was_changed(study):
+    table = ablations.build(study)
+    assert [row.key for row in table.rows] == ["atpo", "atpo_u1"]
+    cells = dict(zip([c.key for c in table.columns], table.rows[1].cells, strict=True))
+    assert cells["changed"].startswith("tree.variance_weight ")
+    assert cells["difference"].value == pytest.approx(25)
+    assert cells["trajectories"].value == 300
+    assert cells["device_hours"].value == pytest.approx(0.01)
+    assert render("md", [table])
+
+
+def test_without_evaluated_ablations_there_is_no_table(study):
+    for name in CORRECT:
+        (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
+    assert ablations.build(study) is None
+
+
+def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
+    first, *rest = conclusion(collected)
+    means = {
+        collected.title(m): collected.average(m, list(collected.benchmarks)).mean
+        for m in collected.methods("method")
+    }
+    places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
+    assert places == sorted(places)
+    assert len(rest) == 5
+    assert rest[1].startswith("PCQC asks fewer questions than GRPO: supported, GRPO − PCQC +1.04")

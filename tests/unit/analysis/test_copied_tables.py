@@ -1,0 +1,64 @@
+"""Tables in README and docs are copies of a study's tables."""
+
+import ast
+import re
+
+import pytest
+
+from analysis.copied_tables import copy_tables, edited
+from analysis.statistics.bootstrap import CONFIDENCE
+from pcqc.config import ROOT, load_study
+from pcqc.errors import UserError
+
+
+def test_no_copied_table_of_this_repository_was_edited():
+    assert edited() == []
+
+
+def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study, page = load_study("clinic"), tmp_path / "README.md"
+    other = "<!-- real: claims -->\n<!-- end -->\n"
+    page.write_text(f"Results:\n\n<!-- clinic: main_accuracy -->\n<!-- end -->\n{other}")
+    with pytest.raises(UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic`"):
+        copy_tables(study, tmp_path)
+    table = study.results / "tables" / "main_accuracy.md"
+    table.parent.mkdir(parents=True)
+    table.write_text("| PCQC | 67.25 |\n")
+    assert copy_tables(study, tmp_path) == [page]
+    assert page.read_text().startswith(
+        "Results:\n\n<!-- clinic: main_accuracy -->\n\n| PCQC | 67.25 |\n\n<!-- end "
+    )
+    assert page.read_text().endswith(other)
+    assert edited(tmp_path) == ["README.md: real: claims"]  # never copied
+    page.write_text(page.read_text().replace("67.25", "97.25"))
+    assert edited(tmp_path) == ["README.md: clinic: main_accuracy", "README.md: real: claims"]
+
+
+def strings(path):
+    """The strings of a module that can reach a caption: all but docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def test_captions_have_no_typed_numbers():
+    """All come from the study or the paper, but for the 95 % of every interval and small counts."""
+    assert CONFIDENCE == 0.95
+    folders = ("tables", "figures", "report")
+    paths = [p for name in folders for p in (ROOT / "analysis" / name).glob("*.py")]
+    paths += [ROOT / "analysis" / f"{n}.py" for n in ("claims", "companion", "contents")]
+    typed = {
+        (path.stem, text)
+        for path in paths
+        for text in strings(path)
+        for number in re.findall(r"(?<![\w.-])\d[\d,.]*\d(?!\w)", text)
+        if " " in text and number != "95"
+    }
+    assert typed == set()

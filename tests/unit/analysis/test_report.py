@@ -1,0 +1,195 @@
+"""Figures, report and commands on the simulated study."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from matplotlib.container import ErrorbarContainer
+
+from analysis import cli, figures, report
+from analysis.answer import conclusion
+from analysis.drawing.style import encode, house_style
+from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
+from pcqc.errors import UserError
+from pcqc.files import write_jsonl
+
+
+def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):
+    with house_style():
+        figure = accuracy_inquiry.draw(collected)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == [
+        b.title for b in collected.benchmarks.values()
+    ]
+    for ax, name in zip(figure.axes, collected.benchmarks, strict=True):
+        assert ax.xaxis_inverted()
+        (arrow,) = ax.texts
+        assert arrow.xy[0] == pytest.approx(collected.estimate("pcqc", name, "turns").mean)
+        assert arrow.xyann[1] == pytest.approx(collected.estimate("grpo", name).mean)
+
+
+def test_a_dollar_in_a_title_is_no_formula(collected):
+    name, benchmark = next(iter(collected.benchmarks.items()))
+    titled = {**collected.benchmarks, name: replace(benchmark, title="$x_{ costs $5")}
+    changed = replace(collected, study=replace(collected.study, benchmarks=titled))
+    with house_style():
+        svg = encode(accuracy_inquiry.draw(changed), "svg")
+    assert svg
+
+
+def test_published_figure_3_shows_the_published_means():
+    with house_style():
+        figure = accuracy_inquiry.draw_paper()
+    points = [c for c in figure.axes[0].containers if isinstance(c, ErrorbarContainer)]
+    assert (2.280, 56.28) in {(p[0].get_xdata()[0], p[0].get_ydata()[0]) for p in points}
+
+
+def test_curves_show_every_rl_method_and_the_instrument_every_method(collected):
+    with house_style():
+        labels = {line.get_label() for line in learning_curves.draw(collected).axes[0].lines}
+        (legend,) = equal_turns.draw(collected).legends
+    titles = {collected.title(method) for method in collected.methods()}
+    assert titles <= labels
+    assert titles <= {text.get_text() for text in legend.get_texts()}
+
+
+def test_figures_name_methods_without_runs(collected):
+    methods = collected.study.methods
+    changed = {**methods, "atpo": replace(methods["atpo"], runs=())}
+    without = replace(collected, study=replace(collected.study, methods=changed))
+    for figure in (accuracy_inquiry, learning_curves, equal_turns):
+        assert "Not run" not in figure.caption(collected)
+        assert figure.caption(without).endswith("Not run: ATPO.")
+        with house_style():
+            drawn = figure.draw(without)
+        legends = [*drawn.legends, *(ax.get_legend() for ax in drawn.axes)]
+        labels = {text.get_text() for legend in legends if legend for text in legend.get_texts()}
+        assert {"PCQC", "GRPO"} <= labels
+        assert "ATPO" not in labels
+
+
+def test_methods_differ_in_colour_and_marker(collected):
+    from analysis.drawing.style import LOOKS
+
+    assert len({colour for colour, _ in LOOKS.values()}) == len(LOOKS)
+    assert len({marker for _, marker in LOOKS.values()}) == len(LOOKS)
+    assert set(collected.methods()) <= set(LOOKS)
+
+
+def test_figures_are_those_declared_and_repeat_byte_for_byte(collected):
+    written = figures.write(collected)
+    assert written == figures.FIGURES.outputs(collected.study)
+    before = {path: path.read_bytes() for path in written}
+    figures.write(collected)
+    assert {path: path.read_bytes() for path in written} == before
+    with pytest.raises(UserError, match="no figure 'fig3'"):
+        figures.write(collected, ["fig3"])
+
+
+def test_report_is_self_contained_and_repeats_byte_for_byte(collected, report_text):
+    text = report.write(collected).read_text(encoding="utf-8")
+    sources = re.findall(r"(?:src|href)='([^']*)'", text)
+    outside = [s for s in sources if not s.startswith(("data:", "#", "http://127.0.0.1:5000/#/"))]
+    assert not outside
+    assert "<script" not in text
+    assert text == report_text
+
+
+def test_report_opens_with_its_conclusion_and_numbers_tables_and_figures(collected, report_text):
+    opening = report_text[: report_text.index("<div class='cards'>")]
+    for sentence in conclusion(collected):
+        assert str(report.symbols(sentence)) in opening
+    numbered = re.findall(r"<span class='count'>(Table|Figure) (\d+)\.", report_text)
+    for kind in ("Table", "Figure"):
+        numbers = [int(number) for name, number in numbered if name == kind]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) > 5
+
+
+def test_report_says_what_a_reader_needs(collected, report_text):
+    text = report_text
+    assert "This clinic is synthetic." in text
+    for method in collected.methods():
+        for run in collected.runs(method):
+            record = collected.record(method, run)
+            assert f"/experiments/{record['experiment_id']}/runs/{record['run_id']}" in text
+    assert "lower accuracy than the selected" in text
+    assert text.count("Published in the paper") >= 10
+    assert "Consultations to read" in text
+
+
+def test_report_of_a_comparable_study_gives_differences(comparable):
+    text = report.build(comparable)
+    assert "This clinic is synthetic" not in text
+    assert "Bayes" not in text
+    assert text.count("Published and ours") >= 10
+    published_mean = re.search(r"<td class='text short'>PCQC</td>.*?62\.54", text)
+    assert published_mean
+
+
+def test_report_shows_the_same_three_cases_under_every_method(collected, report_text):
+    text = report_text
+    cases = re.findall(r"<div class='case'><b>([^<]+)</b>", text)
+    assert len(set(cases)) == 3
+    assert text.count("<div class='doctor'>") == 3 * len(collected.methods())
+
+
+def test_report_escapes_what_models_say(collected, monkeypatch):
+    rows = list(collected.dialogues("pcqc", "A", "clinic_dev"))
+    rows[0]["turns"][0]["response"] = "<script>alert(1)</script>"
+    path = collected.paths.collected / "dialogues/pcqc/A/clinic_dev.jsonl"
+    before = path.read_bytes()
+    try:
+        write_jsonl(path, rows)
+        assert "<script>alert" not in report.build(collected)
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.fixture
+def parser():
+    parser = argparse.ArgumentParser()
+    cli.register(parser.add_subparsers(required=True))
+    return parser
+
+
+def run(parser, *words):
+    arguments = parser.parse_args(list(words))
+    arguments.handler(arguments)
+
+
+def test_commands_write_one_table_one_figure_and_the_report(collected, parser, capsys):
+    run(parser, "tables", "clinic", "--only", "main_accuracy")
+    run(parser, "figures", "clinic", "--only", "learning_curves")
+    run(parser, "report", "clinic")
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "6 files in results/clinic/tables",
+        "3 files in results/clinic/figures",
+        "1 file in results/clinic",
+    ]
+
+
+def test_compare_prints_json(tmp_path, parser, capsys):
+    for name, correct in (("a", [True, True, False]), ("b", [True, False, False])):
+        frame = pd.DataFrame({"case_id": ["x", "y", "z"], "correct": correct})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    run(parser, "compare", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"), "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["only_minuend"], found["only_subtrahend"], found["p"]) == (1, 0, 1.0)
+    run(parser, "compare", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"))
+    assert "gain +33.33 points" in capsys.readouterr().out
+
+
+def test_the_analysis_needs_no_model_library():
+    code = (
+        "import sys, analysis.report, analysis.tables.instrument, analysis.consistency.page;"
+        "bad = {'torch', 'transformers', 'mlflow', 'pcqc.training'} & set(sys.modules);"
+        "assert not bad, bad"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,164 @@
+"""The paper's statistics against independent formulas and against scipy."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from analysis.statistics.bootstrap import (
+    Interval,
+    _run_weights,
+    resampled_means,
+    runs_and_cases_interval,
+)
+from analysis.statistics.estimates import average_over_benchmarks, over_runs
+from analysis.statistics.paired import compare, mcnemar, paired_comparison
+from pcqc.errors import UserError
+
+
+@pytest.fixture
+def outcomes():
+    rng = np.random.default_rng(3)
+    subtrahend = rng.random(400) < 0.5
+    minuend = np.where(rng.random(400) < 0.3, rng.random(400) < 0.7, subtrahend)
+    return minuend, subtrahend
+
+
+def write(folder, name, case_ids, correct):
+    path = folder / name
+    pd.DataFrame({"case_id": case_ids, "correct": correct}).to_parquet(path)
+    return path
+
+
+def test_gain_and_discordant_counts_are_those_of_the_cases(outcomes):
+    minuend, subtrahend = outcomes
+    found = paired_comparison(minuend, subtrahend)
+    assert found.only_minuend == sum(a and not b for a, b in zip(minuend, subtrahend, strict=True))
+    assert found.only_subtrahend == sum(
+        b and not a for a, b in zip(minuend, subtrahend, strict=True)
+    )
+    assert found.gain == pytest.approx(100 * (minuend.mean() - subtrahend.mean()))
+    assert found.low < found.gain < found.high
+
+
+def test_interval_is_scipys_paired_percentile_bootstrap(outcomes):
+    found = paired_comparison(*outcomes)
+    scipys = stats.bootstrap(
+        outcomes,
+        lambda a, b, axis: 100 * (a.mean(axis=axis) - b.mean(axis=axis)),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=10_000,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=100 / 400 + 0.05)
+
+
+def test_pattern_counts_and_drawn_indices_resample_alike():
+    values = np.random.default_rng(0).choice([0.0, 0.25, 1.0], size=(150, 2))
+    noise = 1e-9 * np.arange(300).reshape(150, 2)  # makes every row its own pattern
+    counted = resampled_means(values, 20_000, 1)
+    indexed = resampled_means(values + noise, 20_000, 2)
+    assert counted.mean(axis=0) == pytest.approx(indexed.mean(axis=0), abs=0.002)
+    assert np.cov(counted.T) == pytest.approx(np.cov(indexed.T), abs=5e-5)
+
+
+def test_mcnemar_is_the_exact_binomial_test():
+    assert mcnemar(1, 9) == pytest.approx(2 * stats.binom.cdf(1, 10, 0.5))
+    assert mcnemar(0, 0) == 1.0
+
+
+def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
+    accuracies = [[61.59, 61.59, 64.43], [62.67, 60.00, 62.67], [53.73, 53.92, 55.78]]
+    found = average_over_benchmarks(accuracies)
+    assert (round(found.mean, 2), round(found.sd, 2)) == (59.60, 1.25)
+    assert over_runs([1.0]).sd is None
+
+
+def test_runs_widen_the_interval_by_their_unbiased_variance():
+    """With perfectly repeatable cases only run-to-run variation is left: s^2/3 of each method."""
+    first = np.repeat([[0.5], [0.6], [0.7]], 50, axis=1)
+    second = np.repeat([[0.2], [0.2], [0.2]], 50, axis=1)
+    rng = np.random.default_rng(0)
+    weights = _run_weights(3, 200_000, rng)
+    assert (weights @ [0.5, 0.6, 0.7]).var() == pytest.approx(0.1**2 / 3, rel=0.02)
+    found = runs_and_cases_interval([(first, second)])
+    assert (found.low, found.high, found.unit) == (
+        pytest.approx(0.3),
+        pytest.approx(0.5),
+        "case and run",
+    )
+
+
+def test_one_run_of_each_is_the_paired_case_bootstrap(outcomes):
+    minuend, subtrahend = outcomes
+    found = runs_and_cases_interval([(minuend[None], subtrahend[None])])
+    paired = paired_comparison(minuend, subtrahend)
+    assert (100 * found.low, 100 * found.high) == pytest.approx((paired.low, paired.high), abs=0.4)
+    assert found.unit == "case"
+
+
+def test_equal_outcomes_give_equal_intervals(outcomes):
+    assert paired_comparison(*outcomes) == paired_comparison(*outcomes)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.1, 2, "supported"), (-2, -0.1, "contradicted"), (-1, 1, "undecided")],
+)
+def test_verdict_depends_on_zero(low, high, verdict):
+    assert Interval(low, high, "case").verdict() == verdict
+
+
+def test_compare_matches_cases_by_id(tmp_path):
+    a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
+    b = write(tmp_path, "b.parquet", ["z", "x", "y"], [False, False, True])
+    found = compare(a, b)
+    assert (found["cases"], found["only_minuend"], found["only_subtrahend"]) == (3, 1, 0)
+    assert found["gain"] == pytest.approx(100 / 3)
+    json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("ids", "correct", "message"),
+    [
+        (["x", "y", "w"], [True] * 3, "the cases differ: 1 only in"),
+        (["x", "y", "y"], [True] * 3, "case 'y' is there more than once"),
+        (["x", "y", "z"], [0.5] * 3, "'correct' must be true or false"),
+        (["x", "y", "z"], [None, True, True], "'correct' must be true or false"),
+        ([None, "y", "z"], [True] * 3, "'case_id' must name a case"),
+        ([["x"], ["y"], ["z"]], [True] * 3, "'case_id' must name a case"),
+        ([1, 2, 3], [True] * 3, "the cases differ: 3 only in"),
+        ([], [], "holds no predictions"),
+    ],
+)
+def test_compare_refuses_files_that_cannot_be_paired(tmp_path, ids, correct, message):
+    a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
+    b = write(tmp_path, "b.parquet", ids, correct)
+    with pytest.raises(UserError, match=message) as raised:
+        compare(a, b)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("column", ["case_id", "correct"])
+def test_compare_names_a_missing_column(tmp_path, column):
+    a = write(tmp_path, "a.parquet", ["x"], [True])
+    pd.read_parquet(a).drop(columns=column).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(UserError, match=rf"b\.parquet: no column '{column}'"):
+        compare(a, tmp_path / "b.parquet")
+
+
+def test_compare_names_a_broken_or_missing_file(tmp_path):
+    a = write(tmp_path, "a.parquet", ["x", "y"], [True, True])
+    (tmp_path / "cut.parquet").write_bytes(a.read_bytes()[:40])
+    with pytest.raises(UserError, match=r"cut\.parquet: not readable as Parquet"):
+        compare(a, tmp_path / "cut.parquet")
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(UserError, match=r"folder\.parquet: ") as raised:
+        compare(a, tmp_path / "folder.parquet")
+    assert "\n" not in str(raised.value)
+    with pytest.raises(UserError, match=r"none\.parquet: no such file"):
+        compare(a, tmp_path / "none.parquet")

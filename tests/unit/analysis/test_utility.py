@@ -1,0 +1,178 @@
+"""The continuation study's analysis on numbers made by hand."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import simulated
+from matplotlib.container import ErrorbarContainer
+
+from analysis import collected as reader
+from analysis import tables
+from analysis.continuation import Continued, continued, main_policy
+from analysis.drawing.style import house_style
+from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
+from analysis.first_questions import chance, picks
+from analysis.report import build
+from pcqc.cases import read_cases
+from pcqc.clinic.posterior import best_first_questions
+from pcqc.clinic.world import World
+from pcqc.errors import UserError
+
+UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
+SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])
+ELIGIBLE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1], [1, 0, 1]], bool)
+
+
+def by_hand(utility=UTILITY, success=SUCCESS, eligible=ELIGIBLE):
+    texts = np.full(utility.shape, "Any rash?", object)
+    cases = [f"case-{i}" for i in range(len(utility))]
+    return Continued(
+        "PCQC run A", {}, cases, texts, texts, utility, np.zeros_like(utility), success, eligible
+    )
+
+
+def test_selection_and_gains():
+    chosen = by_hand().selected()
+    assert chosen["highest_utility"].tolist() == [100, 50, 0, 25]
+    assert chosen["executed"].tolist() == [25, 50, 0, 75]
+    assert chosen["uniform"] == pytest.approx([58.3333, 50, 50, 50], abs=1e-3)
+    gain = by_hand().gain_over("executed")
+    assert (gain.cases, gain.selected, gain.comparator, gain.gain) == (4, 43.75, 37.5, 6.25)
+    # The differences are +75, 0, 0 and -50: no resample's mean lies outside.
+    assert -50 <= gain.interval.low < 6.25 < gain.interval.high <= 75
+
+
+def test_grounded_comparisons_take_the_papers_cases():
+    found = by_hand().grounded()
+    original = found["original_highest_utility_vs_executed"]
+    # Highest utility and executed question are both eligible in cases 0, 1 and 3.
+    assert (original.cases, original.selected) == (3, pytest.approx(175 / 3))
+    uniform = found["eligible_highest_utility_vs_uniform"]
+    # Cases 0, 2 and 3 have two eligible candidates; in case 2 the tie goes to the first drawn.
+    assert (uniform.cases, uniform.selected) == (3, pytest.approx((100 + 50 + 25) / 3))
+    assert uniform.comparator == pytest.approx((62.5 + 75 + 50) / 3)
+    executed = found["eligible_highest_utility_vs_executed"]
+    assert (executed.cases, executed.selected, executed.comparator) == (2, 62.5, 50.0)
+    none = by_hand(eligible=np.zeros_like(ELIGIBLE)).grounded()
+    assert set(none.values()) == {None}
+
+
+def test_rank_correlation_leaves_out_constant_states():
+    found = by_hand().rank_correlation()
+    # Case 0 ranks alike, case 3 in reverse; in cases 1 and 2 one side is constant.
+    assert (found.states, found.value) == (2, 0.0)
+    assert by_hand(success=np.ones_like(SUCCESS)).rank_correlation() is None
+
+
+def test_calibration_bins_hold_all_candidates():
+    bins = by_hand().calibration()
+    assert sum(b.candidates for b in bins) == UTILITY.size
+    assert [b.utility for b in bins] == sorted(b.utility for b in bins)
+    mean = sum(b.candidates * b.success for b in bins) / UTILITY.size
+    assert mean == pytest.approx(SUCCESS.mean())
+    assert all(b.interval.low <= b.success <= b.interval.high for b in bins)
+
+
+def test_files_are_read_into_states_and_candidates(collected):
+    found = main_policy(collected)
+    place = collected.paths.collected / "continuation" / "pcqc" / "A"
+    rows = pd.read_parquet(place / "continuations.parquet")
+    mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
+    assert found.success[3, 2] == mine["correct"].mean()
+    assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
+    executed = rows[rows.candidate == 0].groupby("case_id")["correct"].mean().mean()
+    table = tables.TABLES.module("continuation").build(collected)
+    assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
+
+
+def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
+    found = main_policy(collected)
+    world = World.load(collected.paths.root / "data" / "world.json")
+    cases = {c.case_id: c for c in read_cases(collected.paths.root / "data" / "clinic_dev.jsonl")}
+    hits = picks(collected, found)
+    for i, case_id in enumerate(found.case_ids):
+        best = {world.findings[f] for f in best_first_questions(world, cases[case_id])}
+        asked = found.questions[i][found.utility[i].argmax()].removeprefix("Any ").strip("?")
+        assert hits["highest_utility"][i] == (asked in best)
+        assert chance(collected, found)[i] == len(best) / (len(world.findings) - 1)
+    assert hits["highest_utility"].mean() > hits["uniform"].mean()
+
+
+def test_report_says_how_often_highest_utility_picks_a_best_question(collected):
+    hits = 100 * picks(collected, main_policy(collected))["highest_utility"]
+    row = re.search(
+        r"Highest-utility selection: picks a best first question.*?</tr>", build(collected)
+    )
+    assert f"<td class='number'>{hits.mean():.2f}</td>" in row.group()
+
+
+def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
+    with house_style():
+        figures = [continuation_gains.draw(collected), continuation_gains.draw_paper()]
+    for figure in figures:
+        assert sum(isinstance(c, ErrorbarContainer) for c in figure.axes[0].containers) == 4
+    drawn = {c[0].get_xdata()[0] for c in figures[1].axes[0].containers}
+    assert drawn == {4.20, 3.52, 5.47, 5.65}
+
+
+def test_diagrams_show_what_was_run(collected):
+    found = main_policy(collected)
+    state = teaser.telling_state(found)
+    with house_style():
+        shown = {t.get_text() for t in teaser.draw(collected).axes[0].texts}
+        framework = " ".join(t.get_text() for t in method_overview.draw(collected).axes[0].texts)
+        labels = {t.get_label() for t in utility_calibration.draw(collected).axes[0].containers}
+    for k in range(simulated.CANDIDATES):
+        assert f"$q_{k + 1}$: {found.questions[state][k]}" in shown
+        assert f"{found.utility[state, k]:.2f}" in shown
+    method = collected.study.method("pcqc")
+    assert f"$G_T$ = {method.terminal_group} consultations" in framework
+    assert "sees $q_i$, facts $z$" in framework
+    assert labels == {"PCQC run A", "Shared SFT"}
+
+
+def spoiled(study_folder, tmp_path, monkeypatch, change):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "results" / "clinic" / "collected"
+    change(folder)
+    return reader.load(simulated.load_study("clinic"))
+
+
+def forget(folder):
+    records = json.loads((folder / "runs.json").read_text())
+    for record in records:
+        record.pop("continuation", None)
+    (folder / "runs.json").write_text(json.dumps(records))
+
+
+def cut(folder):
+    path = folder / "continuation" / "pcqc" / "A" / "candidates.parquet"
+    pd.read_parquet(path).iloc[:-1].to_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (forget, "no continuation study of pcqc run A; run the rule `continuation`"),
+        (cut, "its files are not of one study"),
+    ],
+)
+def test_incomplete_studies_are_refused(study_folder, tmp_path, monkeypatch, change, message):
+    collected = spoiled(study_folder, tmp_path, monkeypatch, change)
+    with pytest.raises(UserError, match=message):
+        continued(collected, "pcqc", "A")
+
+
+def test_the_filters_precision_and_recall_are_against_the_truth(collected):
+    """Of four answers two were made to err; the filter takes one of them and one other."""
+    truth = np.array([[True, True, False, False]])
+    eligible = np.array([[False, True, False, True]])
+    found = replace(main_policy(collected), eligible=eligible, ungrounded=truth)
+    assert found.filter_quality() == (2, 0.5, 0.5)
+    assert main_policy(collected).filter_quality() is None

@@ -1,0 +1,120 @@
+"""A published file is compared with its description; each way in which it differs has a message."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from data_prep.check import check_file, differences
+from data_prep.convert import convert_file, convert_rows
+from data_prep.recognise import recognise
+from data_prep.rows import Origin
+from data_prep.sources import Holds, Source, load_sources
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.protocol import patient_prompt
+
+FIELDS = ("prompt", "ground_truth", "agent_name", "extra_info", "data_source", "index")
+SETS = {"medqa": 1, "mcqa": 2, "aie": 1}
+HOLDS = Holds("atpo-dialogues", rows=4, fields=FIELDS, sets=SETS, system_messages=1)
+SOURCE = Source("s", "S", "https://x", "none", "s.jsonl", ("s",), holds=HOLDS)
+
+
+def found(path, holds):
+    module = recognise(path)
+    return differences(holds, module.NAME, convert_rows(path, module, Origin("s", path.name), True))
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({}, None),
+        ({"format": "mediq"}, "its format is 'atpo-dialogues', not 'mediq'"),
+        ({"rows": 5, "fields": ()}, "it has 4 rows, not 5"),
+        ({"excluded": 1}, "0 rows contradict themselves, not 1"),
+        ({"system_messages": 2}, "it has 1 different system messages, not 2"),
+        ({"sets": {"medqa": 1, "mcqa": 3}}, "1 rows have the set 'aie', not 0"),
+        ({"sets": {**SETS, "mcqa": 3}}, "2 rows have the set 'mcqa', not 3"),
+        ({"fields": FIELDS[:-1]}, "4 rows have the field 'index', not 0"),
+        ({"fields": (*FIELDS, "more")}, "0 rows have the field 'more', not 4"),
+    ],
+)
+def test_each_difference_is_named(fixtures, change, difference):
+    texts = found(fixtures / "atpo_dialogues.jsonl", replace(HOLDS, **change))
+    assert texts[:1] == ([difference] if difference else [])
+
+
+def test_a_file_that_is_not_the_published_one_ends_in_one_line(fixtures, tmp_path, capsys):
+    lines = (fixtures / "atpo_dialogues.jsonl").read_text().splitlines()
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(lines))
+    check_file(path, source=SOURCE)
+    assert capsys.readouterr().out == f"{path}: format 'atpo-dialogues', 4 rows, 4 usable\n"
+    path.write_text("\n".join(lines[1:]))
+    with pytest.raises(UserError, match=r"not the published 's', see above \(2\); fetch it"):
+        check_file(path, source=SOURCE)
+    said = capsys.readouterr().out
+    assert "differs from the published 's': it has 3 rows, not 4" in said
+    assert "differs from the published 's': 0 rows have the set 'medqa', not 1" in said
+
+
+@pytest.mark.parametrize("name", ["medqa", "medical_exam", "icraft_md", "mediq_dev"])
+def test_the_published_files_are_as_described(published, name):
+    source = load_sources()[name]
+    assert found(published(source.file), source.holds) == []
+
+
+def test_every_source_is_described():
+    for source in load_sources().values():
+        assert source.holds.rows > 0
+        assert sum(source.holds.sets.values()) in (0, source.holds.rows)
+
+
+ROW = {
+    "id": 3,
+    "question": "Which one?",
+    "context": ["A man coughs.", "It hurts."],
+    "options": {"A": "flu", "B": "cold"},
+    "answer": "cold",
+    "answer_idx": "B",
+    "atomic_facts": ["1. It hurts.", "2. He smokes."],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "form"),
+    [
+        ({}, "'context' is a list, facts are in 'atomic_facts', a list"),
+        (
+            {"context": "A man coughs."},
+            "'context' is a string, facts are in 'atomic_facts', a list",
+        ),
+        (
+            {"context": "A man coughs.\nIt hurts. Dr. Li knows."},
+            "'context' is a string, facts are in 'atomic_facts', a list",
+        ),
+        (
+            {"atomic_facts": "1. It hurts.\n2. He smokes."},
+            "'context' is a list, facts are in 'atomic_facts', a string",
+        ),
+    ],
+)
+def test_forms_of_mediq_that_are_clear_become_the_same_case(tmp_path, change, form):
+    path, to = tmp_path / "raw.jsonl", tmp_path / "cases.jsonl"
+    rows = [{**ROW, **change}, {**ROW, "id": 4, "facts": ["1. x"]}]
+    del rows[1]["atomic_facts"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    case, _ = convert_file(path, to).records
+    assert case.initial == "A man coughs."
+    assert case.facts == ("1. It hurts.", "2. He smokes.")
+    forms = read_json(tmp_path / "cases.card.json")["forms"]
+    assert forms == {form: 1, "'context' is a list, facts are in 'facts', a list": 1}
+
+
+def test_the_patient_reads_the_numbers_that_the_release_gives_its_facts(published, tmp_path):
+    raw = published("atpo/aie_test_dataset.jsonl")
+    row = json.loads(raw.read_text().splitlines()[0])
+    case = convert_file(raw, tmp_path / "cases.jsonl").records[0]
+    listed = "\n".join(row["extra_info"]["atomic_facts"])
+    assert listed.startswith("1. ")
+    assert f"Patient atomic facts:\n{listed}\n\n" in patient_prompt(case.facts, "Any fever?")

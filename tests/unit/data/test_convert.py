@@ -1,0 +1,285 @@
+"""Converters on hand-written rows: what a case gets, what is refused, what is written beside it."""
+
+import csv
+import json
+
+import pytest
+
+from data_prep.atpo_sft import source_texts
+from data_prep.convert import convert_file
+from data_prep.parts import NO_FACTS, SPACES, SYNONYM, TWINS, strip_numbering
+from data_prep.rows import BadRow
+from data_prep.user_message import LONGEST_OPTIONS, read_opening, read_options
+from pcqc.cases import read_cases
+from pcqc.cli import main
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.sft_rows import read_sft_rows
+
+
+def read_csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_dialogues(fixtures, tmp_path):
+    to = tmp_path / "cases.jsonl"
+    conversion = convert_file(fixtures / "atpo_dialogues.jsonl", to, source="medqa")
+    cases = read_cases(to)
+    assert cases == conversion.records
+    baker, girl, man, woman = cases
+    assert baker.case_id == "medqa-0"
+    assert baker.initial == "A 40-year-old baker comes with a cough."
+    assert baker.question == "What is the most likely diagnosis?"
+    assert list(baker.options.values()) == ["Asthma", "Pneumonia", "Baker's lung", "Reflux"]
+    assert baker.answer == "C"
+    assert baker.facts[0] == "1. The cough is worse at work."
+    assert baker.origin == {"file": "atpo_dialogues.jsonl", "row": 1, "set": "medqa"}
+    assert girl.options["A"] == " Hip ultrasound"
+    assert girl.facts == (
+        "1. Laboratory values: ",
+        "   - CRP 4 mg/L",
+        "   - Leukocytes 7/nL",
+        "2. She had a cold last week.",
+    )
+    assert man.question == "Which drug\nis the cause?"
+    assert woman.case_id == "medqa-2-line4"
+    assert conversion.notes == {
+        SPACES: ["medqa-1", "medqa-2"],
+        TWINS: ["medqa-2-line4"],
+    }
+
+
+def test_mediq(fixtures, tmp_path):
+    to = tmp_path / "cases.jsonl"
+    conversion = convert_file(fixtures / "mediq.jsonl", to)
+    baker, organ = read_cases(to, as_published=True)
+    assert (baker.case_id, baker.source, baker.answer) == ("mediq-0", "mediq", "C")
+    assert baker.initial == "A 40-year-old baker comes with a cough."
+    assert baker.facts == ("1. The cough is worse at work.", "2. There is no fever.")
+    assert (organ.initial, organ.facts) == ("", ())
+    assert conversion.notes == {NO_FACTS: ["mediq-1"]}
+    with pytest.raises(UserError, match="line 2: there are no facts"):
+        read_cases(to)
+    assert [case.consultable for case in conversion.records] == [True, False]
+
+
+def test_an_answer_that_names_two_options_is_excluded_with_the_reason(fixtures, tmp_path):
+    conversion = convert_file(fixtures / "icraft_md.jsonl", tmp_path / "icraft.jsonl")
+    assert [case.case_id for case in conversion.records] == ["icraft_md-0", "icraft_md-2"]
+    assert conversion.notes == {SPACES: ["icraft_md-0"], SYNONYM: ["icraft_md-2"]}
+    (row,) = read_csv(tmp_path / "icraft.exclusions.csv")
+    assert (row["file"], row["row"], row["case_id"]) == ("icraft_md.jsonl", "2", "icraft_md-1")
+    assert row["reason"] == (
+        "the answer's text 'Pemphigus foliaceus' is option A, its label names option B "
+        "('Pemphigus vulgaris')"
+    )
+    card = read_json(tmp_path / "icraft.card.json")
+    assert card["cases"] == 2
+    assert card["answers"] == {"A": 1, "B": 1, "C": 0, "D": 0}
+    assert card["exclusions"] == [{**row, "row": 2}]
+
+
+def test_sft_rows_keep_their_texts(fixtures, tmp_path):
+    raw, to = fixtures / "atpo_sft.jsonl", tmp_path / "sft.jsonl"
+    convert_file(raw, to)
+    rows = read_sft_rows(to)
+    texts = [dict(zip(("prompt", "response"), source_texts(row), strict=True)) for row in rows]
+    assert texts == rows_of(raw)
+    assert [row.id for row in rows] == ["atpo_sft-1", "atpo_sft-2", "atpo_sft-3"]
+    assert [m["role"] for m in rows[1].messages] == ["system", "user", "assistant", "user"]
+    assert rows[1].messages[2]["content"] == rows[0].response
+    assert rows[1].response == "<think>\nThat settles it.\n</think>\nFinal Answer: C"
+    card = read_json(tmp_path / "sft.card.json")
+    assert (card["turns"], card["consultations"]) == (3, 2)
+    assert card["system_messages"] == {"different": 2, "text": None}
+    assert card["turn_of_consultation"] == {"1": 2, "2": 1}
+
+
+def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
+    convert_file(fixtures / "atpo_dialogues.jsonl", tmp_path / "c.jsonl")
+    card = read_json(tmp_path / "c.card.json")
+    assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
+    said = "You are a doctor. Ask one question at a time, or choose one of the provided options."
+    assert card["system_messages"] == {"different": 1, "text": said}
+    convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
+    no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
+    assert no_prompts == {"different": 0, "text": None}
+    assert card["options"] == {"2": 1, "4": 2, "5": 1}
+    assert card["answers"] == {"A": 2, "B": 1, "C": 1, "D": 0, "E": 0}
+    assert card["facts"] == {"min": 1, "median": 2.5, "mean": 2.5, "max": 4, "none": 0}
+    assert card["numbered_facts"] == 6
+    assert card["words"]["initial"] == {"min": 4, "median": 6.0, "mean": 6.25, "max": 9, "none": 0}
+    assert card["raw"]["bytes"] == (fixtures / "atpo_dialogues.jsonl").stat().st_size
+    assert read_csv(tmp_path / "c.exclusions.csv") == []
+
+
+def change(row, path, value):
+    """Set the field at `path` (`a.b`), or remove it where the value is `...`."""
+    *folders, name = path.split(".")
+    for folder in folders:
+        row = row[int(folder) if folder.isdigit() else folder]
+    if value is ...:
+        del row[name]
+    else:
+        row[name] = value
+
+
+DIALOGUE = "prompt.1.content"
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value", "message"),
+    [
+        ("atpo_dialogues", "ground_truth.answer", "F", "answer 'F' is not one of the options"),
+        ("atpo_dialogues", "ground_truth.answer", 1, "'answer' must be a string, found int"),
+        ("atpo_dialogues", "ground_truth", "A", "'ground_truth' must be an object, found str"),
+        ("atpo_dialogues", "extra_info.atomic_facts", ..., "'atomic_facts' is missing"),
+        ("atpo_dialogues", "extra_info.atomic_facts", ["1. "], "fact '1. ' must be a non-empty"),
+        ("atpo_dialogues", "extra_info.atomic_facts", "1. x", "must be a list, found str"),
+        ("atpo_dialogues", "index", True, "'index' must be a whole number, found bool"),
+        ("atpo_dialogues", "data_source", "", "'data_source' must be a non-empty string"),
+        ("atpo_dialogues", "prompt", [], "a system message and a user message"),
+        ("atpo_dialogues", "prompt.0.content", "", "the system message must be a non-empty string"),
+        ("atpo_dialogues", DIALOGUE, "Hello", "one line 'Problem: ...', found 0"),
+        ("atpo_dialogues", DIALOGUE, "x\nOptions: {}\nProblem: y", "'Options:' after 'Problem:'"),
+        ("atpo_dialogues", DIALOGUE, "x\nProblem: \nOptions: {'A': 'a', 'B': 'b'}", "the question"),
+        ("atpo_dialogues", DIALOGUE, "x\nProblem: y\nOptions: {'B': 'a', 'A': 'b'}", "found B/A"),
+        ("atpo_dialogues", DIALOGUE, "x\nProblem: y\nOptions: {'A': 'a'}", "two or more; found A"),
+        ("mediq", "answer_idx", "E", "answer 'E' is not one of the options A/B/C/D"),
+        ("mediq", "options.C", " ", "option 'C' must be a non-empty string"),
+        ("mediq", "options.C", ..., "found A/B/D"),
+        ("mediq", "atomic_facts", ..., "neither 'atomic_facts' nor 'facts'"),
+        ("mediq", "context", [""], "an item of 'context' must be a non-empty string"),
+        ("mediq", "context", "He saw Dr. Li. It hurts.", "one string of several sentences"),
+        ("mediq", "context", 3, "'context' must be a list, found int"),
+        ("mediq", "atomic_facts", "1. a\nb", "'atomic_facts' is one string; give a list"),
+        ("mediq", "id", "a\nb", "'id' must be one line of printable characters"),
+        ("mediq", "question", "\ud800", "half a character"),
+        ("mediq", "id", 1.5, "'id' must be a whole number, found float"),
+        ("atpo_sft", "prompt", "Hello", "must be ChatML messages"),
+        ("atpo_sft", "prompt", "<|im_start|>assistant\n", "found none"),
+        ("atpo_sft", "response", "a<|im_end|>b", "'response' must be one message"),
+        ("atpo_sft", "response", "<|im_end|>\n", "'response' must be a non-empty string"),
+    ],
+)
+def test_a_bad_row_stops_or_is_excluded(fixtures, tmp_path, file, path, value, message):
+    rows = rows_of(fixtures / f"{file}.jsonl")
+    change(rows[0], path, value)
+    # A good row first: the format is recognised by it.
+    raw = write_rows(tmp_path / "raw.jsonl", [rows[1], rows[0]])
+    to = tmp_path / "out" / "cases.jsonl"
+    with pytest.raises(UserError) as error:
+        convert_file(raw, to)
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"{raw}, line 2: ")
+    assert not to.parent.exists()
+    conversion = convert_file(raw, to, leave_out_bad_rows=True)
+    assert len(conversion.records) == 1
+    (excluded,) = read_csv(tmp_path / "out" / "cases.exclusions.csv")
+    assert (excluded["row"], message in excluded["reason"]) == ("2", True)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"id": 1', "not JSON"),
+        (b"\xff\xfe", "not UTF-8 text"),
+        (b"[1]", "expected an object {...}, found list"),
+        (b'{"id": 1, "options": {"A": "x", "A": "y"}}', "duplicate key 'A'"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "too large"),
+    ],
+)
+def test_a_line_that_is_no_object_is_refused(fixtures, tmp_path, line, message):
+    good = (fixtures / "mediq.jsonl").read_bytes().splitlines()[0]
+    raw = tmp_path / "raw.jsonl"
+    raw.write_bytes(good + b"\n\n" + line + b"\n")
+    with pytest.raises(UserError, match="line 3: ") as error:
+        convert_file(raw, tmp_path / "cases.jsonl")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{'A': 'x', 'A': 'y'}", "duplicate option label in A/A"),
+        ("{'A': __import__('os')}", "plain strings"),
+        ("{**{'A': 'x'}}", "plain strings"),
+        ("{'A': 1}", "plain strings"),
+        ("{1: 'x'}", "plain strings"),
+        ("['x']", "not a dictionary's text"),
+        ("{'A': 'x'", "not a dictionary's text"),
+        ("{'A': '\0'}", "not a dictionary's text"),
+        ("(" * 5000, "not a dictionary's text"),
+        ("{'A': '" + "x" * LONGEST_OPTIONS + "'}", "longer than"),
+    ],
+)
+def test_options_are_read_as_data_alone(text, message):
+    with pytest.raises(BadRow, match=message):
+        read_options(text)
+
+
+def test_options_read_what_python_writes():
+    options = {"A": " it's", "B": 'say "x"', "C": 'it\'s "both"', "D": "50 \\ 5\n°C"}
+    assert read_options(str(options)) == options
+
+
+def test_a_part_that_stands_twice_is_not_cut_at_a_guess():
+    with pytest.raises(BadRow, match=r"one line 'Problem: \.\.\.', found 2"):
+        read_opening("x\nProblem: y\nProblem: z\nOptions: {'A': 'a', 'B': 'b'}")
+
+
+@pytest.mark.parametrize(
+    ("facts", "stripped", "numbered"),
+    [
+        (["1. a", "2. b"], ["a", "b"], 2),
+        (["1. a", "   - x", "2. b"], ["a", "   - x", "b"], 2),
+        (["a", "b"], ["a", "b"], 0),
+        (["2. degree burn", "1. a"], ["2. degree burn", "a"], 1),
+        (["1. 1. a", "2.5 mg daily", "2.b"], ["1. a", "2.5 mg daily", "2.b"], 1),
+        ([f"{k}. x" for k in range(1, 12)], ["x"] * 11, 11),
+        ([], [], 0),
+    ],
+)
+def test_numbering_is_stripped_once(facts, stripped, numbered):
+    assert strip_numbering(facts) == (stripped, numbered)
+
+
+def test_files_of_no_use_are_refused(fixtures, tmp_path):
+    for text, message in (("\n", "holds no rows"), ('{"x": 1}\n', "no known format")):
+        raw = tmp_path / "raw.jsonl"
+        raw.write_text(text)
+        with pytest.raises(UserError, match=message):
+            convert_file(raw, tmp_path / "cases.jsonl")
+    raw.write_bytes((fixtures / "icraft_md.jsonl").read_bytes().splitlines(keepends=True)[1])
+    with pytest.raises(UserError, match="no row could be kept"):
+        convert_file(raw, tmp_path / "cases.jsonl")
+    with pytest.raises(UserError, match="would replace the raw file"):
+        convert_file(raw, raw)
+    with pytest.raises(UserError, match="no format 'x'; known are atpo-dialogues, atpo-sft, cases"):
+        convert_file(raw, tmp_path / "cases.jsonl", "x")
+
+
+def test_the_command(fixtures, tmp_path, capsys):
+    raw, to = fixtures / "icraft_md.jsonl", tmp_path / "cases.jsonl"
+    assert main(["data", "convert", str(raw), "--to", str(to), "--source", "skin"]) == 0
+    said = capsys.readouterr().out
+    assert f"{to}: 2 of 3 rows kept, 1 excluded" in said
+    assert "excluded line 2 (skin-1): the answer's text" in said
+    again = tmp_path / "again.jsonl"
+    assert main(["data", "convert", str(raw), "--to", str(again), "--source", "skin"]) == 0
+    assert again.read_bytes() == to.read_bytes()
+    assert main(["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", str(again)]) == 0
+    assert "note: the rows have 2 different system messages" in capsys.readouterr().out
+    assert main(["data", "convert", str(tmp_path / "none"), "--to", str(to)]) == 2
+    assert "cannot read" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""The report's tables on where the cases come from and what overlaps."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from analysis.collected import Collected
+from analysis.render import render
+from analysis.tables import data_cards, overlap
+from data_prep.audit import audit
+from data_prep.convert import convert_file
+from pcqc.config import Benchmark, load_study
+from pcqc.errors import UserError
+from pcqc.files import write_json
+
+BENCHMARKS = {
+    "medqa": Benchmark("MedQA", "development"),
+    "icraft_md": Benchmark("iCRAFT-MD", "independent_source"),
+}
+FILES = {
+    "train": ("mediq", None),
+    "sft": ("atpo_sft", None),
+    "medqa": ("atpo_dialogues", "medqa"),
+    "icraft_md": ("icraft_md", None),
+}
+
+
+@pytest.fixture
+def collected(fixtures, tmp_path):
+    """A study of hand-written rows, converted and audited."""
+    data = tmp_path / "data"
+    paths = {name: data / "converted" / f"{name}.jsonl" for name in FILES}
+    for name, (file, source) in FILES.items():
+        convert_file(fixtures / f"{file}.jsonl", paths[name], source=source)
+    audit(
+        [(name, paths[name]) for name in ("train", "sft")],
+        [(name, paths[name]) for name in BENCHMARKS],
+        data / "overlap",
+    )
+    used = {"train.jsonl": 1, "sft.jsonl": 3, "medqa.jsonl": 4, "icraft_md.jsonl": 2}
+    files = {"files": {name: {"rows": rows} for name, rows in used.items()}}
+    write_json(data / "manifest.json", files)
+    study = SimpleNamespace(results=tmp_path, raw_files=FILES, benchmarks=BENCHMARKS)
+    return Collected(study, None, None, {})
+
+
+def texts(row):
+    return [cell if isinstance(cell, str) else cell.text() for cell in row.cells]
+
+
+def test_data_cards_stand_beside_the_paper_s_counts(collected):
+    table = data_cards.build(collected)
+    train, sft, medqa, icraft = map(texts, table.rows)
+    assert train == [
+        "Training (mediq)",
+        *["—", "2", "0", "1", "4", "0/1/1/0", "1 (0–2)", "3.5 (0–7)"],
+    ]
+    assert sft[:5] == ["SFT (atpo_sft)", "4,157", "3", "0", "3"]
+    assert sft[5:] == ["—"] * 4
+    assert medqa[:7] == ["MedQA", "1,268", "4", "0", "4", "2–5", "2/1/1/0/0"]
+    assert icraft[:5] == ["iCRAFT-MD", "139", "2", "1", "2"]
+    assert "Excluded: iCRAFT-MD, line 2 (icraft_md-1): the answer's text" in table.notes[0]
+    assert "SHA-256: Training (mediq) " in table.notes[1]
+
+
+def test_overlap_table_shows_the_audit(collected):
+    table = overlap.build(collected)
+    rows = {row.key: texts(row) for row in table.rows}
+    assert rows["medqa:train"] == ["MedQA", "training cases", "4", "2", *["1"] * 5]
+    assert rows["medqa:sft"] == ["MedQA", "SFT conversations", "4", "2", *["1"] * 5]
+    assert rows["icraft_md:all training data"][2:] == ["2", "4", *["0"] * 5]
+    assert "2 MedQA matches of case and problem" in table.caption
+    assert "at least 0.85" in table.caption
+
+
+@pytest.mark.parametrize("form", ["tex", "csv", "md"])
+@pytest.mark.parametrize("module", [data_cards, overlap], ids=lambda module: module.NAME)
+def test_every_form_is_written(collected, module, form):
+    assert "MedQA" in render(form, [module.build(collected)])
+
+
+def test_a_missing_audit_is_named(collected):
+    (collected.paths.root / "data" / "overlap" / "counts.csv").unlink()
+    with pytest.raises(UserError, match=r"counts\.csv: No such file or directory; run"):
+        overlap.build(collected)
+
+
+def test_real_studies_have_the_tables_and_the_clinic_has_not():
+    from analysis.tables import TABLES
+
+    ours = {"data_cards", "overlap"}
+    assert not ours & set(TABLES.names(load_study("clinic")))
+    assert ours <= set(TABLES.names(load_study("real-smoke")))

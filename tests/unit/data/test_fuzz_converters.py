@@ -1,0 +1,193 @@
+"""Damaged rows become cases that say what the row says, or are refused in words; nothing else.
+
+The oracle reads the damaged row on its own, so that a converter that guesses is found out.
+"""
+
+import ast
+import json
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from data_prep.atpo_sft import source_texts
+from data_prep.convert import convert_file
+from data_prep.recognise import FORMATS
+from data_prep.rows import Origin, Refused, parse
+from pcqc.cases import Case, read_cases
+from pcqc.sft_rows import read_sft_rows
+
+FILES = {
+    "atpo-dialogues": ("atpo_dialogues",),
+    "atpo-sft": ("atpo_sft",),
+    "mediq": ("mediq", "icraft_md"),
+    "cases": ("cases",),
+}
+NASTY = ["", " ", "\n", "A", "C", "1. ", "1. x", "'", "\\", "é", "\ud800", "\0", "\u2028"]
+NASTY += ["\nProblem: ", "\nOptions: {'A': 'x'}", "{'A': 'x', 'B': 'y'}"]
+NASTY += ["<|im_end|>", "<|im_start|>user\n"]
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=True),
+    st.text(max_size=20),
+    st.sampled_from(NASTY),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=6,
+)
+
+
+def places(value, path=()):
+    """Every place in a JSON value, as the keys that lead there."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    for key, item in inner:
+        yield from places(item, (*path, key))
+
+
+def edit_text(draw, text):
+    """A text with something cut out, put in or moved."""
+    start, end = sorted(draw(st.integers(0, len(text))) for _ in range(2))
+    new = draw(st.sampled_from([*NASTY, text, text[start:end] * 2]))
+    return text[:start] + new + text[end:]
+
+
+def damage(draw, row):
+    """Change one place of a row."""
+    *path, last = draw(st.sampled_from([place for place in places(row) if place]))
+    holder = row
+    for key in path:
+        holder = holder[key]
+    old = holder[last]
+    kinds = ["replace", "remove", "double"] + ["edit"] * 3 * isinstance(old, str)
+    kind = draw(st.sampled_from(kinds))
+    if kind == "edit":
+        holder[last] = edit_text(draw, old)
+    elif kind == "replace":
+        others = [holder[key] for key in (holder if isinstance(holder, dict) else ())]
+        holder[last] = draw(st.one_of(values, st.sampled_from([*others, *"ABCDE"])))
+    elif kind == "remove":
+        del holder[last]
+    elif isinstance(holder, list):
+        holder.insert(last, old)
+    else:
+        holder[draw(st.sampled_from([f"{last}2", "A", "facts", str(last).lower()]))] = old
+
+
+@st.composite
+def damaged_lines(draw, rows):
+    """A row's line after one to three changes of its contents, or of its bytes."""
+    row = json.loads(draw(st.sampled_from(rows)))
+    for _ in range(draw(st.integers(1, 3))):
+        if any(places(row)):
+            damage(draw, row)
+    line = json.dumps(row, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
+    if draw(st.integers(0, 4)) == 0:
+        at = draw(st.integers(0, len(line)))
+        line = line[:at] + draw(st.binary(max_size=3)) + line[at + draw(st.integers(0, 3)) :]
+    return line.replace(b"\n", b" ")
+
+
+def plain(text):
+    return " ".join(text.split()).casefold()
+
+
+def stated(row):
+    """Initial information, question, options, label, answer's text and facts of a damaged row."""
+    if "prompt" in row:
+        text = row["prompt"][1]["content"]
+        match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (.*)", text, re.DOTALL)
+        truth = row["ground_truth"]
+        options = ast.literal_eval(match[3].strip())
+        facts = row["extra_info"]["atomic_facts"]
+        return match[1], match[2], options, truth["answer"], truth["answer_info"], facts
+    if "case_id" in row:
+        initial = row["initial"] if row["initial"].strip() else ""
+        answer = row["options"][row["answer"]]
+        return initial, row["question"], row["options"], row["answer"], answer, row["facts"]
+    facts = row["atomic_facts"] if "atomic_facts" in row else row["facts"]
+    context, facts = (as_lines(value) for value in (row["context"], facts))
+    initial = context[0] if context else ""
+    return initial, row["question"], row["options"], row["answer_idx"], row["answer"], facts
+
+
+def as_lines(value):
+    """A list as it is, and one string as its lines that are not blank."""
+    return [v for v in value.split("\n") if v.strip()] if isinstance(value, str) else value
+
+
+def check_case(case: Case, row):
+    initial, question, options, label, text, facts = stated(row)
+    assert (case.initial, case.question, case.answer) == (initial, question, label)
+    assert list(case.options.items()) == list(options.items())
+    assert list(case.facts) == facts
+    meant = {key for key, option in options.items() if plain(option) == plain(text)}
+    assert label in meant or not meant, "the answer's text is another option's"
+    assert all(fact.strip() for fact in case.facts)
+    json.dumps(case.origin).encode()
+
+
+def check_line(module, line):
+    """Convert a line; check what it became, or why it was refused, against the line itself."""
+    try:
+        record = module.convert(parse(line), Origin("fuzz", "raw.jsonl"), 7).record
+    except Refused as refused:
+        reason = str(refused)
+    else:
+        row = json.loads(line)
+        if isinstance(record, Case):
+            check_case(record, row)
+        else:
+            assert source_texts(record) == (row["prompt"], row["response"])
+            assert record.response.strip()
+        return
+    assert reason
+    assert reason.isprintable()
+
+
+@pytest.fixture(params=FORMATS)
+def name(request):
+    return request.param
+
+
+def lines_of(fixtures, name):
+    files = [fixtures / f"{file}.jsonl" for file in FILES[name]]
+    return [line for file in files for line in file.read_bytes().splitlines()]
+
+
+QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@QUICK
+@given(data=st.data())
+def test_damaged_rows(fixtures, name, data):
+    check_line(FORMATS[name], data.draw(damaged_lines(lines_of(fixtures, name))))
+
+
+@pytest.mark.long
+@settings(QUICK, max_examples=2000)
+@given(data=st.data())
+def test_many_damaged_rows(fixtures, name, data):
+    check_line(FORMATS[name], data.draw(damaged_lines(lines_of(fixtures, name))))
+
+
+@settings(QUICK, max_examples=25)
+@given(data=st.data())
+def test_files_of_damaged_rows(fixtures, name, tmp_path_factory, data):
+    """Every row is kept or excluded, and what is kept can be read back."""
+    good = lines_of(fixtures, name)
+    damaged = data.draw(st.lists(damaged_lines(good), max_size=12))
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "raw.jsonl").write_bytes(b"\n".join([good[0], *damaged]))
+    to = folder / "out.jsonl"
+    conversion = convert_file(folder / "raw.jsonl", to, name, leave_out_bad_rows=True)
+    read = read_sft_rows(to) if name == "atpo-sft" else read_cases(to, as_published=True)
+    assert read == conversion.records
+    blank = sum(not line.strip() for line in damaged)
+    assert len(conversion.records) + len(conversion.exclusions) == 1 + len(damaged) - blank

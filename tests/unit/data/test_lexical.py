@@ -1,0 +1,92 @@
+"""Near-duplicates are exactly those that comparing every pair would find."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.metrics.pairwise import cosine_similarity
+
+from data_prep import lexical
+from data_prep.lexical import CHARACTERS, WORDS, Measure, near_duplicates
+
+WORDS_OF_TEXTS = ["a", "5", "fever", "cough", "pain", "x1", "knee", "of", "of", "the", "the", "the"]
+words = st.sampled_from(WORDS_OF_TEXTS)
+texts = st.lists(st.lists(words, min_size=3, max_size=30).map(" ".join), min_size=1, max_size=12)
+MEASURES = [CHARACTERS, WORDS, Measure("loose", "word", (1, 1), 0.4)]
+
+
+def every_pair(first, second, measure):
+    """Cosine [first, second] of every pair, by scikit-learn."""
+    pattern = r"\b\w+\b" if measure.analyzer == "word" else None
+    counts = CountVectorizer(
+        analyzer=measure.analyzer, ngram_range=measure.ngrams, token_pattern=pattern
+    ).fit_transform([*first, *second])
+    return cosine_similarity(counts[: len(first)], counts[len(first) :])
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+@settings(max_examples=150, deadline=None)
+@given(first=texts, second=texts, share=st.floats(0.05, 0.95))
+def test_none_is_missed_and_none_invented(measure, first, second, share):
+    # Some of the second texts are made near to the first ones.
+    second = second + [text + " cough" for text in first]
+    saved, lexical.FREQUENT, lexical.ROWS, lexical.PAIRS = (
+        (lexical.FREQUENT, lexical.ROWS, lexical.PAIRS),
+        share,
+        3,
+        4,
+    )
+    try:
+        found = near_duplicates(first, second, measure)
+    finally:
+        lexical.FREQUENT, lexical.ROWS, lexical.PAIRS = saved
+    dense = every_pair(first, second, measure)
+    # The dense cosines are rounded: those at the threshold itself are decided by whole numbers.
+    sure = {tuple(p) for p in np.argwhere(dense >= measure.threshold + 1e-9).tolist()}
+    maybe = {tuple(p) for p in np.argwhere(dense >= measure.threshold - 1e-9).tolist()}
+    pairs = [tuple(p) for p in found.pairs.tolist()]
+    assert sure <= set(pairs) <= maybe
+    assert pairs == sorted(set(pairs))
+    assert found.cosines == pytest.approx([dense[p] for p in pairs])
+    assert len(pairs) <= found.computed <= found.candidates <= dense.size
+
+
+def numbered(start, count):
+    return [f"w{number}" for number in range(start, start + count)]
+
+
+def test_a_cosine_at_the_threshold_itself_counts():
+    """100 words each, 90 in common, are a cosine of 0.9; 89 in common are not."""
+    measure = Measure("words", "word", (1, 1), 0.90)
+    text, other = numbered(0, 100), numbered(200, 11)
+    at, below = " ".join(text[:90] + other[:10]), " ".join(text[:89] + other)
+    found = near_duplicates([" ".join(text)], [below, at], measure)
+    assert found.pairs.tolist() == [[0, 1]]
+    assert found.cosines.tolist() == [0.9]
+
+
+def test_few_pairs_are_computed_where_texts_share_frequent_words_alone():
+    rng = np.random.default_rng(0)
+    common = ["the", "of", "and", "a", "with", "patient", "which", "following", "most", "likely"]
+
+    def text():
+        return " ".join([*rng.choice(common, 20), *(f"r{n}" for n in rng.integers(0, 10**6, 30))])
+
+    first, second = [text() for _ in range(200)], [text() for _ in range(300)]
+    second[7] = first[5]
+    found = near_duplicates(first, second, WORDS)
+    assert found.pairs.tolist() == [[5, 7]]
+    assert found.cosines.tolist() == [1.0]
+    assert found.computed < 100
+
+
+def test_nothing_in_common():
+    found = near_duplicates(["alpha beta"], ["gamma delta"], WORDS)
+    assert found.pairs.shape == (0, 2)
+    assert (found.candidates, found.computed) == (0, 0)
+
+
+def test_a_text_without_ngrams_is_near_to_none():
+    found = near_duplicates(["!", "some words"], ["?", "some words"], WORDS)
+    assert found.pairs.tolist() == [[1, 1]]

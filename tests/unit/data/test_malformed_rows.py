@@ -1,0 +1,136 @@
+"""Malformed rows of one's own cases: one line each, with file, row and remedy."""
+
+import json
+
+import pytest
+from helpers import make_case
+
+from data_prep.recognise import recognise
+from pcqc.cases import read_cases
+from pcqc.cli import main
+from pcqc.errors import UserError
+
+FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answer")
+GOOD = {name: getattr(make_case(0), name) for name in FIELDS}
+OTHERS = {"A": "flu", "B": "cold", "C": "x", "D": "y"}
+HUGE = "9" * 5000
+
+# Field -> values that it may not have. Strings first, then options and facts.
+WRONG = {
+    **{name: (None, True, 3, 2.5, [], ["x"], {}, {"a": 1}) for name in FIELDS[:4]},
+    "answer": (None, True, 3, [], {}, "E", "a", "A ", "", "flu", ["A"]),
+    "options": (
+        *(None, True, 3, "A", [], ["flu", "cold"], {}, {"A": "flu"}),
+        *({"A": "flu", "B": bad} for bad in (None, True, 3, [], {}, "", " \n")),
+        *({"A": "flu", bad: "cold"} for bad in ("", " ", "B C", "B\n", "'", "É")),
+    ),
+    "facts": (None, True, 3, "Has cough.", {}, [None], [3], [[]], [{}], [""], ["ok", "\t"]),
+}
+BLANK = dict.fromkeys(("case_id", "source", "question"), ("", " ", "\n", "\t\u2028"))
+BROKEN_IDS = {"case_id": ("a\nb", "a\tb", "a\0"), "source": ("a\nb", "\u2028x", "a\rb")}
+FIELD_ROWS = [
+    (name, value)
+    for table in (WRONG, BLANK, BROKEN_IDS)
+    for name, values in table.items()
+    for value in values
+]
+TEXT = json.dumps(GOOD)
+ANSWER = f'"answer": "{GOOD["answer"]}"'
+LINES = {
+    TEXT[:-1]: "not JSON",
+    TEXT + "x": "not JSON",
+    TEXT.replace('"', "'"): "not JSON",
+    TEXT.replace('"answer"', '"source"'): "duplicate key 'source'",
+    TEXT.replace('"B"', '"A"', 1): "duplicate key 'A'",
+    TEXT.replace(GOOD["question"], "\\ud83d"): "lone surrogate",
+    TEXT.replace(ANSWER, '"answer": NaN'): "NaN is not a JSON number",
+    TEXT.replace(ANSWER, '"answer": -Infinity'): "Infinity is not a JSON number",
+    TEXT.replace(ANSWER, '"answer": 1e999'): "a number is too large",
+    TEXT.replace(ANSWER, f'"answer": {HUGE}'): "a number is too large",
+    TEXT.replace(ANSWER, '"answer": ' + "[" * 50_000): "nested too deeply",
+    f"[{TEXT}]": "expected an object {...}, found list",
+    json.dumps(TEXT): "expected an object {...}, found str",
+    "null": "expected an object {...}, found NoneType",
+    "\ufeff" + TEXT: "not JSON (Unexpected UTF-8 BOM",
+}
+
+
+def write(path, line):
+    """A good row, then the line."""
+    path.write_text(TEXT + "\n" + line + "\n", encoding="utf-8", errors="surrogatepass")
+    return path
+
+
+def check_both_readers(path, capsys, *words):
+    """The study's reader, and `pcqc data check`, say the words in one line on row 2."""
+    with pytest.raises(UserError) as error:
+        read_cases(path)
+    said = str(error.value)
+    assert said.startswith(f"{path}, line 2: ")
+    assert said.isprintable()
+    assert said.endswith(("; fix or remove the row", "; fix or remove the line", "; fix the row"))
+    assert main(["data", "check", str(path)]) == 2
+    out, err = capsys.readouterr()
+    (line,) = [text for text in out.splitlines() if text.startswith("  line 2: ")]
+    assert err == f"pcqc: error: {path}: 1 of 2 rows must be fixed or removed; see above\n"
+    for word in words:
+        assert word in said
+        assert word in line
+
+
+def test_the_table_is_large_enough():
+    assert len(FIELD_ROWS) + len(LINES) >= 100
+
+
+@pytest.mark.parametrize(("name", "value"), FIELD_ROWS)
+def test_a_field_with_a_wrong_value_is_named(tmp_path, capsys, name, value):
+    row = {**GOOD, "case_id": "other", name: value}
+    path = write(tmp_path / "mine.jsonl", json.dumps(row))
+    check_both_readers(path, capsys, "label" if name == "options" and "label" in str(value) else "")
+
+
+@pytest.mark.parametrize(("line", "message"), LINES.items())
+def test_a_line_that_is_no_case_is_named(tmp_path, capsys, line, message):
+    check_both_readers(write(tmp_path / "mine.jsonl", line), capsys, message)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_misspelt_field_is_named_with_the_right_spelling(tmp_path, capsys, name):
+    row = {**GOOD, "case_id": "other"}
+    row[f"{name}s"] = row.pop(name)
+    path = write(tmp_path / "mine.jsonl", json.dumps(row))
+    assert main(["data", "check", str(path)]) == 2
+    said = capsys.readouterr().out
+    assert f"line 2: the field '{name}' is missing; did you mean '{name}s'?" in said
+    path.write_text(json.dumps(row))
+    with pytest.raises(UserError, match=f"line 1: nearest to the format 'cases': rename '{name}s'"):
+        recognise(path)
+
+
+def test_equal_options_and_repeated_ids_are_refused(tmp_path, capsys):
+    same = {**GOOD, "case_id": "other", "options": {"A": "flu", "B": "cold", "C": "Flu "}}
+    path = write(tmp_path / "mine.jsonl", json.dumps(same) + "\n" + TEXT)
+    assert main(["data", "check", str(path)]) == 2
+    said = capsys.readouterr().out
+    assert "line 2: options 'A' and 'C' have the same text" in said
+    assert f"line 3: an earlier row has the id '{GOOD['case_id']}' too" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("cases.csv", b"id,question\n1,why\n", "a CSV file"),
+        ("cases.txt", b"id;question\n1;why\n", "a CSV file"),
+        ("cases.tsv", b"id\tquestion\n1\twhy\n", "a TSV file"),
+        ("cases.json", json.dumps([GOOD]).encode(), "one JSON array"),
+        ("cases.json", json.dumps(GOOD, indent=1).encode(), "JSON over several lines"),
+        ("cases.xlsx", b"PK\x03\x04\x00", "a compressed or spreadsheet file"),
+        ("cases.parquet", b"PAR1\x00", "a compressed or spreadsheet file"),
+    ],
+)
+def test_a_file_of_another_kind_is_called_by_its_name(tmp_path, capsys, name, content, kind):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert main(["data", "check", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"{path}: this is {kind}, not JSON lines; docs/own-cases.md shows how" in said

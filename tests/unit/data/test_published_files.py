@@ -1,0 +1,117 @@
+"""The published files against a second reader, which shares no code with the converters."""
+
+import ast
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from data_prep.convert import convert_file
+from data_prep.parts import NO_FACTS, SPACES, SYNONYM
+from data_prep.sources import load_sources
+from pcqc.files import read_json, sha256_file
+from pcqc.protocol import actor_prompt
+
+FILES = {
+    "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),
+    "medical_exam": ("atpo/aie_test_dataset.jsonl", 150),
+    "medmcqa": ("atpo/mcqa_test_dataset.jsonl", 536),
+    "icraft_md": ("mediq/all_craft_md.jsonl", 139),
+    "mediq_dev": ("mediq/medqa_dev_convo.jsonl", 1272),
+}
+
+
+def read_dialogue(row):
+    text = row["prompt"][1]["content"]
+    match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (\{.*\})", text, re.DOTALL)
+    return {
+        "initial": match[1],
+        "question": match[2],
+        "options": ast.literal_eval(match[3]),
+        "answer": row["ground_truth"]["answer"],
+        "facts": row["extra_info"]["atomic_facts"],
+    }
+
+
+def read_mediq(row):
+    return {
+        "initial": "".join(row["context"][:1]),
+        "question": row["question"],
+        "options": row["options"],
+        "answer": row["answer_idx"],
+        "facts": row["atomic_facts"] if "atomic_facts" in row else row["facts"],
+    }
+
+
+def second_reading(path):
+    rows = [json.loads(line) for line in path.open(encoding="utf-8")]
+    return [read_dialogue(row) if "prompt" in row else read_mediq(row) for row in rows]
+
+
+@pytest.fixture(params=FILES)
+def converted(request, published, tmp_path):
+    """Source, raw rows as the second reader has them, and what the converter made of the file."""
+    name, count = FILES[request.param]
+    raw = published(name)
+    conversion = convert_file(raw, tmp_path / "cases.jsonl")
+    assert len(conversion.records) == count
+    return request.param, second_reading(raw), conversion
+
+
+def test_no_fact_option_or_label_is_changed(converted):
+    source, rows, conversion = converted
+    seen = set()
+    for case in conversion.records:
+        row = rows[case.origin["row"] - 1]
+        seen.add(case.origin["row"])
+        assert (case.initial, case.question) == (row["initial"], row["question"])
+        assert list(case.options.items()) == list(row["options"].items())
+        assert case.answer == row["answer"]
+        assert list(case.facts) == row["facts"]
+        assert case.source == source
+    assert len(seen) == len(conversion.records)
+    assert len({case.case_id for case in conversion.records}) == len(seen)
+    assert seen | {e.row for e in conversion.exclusions} == set(range(1, len(rows) + 1))
+
+
+def test_the_pinned_digest_is_the_file_s(converted, published):
+    source = load_sources()[converted[0]]
+    path = published(source.file)
+    assert (sha256_file(path), path.stat().st_size) == (source.sha256, source.bytes)
+
+
+def test_the_prompt_is_the_source_s_own(published, tmp_path):
+    """What the actor is shown first are, byte for byte, the two messages that ATPO publishes."""
+    for name in ("atpo/medqa_test_dataset.jsonl", "atpo/aie_test_dataset.jsonl"):
+        raw = published(name)
+        messages = [[m["content"] for m in json.loads(line)["prompt"]] for line in raw.open()]
+        cases = convert_file(raw, tmp_path / "cases.jsonl").records
+        system = read_json(tmp_path / "cases.card.json")["system_messages"]
+        assert system["different"] == 1
+        assert [[system["text"], actor_prompt(case.public)] for case in cases] == messages
+
+
+def test_the_excluded_icraft_md_case_is_named(published, tmp_path):
+    conversion = convert_file(published(FILES["icraft_md"][0]), tmp_path / "c.jsonl")
+    (excluded,) = conversion.exclusions
+    assert (excluded.row, excluded.case_id) == (130, "icraft_md-129")
+    assert "'Pemphigus foliaceous' is option A, its label names option B" in excluded.reason
+    assert conversion.notes == {
+        SYNONYM: ["icraft_md-112"],
+        SPACES: ["icraft_md-124", "icraft_md-132"],
+    }
+
+
+def test_development_cases_without_facts_are_converted_and_named(published, tmp_path):
+    conversion = convert_file(published(FILES["mediq_dev"][0]), tmp_path / "c.jsonl")
+    without = [f"mediq_dev-{number}" for number in (224, 298, 779)]
+    assert conversion.notes[NO_FACTS] == without
+    unready = [case.case_id for case in conversion.records if not case.consultable]
+    assert unready == without
+
+
+def test_medicalexam_has_four_to_eight_options(published, tmp_path):
+    cases = convert_file(published(FILES["medical_exam"][0]), tmp_path / "c.jsonl").records
+    counts = Counter(len(case.options) for case in cases)
+    assert counts == {4: 64, 5: 79, 6: 3, 7: 3, 8: 1}

@@ -1,0 +1,178 @@
+"""What a GPU machine checks and the CPU does not, held to vLLM's own arithmetic."""
+
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import config_of
+
+from pcqc import processes
+from pcqc.config import load_study
+from pcqc.determinism import single_threaded
+from pcqc.engines import vllm as engine_module
+from pcqc.engines.vllm_worker import WeightReceiver
+from pcqc.errors import UserError
+from pcqc.jobs import setup
+from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.planning.architecture import architecture
+from pcqc.planning.devices import DEVICES, GIB
+from pcqc.planning.fit import changed
+from pcqc.planning.memory import engine_memory, engines, learner_memory
+
+DOCS = Path(__file__).parents[2] / "docs"
+# In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.
+SAMPLER = 4 + 4 + 8 + 4 + 4
+
+
+class Gpu:
+    """A device with some of its memory taken; vLLM starts on it if its own check passes."""
+
+    def __init__(self, kind: str):
+        self.total = int(DEVICES[kind].memory_gib * GIB)
+        self.taken = 0.0
+
+    def start(self, **settings) -> SimpleNamespace:
+        """In place of `vllm.LLM`: the check that vLLM's GPU worker makes."""
+        from vllm.v1.worker.utils import request_memory
+
+        self.settings = settings
+        free = self.total - int(self.taken * GIB)
+        snapshot = SimpleNamespace(total_memory=self.total, free_memory=free, device_="cuda:0")
+        request_memory(snapshot, SimpleNamespace(**{"gpu_memory_utilization": 0.92} | settings))
+        model = SimpleNamespace(max_model_len=settings["max_model_len"], enable_sleep_mode=True)
+        return SimpleNamespace(model_config=model, collective_rpc=lambda *args, **kwargs: None)
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """A fake GPU of a kind, beneath vLLM and torch."""
+    pytest.importorskip("vllm")
+    from vllm import platforms
+
+    def make(kind: str) -> Gpu:
+        device = Gpu(kind)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(engine_module, "_vllm", lambda: SimpleNamespace(LLM=device.start))
+        monkeypatch.setattr(platforms.current_platform, "is_cpu", lambda: False)
+        monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, device.total))
+        return device
+
+    return make
+
+
+def write_config(study, role: str, folder: Path) -> None:
+    shape = architecture(study, role)[1]
+    config_of(shape, max_position_embeddings=40960).save_pretrained(folder)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("real", "H100"), ("real", "H200"), ("paper", "H800")])
+def test_every_engine_starts_beside_those_before_it(gpu, name, kind):
+    """The learner first, then servers, patient, actor and scorer, as a job starts them."""
+    study, device = load_study(name), gpu(kind)
+    device.taken = study.assumptions.reserve_gib
+    device.taken += learner_memory(study, "learner").during("rollout")
+    own = [role for role in ("patient", "actor", "scorer") if not getattr(study.servers, role, 0)]
+    for role in set(engines(study)) - set(own):
+        device.taken += engine_memory(study, role).during("rollout")
+    for role in own:
+        weights = role_weights(study, role)
+        write_config(study, role, weights.folder)
+        make_engine(study, role, weights)
+        planned = engine_memory(study, role).during("rollout")
+        asked = device.settings["gpu_memory_utilization"] * device.total / GIB
+        assert asked == pytest.approx(planned, rel=0.01)
+        device.taken += planned
+
+
+def test_what_the_learner_no_longer_uses_is_given_back_before_vllm_wakes(monkeypatch):
+    calls = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("empty"))
+    engine = engine_module.VllmEngine.__new__(engine_module.VllmEngine)
+    engine.llm, engine.sleeps = SimpleNamespace(wake_up=lambda: calls.append("wake")), True
+    engine.wake()
+    assert calls == ["empty", "wake"]
+
+
+def test_the_plan_counts_what_the_learners_allocator_keeps():
+    study = load_study("real")
+    kept = study.assumptions.learner_reserved_gib
+    assert kept > 0
+    learner = learner_memory(study, "learner")
+    assert learner.during("rollout") == sum(learner.resident.values()) + kept
+
+
+def test_a_placement_on_a_gpu_is_refused_without_one(monkeypatch, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    study = load_study("real")
+    monkeypatch.setattr(processes, "DRIVER", tmp_path / "version")
+    with pytest.raises(UserError, match=r"placement\.device is H100, .*no NVIDIA driver is loaded"):
+        make_engine(study, "actor", role_weights(study, "actor"))
+    driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n"
+    processes.DRIVER.write_text(driver)
+    with pytest.raises(UserError, match=r"\(NVIDIA driver 470\.57\.02; .*\); run `make gpu`"):
+        processes.require_gpu("H100")
+    processes.require_gpu("CPU")
+
+
+def test_new_weights_go_through_the_workers_own_methods():
+    """Both of vLLM's model runners are behind them."""
+    tied = torch.nn.Module()
+    tied.config = SimpleNamespace(tie_word_embeddings=False)
+
+    class Worker(WeightReceiver):
+        def reload_weights(self, weights_iterator):
+            self.taken = dict(weights_iterator)
+
+        def get_model(self):
+            return tied
+
+    worker = Worker()
+    worker.take_weights([("a", torch.ones(1))])
+    assert list(worker.taken) == ["a"]
+
+
+def test_vllm_in_a_process_of_its_own_is_spawned(monkeypatch):
+    monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD", raising=False)
+    with engine_module._environment(shared=False, devices=1):
+        assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "spawn"
+
+
+@pytest.mark.parametrize(("has_gpu", "asked"), [(True, True), (True, False), (False, True)])
+def test_one_setting_asks_for_deterministic_kernels(monkeypatch, has_gpu, asked):
+    asked_for = []
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *a, **k: asked_for.append(a))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    monkeypatch.setattr(os, "environ", environment := dict(os.environ))
+    study = changed(load_study("real"), "placement.deterministic", asked)
+    single_threaded(study.deterministic)
+    assert asked_for == [(asked or not has_gpu,)]
+    for name in ("VLLM_BATCH_INVARIANT", "CUBLAS_WORKSPACE_CONFIG"):
+        assert (name in environment) == (asked and has_gpu)
+
+
+@pytest.mark.parametrize("role", ["patient", "scorer"])
+def test_the_documented_servers_fit_their_part_of_a_device(role):
+    """Beside weights, `working` memory holds a profile run, and the rest one longest request."""
+    study = load_study("paper")
+    (command,) = re.findall(
+        rf"vllm serve results/paper/models/{role} .*", (DOCS / "plan.md").read_text()
+    )
+    flags = dict(re.findall(r"--([a-z-]+) (\S+)", command))
+    shape, split = architecture(study, role)[1], int(flags["tensor-parallel-size"])
+    granted = float(flags["gpu-memory-utilization"]) * DEVICES["H800"].memory_gib
+    assert granted == pytest.approx(engine_memory(study, role).during("rollout"), rel=0.1)
+    working = study.assumptions.engine_working_gib
+    assert int(flags["max-num-seqs"]) * shape.vocabulary * SAMPLER / GIB < working / 2
+    left = granted - 2 * shape.parameters / split / GIB - working
+    assert left * GIB > int(flags["max-model-len"]) * shape.cache_bytes(2) / split
+    longest = study.protocol.prompt_tokens + study.protocol.response_tokens
+    assert int(flags["max-model-len"]) > (longest if role == "scorer" else 1024 + 256)
+    assert flags["generation-config"] == "vllm"

@@ -1,0 +1,85 @@
+"""config/studies/paper.yaml against the paper's values, and these against its text."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pcqc.config import Study, load_study
+from pcqc.order import batches_per_pass
+from pcqc.planning.plan import make_plan
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
+SETTINGS = yaml.safe_load(FIXTURE.read_text())
+WORDS = {"one": 1, "three": 3, "four": 4, "eight": 8, "bf16": "bfloat16"}
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return load_study("paper")
+
+
+@pytest.fixture(scope="module")
+def text(paper_source) -> str:
+    """The paper's source on one line, thousands set as `1,024`."""
+    return re.sub(r"\s+", " ", paper_source).replace("{,}", ",")
+
+
+def value_of(settings, path: str):
+    """The setting at a path like `methods.pcqc.beta`."""
+    for name in path.split("."):
+        settings = settings[name] if isinstance(settings, dict) else getattr(settings, name)
+    return settings
+
+
+def read(text: str):
+    """A value as the paper writes it: `14,256`, `10^{-5}`, `four`, `Qwen3-8B`."""
+    if power := re.fullmatch(r"10\^\{(-?\d+)\}", text):
+        return float(f"1e{power.group(1)}")
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return WORDS.get(text.lower(), text)
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry["setting"])
+def test_the_study_has_the_papers_setting(study, entry):
+    assert value_of(study, entry["setting"]) == entry["value"], entry["source"]
+
+
+@pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry["setting"])
+def test_the_paper_says_so(text, entry):
+    found = {read(match.group(1)) for match in re.finditer(entry["pattern"], text)}
+    expected = entry["value"]
+    if isinstance(expected, str):
+        expected = expected.removeprefix("Qwen/")
+    assert found == {expected}, entry["source"]
+
+
+def test_methods_and_their_runs_are_the_papers(study):
+    """tab:main_results and the ablations: three runs for each RL method, one for each control."""
+    runs = {name: len(method.runs) for name, method in study.methods.items() if method.runs}
+    controls = {"terminal_only": 1, "executed_local": 1, "same_state_q1": 1}
+    assert runs == {"shared_sft": 1, "grpo": 3, "atpo": 3, "pcqc": 3, **controls}
+
+
+def test_the_papers_trajectories_come_out_of_the_plan(study):
+    """tab:compute_performance: 113,664 complete consultations of PCQC, 204,800 of GRPO."""
+    methods = make_plan(study)["methods"]
+    assert methods["pcqc"]["trajectories"] == 222 * 128 * 4 == 113_664
+    assert methods["grpo"]["trajectories"] == 50 * 128 * 32 == 204_800
+
+
+def test_the_plans_trajectories_are_the_papers(text, study):
+    (pcqc, grpo) = re.search(r"trajectories: ([\d,]+) versus ([\d,]+)", text).groups()
+    methods = make_plan(study)["methods"]
+    assert methods["pcqc"]["trajectories"] == read(pcqc)
+    assert methods["grpo"]["trajectories"] == read(grpo)
+
+
+def test_updates_are_two_passes_over_the_cases(study):
+    """Which is why ATPO, whose number of updates is not reported, has as many as PCQC."""
+    passes = 2 * batches_per_pass(study.data.training_cases, study.rl.cases_per_update)
+    assert study.methods["pcqc"].updates == passes == 222
+    assert study.methods["atpo"].updates == study.methods["pcqc"].updates

@@ -1,0 +1,330 @@
+"""What a study needs, and placements that are refused."""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import make_tokenizer, tiny_model
+
+from pcqc.cli import main
+from pcqc.config import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
+from pcqc.errors import UserError
+from pcqc.models import save_model
+from pcqc.planning.checks import loads, misfits
+from pcqc.planning.cost import run_cost
+from pcqc.planning.fit import advice, changed, require_fit
+from pcqc.planning.memory import engine_memory, learner_memory, role_memories
+from pcqc.planning.plan import make_plan
+from pcqc.planning.storage import storage
+from pcqc.training.state import ModelState, save_state
+
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"
+EIGHT = tuple(range(8))
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return load_study("paper")
+
+
+def placed(study, **settings):
+    """The study with settings of its placement replaced; `__` stands for the dot in a path."""
+    for path, value in settings.items():
+        study = changed(study, "placement." + path.replace("__", "."), value)
+    return study
+
+
+def test_the_papers_plan_is_this(capsys):
+    """After a change that is meant: `pcqc plan paper > tests/fixtures/plan/paper.txt`."""
+    assert main(["plan", "paper"]) == 0
+    assert capsys.readouterr().out == (GOLDEN / "paper.txt").read_text()
+
+
+def test_a_study_without_placement_is_planned_as_far_as_it_goes(capsys):
+    assert main(["plan", "clinic-mini"]) == 0
+    assert "no `placement` in the settings" in capsys.readouterr().out
+    plan = make_plan(load_study("clinic-mini"))
+    assert (plan["memory"], plan["devices"], plan["problems"]) == ([], [], [])
+    assert {method["hours"] for method in plan["methods"].values()} == {None}
+
+
+def test_the_plan_as_json(capsys):
+    assert main(["plan", "paper", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["models"]["scorer"]["parameters"] == 14_768_307_200
+    assert plan["problems"] == []
+
+
+def test_candidates_answers_and_scores_are_counted_apart(paper):
+    """At two inquiries: G_Q - 1 others at two states, G_Q + 1 prompts for the scorer at each."""
+    study = changed(paper, "assumptions.inquiries", 2.0)
+    methods, cases = make_plan(study)["methods"], 222 * 128
+    assert methods["pcqc"]["candidates"] == cases * 2 * 3
+    assert methods["pcqc"]["answers"] == cases * (4 * 2 + 2 * 3)
+    assert methods["pcqc"]["scores"] == cases * 2 * 5
+    assert methods["terminal_only"]["candidates"] == methods["terminal_only"]["scores"] == 0
+    # The first consultation's three states are drawn four times, the last group then dropped.
+    assert methods["pcqc"]["actor_tokens"] == cases * (4 * 3 + 3 * 3) * 130
+    assert methods["same_state_q1"]["actor_tokens"] == methods["pcqc"]["actor_tokens"]
+    assert methods["same_state_q1"]["trained_tokens"] < methods["pcqc"]["trained_tokens"]
+
+
+def test_an_unpruned_tree_grows_fourfold_while_the_budget_allows(paper):
+    atpo = make_plan(paper)["methods"]["atpo"]
+    assert atpo["trajectories"] == 222 * 128 * 64
+    assert atpo["answers"] == 222 * 128 * (4 + 16)
+    assert atpo["actor_tokens"] == 222 * 128 * (4 + 16 + 64) * 130
+
+
+def test_zero_splits_what_each_stage_says(paper):
+    """Rajbhandari et al. 2020, Figure 1: 16 bytes a parameter, split stage by stage."""
+    gib = 8_190_735_360 / 2**30
+    for stage, weights, gradients, states in (
+        (0, 1, 1, 1),
+        (1, 1, 1, 8),
+        (2, 1, 8, 8),
+        (3, 8, 8, 8),
+    ):
+        held = learner_memory(placed(paper, learner__zero=stage), "learner").resident
+        assert held["weights"] == pytest.approx(2 * gib / weights)
+        assert held["gradients"] == pytest.approx(4 * gib / gradients)
+        assert held["optimiser"] == pytest.approx(12 * gib / states)
+        assert held["reference"] == held["weights"]
+
+
+def test_a_transformers_engine_computes_with_the_learners_weights_where_they_are_whole(paper):
+    for stage, weights in ((2, 0), (3, 2 * 8_190_735_360 / 2**30)):
+        study = placed(changed(paper, "engine.kind", "transformers"), learner__zero=stage)
+        assert engine_memory(study, "actor").rollout["weights"] == pytest.approx(weights)
+
+
+def test_a_learner_alone_can_be_placed(paper):
+    """The engines are in its processes then; what is advised places them too."""
+    alone = Placement("L40S", LearnerPlacement(EIGHT, zero=3))
+    study = dataclasses.replace(paper, placement=alone, servers=Servers())
+    assert {role.devices for role in role_memories(study)} == {EIGHT}
+    (line,) = advice(study)
+    assert line.startswith("these together would do: ")
+    assert "placement.learner.gradient_checkpointing: true, " in line
+    assert "placement.patient.sleeps: true" in line
+
+
+def test_what_is_offloaded_lies_on_the_host(paper):
+    here, there = (
+        learner_memory(placed(paper, learner__offload=kind), "learner")
+        for kind in ("none", "optimizer")
+    )
+    assert there.resident["optimiser"] == 0
+    assert there.host == here.resident["optimiser"]
+
+
+def test_sft_of_a_patient_of_its_own_is_another_course(paper):
+    apart = changed(paper, "models.patient", Pretrained("Qwen/Qwen3-14B"))
+    memory = {role.role: role for role in role_memories(apart)}
+    assert memory["patient sft"].resident["weights"] == pytest.approx(
+        2 * 14_768_307_200 / 8 / 2**30
+    )
+    (second,) = (load for load in loads(apart, role_memories(apart)) if "patient sft" in load.roles)
+    assert second.roles[:2] == ("sft", "patient sft")  # the first is still held
+    plan = make_plan(apart)["sft"]
+    assert plan["sft"]["steps"] == 3 * plan["patient sft"]["steps"] == 3 * 32
+    assert plan["patient sft"]["hours"]["gpu_hours"] > plan["sft"]["hours"]["gpu_hours"] / 3
+    assert storage(apart)["states_gib"] > storage(paper)["states_gib"]
+
+
+def test_tokens_of_sft(paper):
+    """A released row ends in one action; a written conversation has all, and the answers too."""
+    course = make_plan(paper)["sft"]["sft"]
+    assert course["trained_tokens"] == 96 * 128 * (550 + 130 + 25 + 130)
+    assert course["credited_tokens"] == 96 * 128 * 130
+    clinic = load_study("clinic-mini-engines")
+    course = make_plan(clinic)["sft"]["sft"]
+    own = 2.5 * 130 + 1.5 * 25
+    assert course["credited_tokens"] == 3 * 256 * own
+    assert course["trained_tokens"] == 3 * 256 * (550 + 1.5 * (360 + 25) + own)
+
+
+def test_sft_alone_is_refused_where_it_does_not_fit(paper):
+    alone = dataclasses.replace(paper, methods={"shared_sft": paper.method("shared_sft")})
+    assert misfits(alone) == []
+    one = Placement("H800", LearnerPlacement((0,), gradient_checkpointing=True), devices_per_node=1)
+    (problem,) = misfits(dataclasses.replace(alone, placement=one, servers=Servers()))
+    assert problem.startswith("sft: device 0 need 152.8 GiB each in the update (sft ")
+
+
+def test_sft_and_rl_do_not_offload_at_once(paper):
+    """A node's memory holds the optimiser of the one or of the other, and the sleeping actor."""
+    study = placed(paper, learner__offload="optimizer", host_memory_gib=2.2 * 122)
+    study = dataclasses.replace(study, methods={"grpo": paper.method("grpo")})
+    assert misfits(study) == []
+    assert "host memory" in misfits(placed(study, host_memory_gib=1.4 * 122))[0]
+
+
+def test_roles_that_no_method_needs_take_no_memory(paper):
+    alone = dataclasses.replace(paper, methods={"grpo": paper.method("grpo")})
+    assert [role.role for role in role_memories(alone)] == ["sft", "learner", "actor", "patient"]
+    assert misfits(placed(alone, scorer=None)) == []
+
+
+def test_sizes_on_disk_are_those_of_files(tmp_path, monkeypatch):
+    """A checkpoint and a state of a real model, but for headers."""
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model(vocabulary=256)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.zeros(1, 2, dtype=torch.long)).logits.sum().backward()
+    optimizer.step()
+    save_model(tmp_path / "checkpoint", model, make_tokenizer())
+    save_state(tmp_path / "state", {"policy": ModelState(model, [optimizer])}, {"step": 1})
+    config, study = model.config, load_study("clinic")
+    shape = {
+        "width": config.hidden_size,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "kv_heads": config.num_key_value_heads,
+        "head_dim": config.head_dim,
+        "hidden": config.intermediate_size,
+    }
+    scratch = dataclasses.replace(study.scratch_model, **shape)
+    planned = storage(dataclasses.replace(study, scratch_model=scratch))
+    for folder, key in (("checkpoint", "checkpoint_gib"), ("state", "state_gib")):
+        files = (tmp_path / folder).rglob("*.safetensors")
+        assert sum(f.stat().st_size for f in files) == pytest.approx(planned[key] * 2**30, rel=0.1)
+
+
+MISFITS = {
+    "a device that is not there": (
+        {"actor__devices": (6, 7, 8)},
+        "placement.actor.devices names device 8, but 1 x 8 are allocated; keep to 0 to 7",
+    ),
+    "no device": ({"patient__devices": ()}, "patient.devices must name at least one device"),
+    "a device twice": ({"learner__devices": (0, 0)}, "learner.devices must name at least one"),
+    "copies of unequal size": (
+        {"scorer__devices": EIGHT[:6]},
+        "placement.scorer.tensor_parallel: 4 does not divide its 6 devices",
+    ),
+    "heads that do not divide": (
+        {"patient__devices": (0, 1, 2), "patient__tensor_parallel": 3},
+        "placement.patient.tensor_parallel: 3 does not divide 32 heads and 8 key-value heads",
+    ),
+    "a copy on two nodes": (
+        {"nodes": 2, "devices_per_node": 4, "scorer__tensor_parallel": 8},
+        "placement.scorer.tensor_parallel: 8 puts a copy on two nodes",
+    ),
+    "offload without ZeRO": (
+        {"learner__zero": 0, "learner__offload": "optimizer"},
+        "placement.learner.offload needs zero: 1, 2 or 3",
+    ),
+    "an actor away from the learner": (
+        {"actor__devices": (0, 1)},
+        "placement.actor must have the learner's devices and tensor_parallel: 1, since its engine",
+    ),
+    "too little memory": (
+        {"patient__tensor_parallel": 1},
+        "atpo: devices 0-7 need 92.2 GiB each in rollouts (learner 21.9, "
+        "critic 17.7, actor 26.3, patient 26.3), and H800 has 75.6 available (4 kept free); any",
+    ),
+    "too little in the update": (
+        {"learner__gradient_checkpointing": False},
+        "in the update (learner",
+    ),
+    "too little host memory": (
+        {"host_memory_gib": 100.0},
+        "node 0 needs 122 GiB of host memory for what is offloaded and asleep",
+    ),
+    "too small a disk": ({"disk_gib": 1000.0}, "results take 2951 GiB, and placement.disk_gib is"),
+}
+
+
+@pytest.mark.parametrize(("settings", "said"), MISFITS.values(), ids=MISFITS)
+def test_a_placement_that_cannot_work_is_refused(paper, settings, said):
+    with pytest.raises(UserError, match=re.escape(said)) as refused:
+        require_fit(placed(paper, **settings))
+    assert str(refused.value).startswith("study 'paper' cannot run: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_too_small_a_micro_batch_is_refused(paper):
+    with pytest.raises(
+        UserError, match=r"below the 5120 tokens of the longest .* raise it to 5120"
+    ):
+        require_fit(changed(paper, "rl.tokens_per_micro_batch", 4096))
+
+
+def test_too_small_a_cache_is_refused(paper):
+    with pytest.raises(UserError, match=r"engine.cache_tokens is below .* raise it to 5120"):
+        require_fit(changed(paper, "engine.cache_tokens", 5000))
+
+
+def test_a_role_that_is_served_elsewhere_takes_no_device(paper):
+    elsewhere = placed(paper, scorer=None)
+    require_fit(elsewhere)
+    assert run_cost(elsewhere, paper.method("pcqc"))["scorer"] == 0
+    assert "scorer" not in {role.role for role in role_memories(elsewhere)}
+
+
+def test_a_role_without_a_server_sits_in_the_learners_processes(paper):
+    within = changed(paper, "servers.patient", None)
+    with pytest.raises(UserError, match=r"placement.patient must have .* a server under servers.p"):
+        require_fit(within)
+    by_default = placed(within, patient=None)
+    patient = next(r for r in role_memories(by_default) if r.role == "patient")
+    assert patient.devices == paper.placement.learner.devices
+    assert patient.resident["weights"] == pytest.approx(2 * 8_190_735_360 / 2**30)
+
+
+def test_an_unknown_device_comes_with_the_nearest(paper):
+    with pytest.raises(UserError, match="no kind 'H2000'; did you mean 'H200'"):
+        make_plan(placed(paper, device="H2000"))
+
+
+def test_a_refused_plan_is_printed_all_the_same(tmp_path, capsys):
+    text = (ROOT / "config/studies/paper.yaml").read_text().replace("device: H800", "device: L40S")
+    (tmp_path / "small.yaml").write_text(text)
+    assert main(["plan", str(tmp_path / "small.yaml")]) == 2
+    printed = capsys.readouterr()
+    assert "TOO LITTLE" in printed.out
+    assert printed.err.startswith("pcqc: error: study 'small' cannot run: ")
+    assert printed.err.count("\n") == 1
+
+
+def test_every_change_that_is_advised_makes_it_fit(paper):
+    study = changed(paper, "engine.cache_tokens", 4 * paper.engine.cache_tokens)
+    assert misfits(study)
+    (line,) = advice(study)
+    options = re.findall(r"(\S+): (\S+?)(?:,|$)", line.removeprefix("any one of these would do: "))
+    assert ("engine.cache_tokens", "65536") in options
+    for path, value in options:
+        kept = {"true": True}.get(value, int(value) if value.isdigit() else value)
+        assert misfits(changed(study, path, kept)) == []
+
+
+def test_changes_that_help_only_together_are_advised_so(paper):
+    study = placed(paper, learner__zero=0, learner__gradient_checkpointing=False)
+    (line,) = advice(study)
+    assert line.startswith("these together would do: placement.learner.zero: 3, ")
+    for path, value in re.findall(r"(\S+): (\S+?)(?:,|$)", line.partition("do: ")[2]):
+        kept = {"true": True}.get(value, int(value) if value.isdigit() else value)
+        study = changed(study, path, kept)
+    assert misfits(study) == []
+
+
+def test_where_nothing_helps_more_devices_are_asked_for(paper):
+    study = placed(paper, devices_per_node=1, device="RTX-4090")
+    for role in ("learner", "actor", "patient", "scorer"):
+        study = placed(study, **{f"{role}__devices": (0,)})
+    study = placed(study, patient__tensor_parallel=1, scorer__tensor_parallel=1)
+    assert advice(study) == ["no change of settings suffices: place the roles on more devices"]
+
+
+@pytest.mark.parametrize("job", [["sft"], ["train", "pcqc", "A"]], ids=lambda job: job[0])
+def test_no_job_that_learns_starts_where_it_cannot_work(job, tmp_path, monkeypatch, capsys):
+    text = (ROOT / "config/studies/paper.yaml").read_text().replace("zero: 3", "zero: 1")
+    (tmp_path / "crowded.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main([job[0], "crowded.yaml", *job[1:]]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pcqc: error: study 'crowded' cannot run: ")
+    assert "placement.learner.zero: 3" in said
