@@ -1,9 +1,4 @@
-"""A case, and the part of it that the actor may see.
-
-`Case` holds everything; `PublicCase` holds what the paper grants the actor and the scorer
-(tab:pipeline_visibility): the initial information, the clinical question and its options. Neither
-the facts nor the answer can be reached from it.
-"""
+"""A case with all that is known about it, read from and written to JSONL."""
 
 import re
 from collections.abc import Iterable
@@ -12,20 +7,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError, one_line
 from pcqc.files import read_jsonl, write_jsonl
-
-
-@dataclass(frozen=True)
-class PublicCase:
-    """What a doctor is told before the first question."""
-
-    case_id: str
-    initial: str
-    question: str
-    options: dict[str, str]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(self.options)
+from pcqc.public_case import PublicCase
 
 
 @dataclass(frozen=True)

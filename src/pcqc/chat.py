@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from pcqc.cases import PublicCase
 from pcqc.errors import UserError
 from pcqc.protocol import (
     THINK_CLOSE,
@@ -14,6 +13,7 @@ from pcqc.protocol import (
     parse_action,
     patient_prompt,
 )
+from pcqc.public_case import PublicCase
 from pcqc.text_encoder import TextEncoder
 
 

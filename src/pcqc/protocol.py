@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pcqc.cases import PublicCase
+from pcqc.public_case import PublicCase
 
 QUESTION_MARKER = "Question:"
 ANSWER_MARKER = "Final Answer:"

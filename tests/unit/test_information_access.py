@@ -7,10 +7,10 @@ import typing
 import pytest
 from helpers import make_case, scripted_context, scripted_scorer
 
-from pcqc.cases import PublicCase
 from pcqc.config import Method
 from pcqc.methods.pcqc import Pcqc
 from pcqc.protocol import Exchange
+from pcqc.public_case import PublicCase
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.roles.scorer import Evidence

@@ -7,8 +7,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pcqc import protocol
-from pcqc.cases import PublicCase
 from pcqc.clinic.world import LABELS, QUESTION, WORDINGS, World, ask, state_finding
+from pcqc.public_case import PublicCase
 
 # An option's label with what surrounds it, a word (with its colon), or a run of punctuation (with
 # its line break), each with the space before it.

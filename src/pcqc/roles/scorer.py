@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.cases import PublicCase
 from pcqc.engines.base import Engine, Failure
 from pcqc.protocol import Exchange, scorer_prompt
+from pcqc.public_case import PublicCase
 from pcqc.text_encoder import TextEncoder
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]

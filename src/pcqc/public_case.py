@@ -1,0 +1,22 @@
+"""The part of a case that the actor may see.
+
+It is what the paper grants the actor and the scorer (tab:pipeline_visibility): the initial
+information, the clinical question and its options. Neither the facts nor the answer can be reached
+from it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PublicCase:
+    """What a doctor is told before the first question."""
+
+    case_id: str
+    initial: str
+    question: str
+    options: dict[str, str]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(self.options)
