@@ -38,6 +38,7 @@ rule all:
         FIGURES,
         PAPER,
         REPORT,
+        TRANSCRIPTS,
     message:
         "{REPORT}"
 

@@ -1,4 +1,4 @@
-"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report`, `paper`, `docs`."""
+"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report` and others."""
 
 import argparse
 import json
@@ -28,6 +28,7 @@ def register(subparsers) -> None:
         parser.set_defaults(handler=run)
     for name, what, run in (
         ("report", "write the report of a study, one HTML file", run_report),
+        ("transcripts", "write the pages to read a study's consultations", run_transcripts),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
         ("docs", "copy a study's tables into the pages that quote them", run_docs),
     ):
@@ -79,6 +80,14 @@ def run_report(arguments: argparse.Namespace) -> None:
     from analysis import report
 
     _announce([report.write(_load(arguments.study))])
+
+
+def run_transcripts(arguments: argparse.Namespace) -> None:
+    """Write `results/<study>/transcripts/`."""
+    from analysis import transcripts
+    from pcqc.config import load_study
+
+    print(f"open {transcripts.write(load_study(arguments.study))}")
 
 
 def run_answer(arguments: argparse.Namespace) -> None:

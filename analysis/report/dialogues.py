@@ -22,7 +22,7 @@ def consultations(collected: Collected) -> dict[str, Any]:
         dialogues = [(title, found[case]) for title, found in by_method.items()]
         cases.append({"first": dialogues[0][1], "dialogues": dialogues})
     title = collected.benchmarks[development].title
-    return {"cases": cases, "benchmark": title, "run": collected.run}
+    return {"cases": cases, "benchmark": title, "name": development, "run": collected.run}
 
 
 def _first_disagreements(by_method: dict[str, dict[str, dict]]) -> list[str]:

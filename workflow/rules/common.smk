@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir)))
 import analysis.figures
 import analysis.paper
 import analysis.tables
+from analysis import transcripts
 from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold
@@ -48,6 +49,10 @@ TABLES = analysis.tables.TABLES.outputs(STUDY)
 FIGURES = analysis.figures.FIGURES.outputs(STUDY)
 PAPER = analysis.paper.outputs(STUDY)
 REPORT = RESULTS / "report.html"
+TRANSCRIPTS = transcripts.page(STUDY)
+TRAINED = [
+    (name, run) for name in METHODS if name in RL_METHODS for run in STUDY.methods[name].runs
+]
 # Evaluated ablations have a table; what is not evaluated yet is no input of it.
 ABLATED = [
     manifest

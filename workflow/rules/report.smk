@@ -56,6 +56,27 @@ rule report:
         pcqc(f"report {STUDY_NAME}")
 
 
+# Read from the runs' own files, of ablations too where they are made.
+rule transcripts:
+    input:
+        [path for method in METHODS for path in evaluated(method)],
+        [PATHS.run(*pair) / "manifest.json" for pair in TRAINED],
+        [PATHS.continuation(*pair) / "manifest.json" for pair in STUDY.continued],
+        ABLATED,
+    output:
+        TRANSCRIPTS,
+    log:
+        LOGS / "transcripts.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source_fingerprint("analysis.transcripts"),
+        templates=inputs_fingerprint([*transcripts.STYLES, *transcripts.SCRIPTS, transcripts.PAGE]),
+    message:
+        "Transcripts"
+    shell:
+        pcqc(f"transcripts {STUDY_NAME}")
+
+
 # Where no LaTeX is installed, `outputs` names paper.tex alone, and the job says so.
 rule paper:
     input:

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from workplace import STUDY, Workplace, digests
 
-from analysis import paper
+from analysis import paper, transcripts
 from analysis.figures import FIGURES
 from analysis.tables import TABLES
 from pcqc.config import ROOT, load_study
@@ -15,7 +15,8 @@ from pcqc.files import read_json, read_jsonl
 from pcqc.tracking.store import SQLITE
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
-END = ["Collect all runs from MLflow", "Figures", "Paper", "Report", "Tables"]
+MIRRORED = ["Collect all runs from MLflow", "Figures", "Paper", "Report", "Tables"]
+END = [*MIRRORED, "Transcripts"]  # which are read from the runs' own files
 WORDS = {
     "train": "Train",
     "choose": "Choose the checkpoint of",
@@ -50,7 +51,7 @@ def test_everything_is_made(mini):
     study = load_study(STUDY)
     made = [*TABLES.outputs(study), *FIGURES.outputs(study), *paper.outputs(study)]
     assert len(made) > 30
-    for path in [*made, study.results / "report.html"]:
+    for path in [*made, study.results / "report.html", transcripts.page(study)]:
         assert (mini.folder / path).stat().st_size > 0, path
     shown = {n: "".join(m.runs) for n, m in study.methods.items() if m.role != "ablation"}
     assert shown == RUNS
@@ -136,10 +137,11 @@ EDITS = {
     + END,
     "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
-    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + END,
+    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + MIRRORED,
     "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", "Report"],
     "analysis/figures/learning_curves.py": ["Figures", "Paper", "Report"],
     "analysis/report/dialogues.py": ["Report"],
+    "analysis/transcripts/exact.py": ["Transcripts"],
     "src/pcqc/cli.py": [],
 }
 
@@ -206,7 +208,7 @@ def test_an_edit_sets_the_old_run_aside_and_taking_it_back_brings_it_back(copy):
 
 def test_a_lost_store_is_mirrored_anew(copy):
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
-    assert copy.planned() == sorted(["Prepare MLflow", *jobs(ALL, ["mirror"]), *END])
+    assert copy.planned() == sorted(["Prepare MLflow", *jobs(ALL, ["mirror"]), *MIRRORED])
 
 
 def test_a_method_alone_by_its_name(tmp_path):

@@ -1,0 +1,144 @@
+"""Pages to read consultations: static, offline, ten thousands of them.
+
+`results/<study>/transcripts/index.html` filters and shows them. Its data lie beside it, a hundred
+consultations or cases a file, which the page loads as scripts: a browser lets a page from a disk
+read nothing else.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from analysis import report
+from analysis.notices import notice
+from analysis.transcripts.consultations import Consultation, consultations, places
+from pcqc.cases import Case
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import write_atomic
+
+FOLDER = Path(__file__).parent
+PAGE = FOLDER / "page.html"
+STYLES = (report.FOLDER / "style.css", FOLDER / "page.css")
+SCRIPTS = (FOLDER / "page.js", FOLDER / "consultation.js")
+AT_ONCE = 100  # consultations or cases of one file
+
+
+def page(study: Study) -> Path:
+    """Where a study's page is."""
+    return study.results / "transcripts" / "index.html"
+
+
+def write(study: Study) -> Path:
+    """Write the page and its data; equal runs give equal bytes. Its path.
+
+    Raises:
+        UserError: nothing is evaluated yet, or a file is not the one that its job wrote.
+    """
+    target = page(study).parent
+    new = target.with_name(".transcripts.new")
+    shutil.rmtree(new, ignore_errors=True)
+    writer = _Writer(new / "data", study)
+    for one in consultations(study, writer.places):
+        writer.add(one)
+    if not writer.rows["run"]:
+        raise UserError(
+            f"study '{study.name}' has no evaluated method yet; run `snakemake --cores all "
+            f"--config study={study.name}`"
+        )
+    writer.finish()
+    write_atomic(new / "index.html", _html(study))
+    # The page comes last and goes first: a page that is there has its data.
+    page(study).unlink(missing_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    new.rename(target)
+    return page(study)
+
+
+def _html(study: Study) -> str:
+    templates = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
+    )
+    style, script = (
+        Markup("".join(path.read_text(encoding="utf-8") for path in paths))
+        for paths in (STYLES, SCRIPTS)
+    )
+    template = templates.get_template(PAGE.name)
+    return template.render(study=study, notice=notice(study), style=style, script=script) + "\n"
+
+
+class _Writer:
+    """Collects rows of the list and writes their contents, `AT_ONCE` a file.
+
+    Args:
+        folder: of the data.
+        study: whose consultations they are.
+    """
+
+    def __init__(self, folder: Path, study: Study):
+        self.folder, self.study, self.places = folder, study, places(study)
+        names = ("run", "place", "case", "right", "ending", "questions", "update", "compared")
+        self.rows: dict[str, list[int]] = {name: [] for name in names}
+        self.runs: dict[tuple[str, str], int] = {}
+        self.endings: dict[str, int] = {}
+        self.cases: dict[tuple[str, str], tuple[int, Case]] = {}
+        self.waiting: list[dict] = []
+        self.files = 0
+
+    def add(self, one: Consultation) -> None:
+        """Add a consultation; a full file is written."""
+        key = (one.place.name, one.row["case_id"])
+        if key not in self.cases:
+            self.cases[key] = (len(self.cases), one.place.case(key[1]))
+        values = {
+            "run": self.runs.setdefault((one.method, one.run), len(self.runs)),
+            "place": self.places.index(one.place),
+            "case": self.cases[key][0],
+            "right": int(one.row["correct"]),
+            "ending": self.endings.setdefault(one.row["ending"], len(self.endings)),
+            "questions": one.questions,
+            "update": one.update,
+            "compared": int(any(one.states)),
+        }
+        for name, value in values.items():
+            self.rows[name].append(value)
+        self.waiting.append(one.contents())
+        if len(self.waiting) == AT_ONCE:
+            self._write_waiting()
+
+    def finish(self) -> None:
+        """Write what is left, the cases, and the list."""
+        self._write_waiting()
+        cases = [_case(case) for _, case in self.cases.values()]
+        for number, start in enumerate(range(0, len(cases), AT_ONCE)):
+            self._write(f"cases-{number}", cases[start : start + AT_ONCE])
+        titles = [[method, self.study.method(method).title, run] for method, run in self.runs]
+        contents = {
+            "title": self.study.title,
+            "at_once": AT_ONCE,
+            "places": [[place.name, place.title] for place in self.places],
+            "runs": titles,
+            "endings": list(self.endings),
+            "cases": [case.case_id for _, case in self.cases.values()],
+            "rows": self.rows,
+        }
+        self._write("list", contents)
+
+    def _write_waiting(self) -> None:
+        if self.waiting:
+            self._write(f"consultations-{self.files}", self.waiting)
+            self.files, self.waiting = self.files + 1, []
+
+    def _write(self, name: str, contents: Any) -> None:
+        text = json.dumps(contents, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        write_atomic(self.folder / f"{name}.js", f"arrived({json.dumps(name)},{text});\n")
+
+
+def _case(case: Case) -> dict[str, Any]:
+    names: Iterable[str] = ("case_id", "initial", "question", "options", "facts", "answer")
+    return {name: getattr(case, name) for name in names}

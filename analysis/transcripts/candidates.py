@@ -1,0 +1,163 @@
+"""What was compared at a state of a consultation: rows of a small table, and why in words.
+
+PCQC and its controls compare candidate questions, ATPO the branches of its tree. A column is
+(title, digits, whether a sign is shown); the page shows what it is given.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from pcqc.config import Method
+from pcqc.credit import executed_local_credit, same_state_credit
+from pcqc.tracking.reading import why
+
+Turns = list[dict[str, Any]]
+# Value of a question in the clinic after some turns; None elsewhere.
+Value = Callable[[Turns, str | None], float | None] | None
+
+UTILITY, GAIN, CREDIT = ("Utility", 3, False), ("Gain", 3, True), ("Credit", 2, True)
+SAME_STATE = ("Same-state credit", 2, True)
+EXECUTED_LOCAL = ("Executed-local credit", 2, True)
+EXACT = ("Exact value", 3, False)
+BRANCH = (("Critic's value", 3, False), ("Backed-up value", 3, False), ("Visits", 0, False))
+ADVANTAGE = ("Advantage", 2, True)
+CONTINUED = ("Ended right", 2, False)
+
+
+class Groups:
+    """A run's candidate groups, with the credit that other rules would have given.
+
+    Args:
+        method: whose run it is.
+        rows: of `candidate_groups.jsonl`.
+    """
+
+    def __init__(self, method: Method, rows: Iterable[dict]):
+        self.method = method
+        self.by_case: dict[tuple[int, str], list[dict]] = defaultdict(list)
+        by_update: dict[int, list[dict]] = defaultdict(list)
+        for row in rows:
+            self.by_case[row["update"], row["case_id"]].append(row)
+            by_update[row["update"]].append(row)
+        self.local: dict[int, float] = {}  # by identity: a group is of one state
+        for groups in by_update.values():
+            gains = [group["candidates"][0]["gain"] for group in groups]
+            for group, credit in zip(groups, executed_local_credit(gains), strict=True):
+                self.local[id(group)] = float(credit)
+
+    def at(self, row: dict, number: int, value: Value) -> dict | None:
+        """What was compared before a turn of a sampled consultation; None where nothing was."""
+        turns = row["turns"][:number]
+        said = [(t["question"], t["answer"]) for t in turns if t["action"] == "question"]
+        for group in self.by_case[row["update"], row["case_id"]]:
+            history = [(t["question"], t["answer"]) for t in group["history"]]
+            executed = group["candidates"][0]
+            if history == said and executed["response"] == row["turns"][number]["response"]:
+                return self._compared(group, turns, value)
+        return None
+
+    def _compared(self, group: dict, turns: Turns, value: Value) -> dict:
+        found = group["candidates"]
+        columns: list[tuple] = [UTILITY, GAIN, CREDIT]
+        numbers = [[c["utility"] for c in found], [c["gain"] for c in found]]
+        numbers.append([c["credit"] for c in found])
+        credit = self.method.question_credit
+        if (credit, self.method.supervise) != ("same_state", "all"):
+            columns.append(SAME_STATE)
+            numbers.append(list(same_state_credit(np.array(numbers[1]))))
+        if credit != "executed_local":
+            columns.append(EXECUTED_LOCAL)
+            numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
+        _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
+        return {
+            "about": why(group, found[0], credit),
+            "columns": columns,
+            "rows": [_row(c, c["executed"], c["supervised"]) for c in found],
+            "numbers": _by_row(numbers),
+        }
+
+
+class Trees:
+    """Trees that a run of ATPO searched; the branches at the states of a consultation.
+
+    Args:
+        rows: of `trees.jsonl`.
+    """
+
+    def __init__(self, rows: Iterable[dict]):
+        self.by_case = {(row["update"], row["case_id"]): row["nodes"] for row in rows}
+
+    def at(self, row: dict, number: int, value: Value) -> dict | None:
+        """The branches at a state of a sampled consultation; None where its tree is not kept."""
+        nodes = self.by_case.get((row["update"], row["case_id"]))
+        place: int | None = 0
+        for turn in row["turns"][:number]:
+            place = _child(nodes, place, turn["response"])
+        taken = _child(nodes, place, row["turns"][number]["response"])
+        if taken is None:
+            return None
+        found = [i for i, node in enumerate(nodes) if node["parent"] == place]
+        branches = [nodes[i] for i in found]
+        columns: list[tuple] = [*BRANCH, ADVANTAGE]
+        keys = ("value", "backed_up", "visits", "advantage")
+        numbers = [[branch[key] for branch in branches] for key in keys]
+        questions = [branch["question"] for branch in branches]
+        _add_exact(columns, numbers, row["turns"][:number], questions, value)
+        return {
+            "about": "The advantage of a turn is what its tokens learned from; a pruned branch was "
+            "not searched further.",
+            "columns": columns,
+            "rows": [_row(nodes[i], i == taken, not nodes[i]["pruned"]) for i in found],
+            "numbers": _by_row(numbers),
+        }
+
+
+def _child(nodes: list[dict] | None, parent: int | None, response: str) -> int | None:
+    """Index of the node that a response led to from its parent."""
+    if nodes is None or parent is None:
+        return None
+    for i, node in enumerate(nodes):
+        if node["parent"] == parent and node["response"] == response:
+            return i
+    return None
+
+
+def continued(candidates: list[dict], success: list[float], value: Value) -> dict:
+    """The continuation study's candidates at a case's initial state.
+
+    Args:
+        candidates: rows of `candidates.parquet`, of one case.
+        success: share of each candidate's continuations that ended right.
+        value: of a question in the clinic.
+    """
+    columns: list[tuple] = [UTILITY, CREDIT, CONTINUED]
+    numbers = [[c["utility"] for c in candidates], [c["credit"] for c in candidates], success]
+    _add_exact(columns, numbers, [], [c["question"] for c in candidates], value)
+    return {
+        "about": "The continuation study drew these questions at the initial state, and went on "
+        "from each of them several times.",
+        "columns": columns,
+        "rows": [[c["question"], c["answer"], c["executed"], True] for c in candidates],
+        "numbers": _by_row(numbers),
+    }
+
+
+def _add_exact(columns: list, numbers: list, turns: Turns, questions: list, value: Value) -> None:
+    if value:
+        columns.append(EXACT)
+        numbers.append([value(turns, question) for question in questions])
+
+
+def _row(candidate: dict, executed: bool, taught: bool) -> list:
+    """What was said, the answer, whether it was executed, and whether it taught the policy."""
+    said = candidate["question"] or f"(no question) {candidate['response']}"
+    return [said, candidate["answer"], executed, taught]
+
+
+def _by_row(columns: list[list]) -> list[list]:
+    """Numbers of each row, rounded: the page shows three digits."""
+    rows = zip(*columns, strict=True)
+    return [[None if x is None else round(float(x), 4) for x in row] for row in rows]

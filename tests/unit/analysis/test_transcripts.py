@@ -1,0 +1,149 @@
+"""Transcripts: which consultations are there, and the numbers beside each question."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import transcribed
+from transcribed import COUGH, RASH, WORLD
+
+from analysis import transcripts
+from analysis.transcripts.exact import ExactValues, question_values
+from pcqc.errors import UserError
+
+UNIFORM = np.array([0.5, 0.5])
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return transcribed.write_study()
+
+
+def data(study, name: str):
+    """What a file of data gives the page."""
+    text = (transcripts.page(study).parent / "data" / f"{name}.js").read_text(encoding="utf-8")
+    start = f'arrived("{name}",'
+    assert text.startswith(start)
+    assert text.endswith(");\n")
+    return json.loads(text[len(start) : -3])
+
+
+def in_training(study, method: str) -> dict:
+    """The sampled training consultation of a method."""
+    found = data(study, "list")
+    rows, place = found["rows"], [name for name, _ in found["places"]].index("training")
+    runs = [name for name, _, _ in found["runs"]]
+    (number,) = [
+        i for i, run in enumerate(rows["run"]) if runs[run] == method and rows["place"][i] == place
+    ]
+    assert rows["compared"][number]
+    return data(study, "consultations-0")[number]
+
+
+def test_a_question_is_worth_the_accuracy_after_it():
+    one = transcribed.case(0, "x")
+    assert question_values(WORLD, one, {}, UNIFORM) == pytest.approx({0: 0.5, 1: 0.9, 2: 0.5})
+    # Once the rash is known nothing adds to the 0.9.
+    known = question_values(WORLD, one, {1: True}, UNIFORM)
+    assert known == pytest.approx({0: 0.9, 1: 0.9, 2: 0.9})
+
+
+def test_a_state_says_what_is_known_and_what_is_best_to_ask():
+    exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
+    assert exact.state(one, []) == {"right": 0.5, "now": 0.5, "best": 0.9, "ask": ["Any rash?"]}
+    assert exact.state(one, [RASH]) == {"right": 0.9, "now": 0.9, "best": 0.9, "ask": []}
+    assert exact.value(one, [], "Any cough?") == 0.5
+    assert exact.value(one, [], "Any rash or cough?") is None
+    assert exact.value(one, [], None) is None
+
+
+def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
+    transcripts.write(study)
+    found = data(study, "list")
+    assert found["runs"] == [["atpo", "ATPO", "A"], ["pcqc", "PCQC", "A"]]
+    rows = found["rows"]
+    assert {len(values) for values in rows.values()} == {2 * (3 * len(study.benchmarks) + 1)}
+    keys = set(zip(rows["run"], rows["case"], strict=True))
+    assert len(keys) == len(rows["run"])
+    atpo = [right for right, run in zip(rows["right"], rows["run"], strict=True) if run == 0]
+    assert atpo.count(0) == len(study.benchmarks)
+    assert data(study, "cases-0")[rows["case"][0]]["facts"] == ["rash present.", "cough absent."]
+
+
+def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
+    transcripts.write(study)
+    first, last = in_training(study, "pcqc")["turns"]
+    state = first["state"]
+    titles = [title for title, _, _ in state["columns"]]
+    assert titles == ["Utility", "Gain", "Credit", "Executed-local credit", "Exact value"]
+    assert [row[:3] for row in state["rows"]] == [
+        ["Any rash?", "rash present.", True],
+        ["Any cough?", "cough absent.", False],
+    ]
+    # Executed gains 0.4 and 0.2: the larger is 0.1 above their mean, their deviation 0.1414.
+    assert state["numbers"] == [
+        [0.9, 0.4, 0.7071, pytest.approx(0.7071, abs=1e-4), 0.9],
+        [0.5, 0.0, -0.7071, None, 0.5],
+    ]
+    assert "0.900 (the utility); before them it was 0.500." in state["about"]
+    assert "state" not in last
+
+
+def test_a_control_stands_beside_the_credit_that_pcqc_would_have_given(study):
+    control = replace(study.methods["pcqc"], question_credit="executed_local", supervise="executed")
+    study = replace(study, methods={**study.methods, "pcqc": control})
+    transcripts.write(study)
+    state = in_training(study, "pcqc")["turns"][0]["state"]
+    titles = [title for title, _, _ in state["columns"]]
+    assert titles == ["Utility", "Gain", "Credit", "Same-state credit", "Exact value"]
+    same_state = [row[3] for row in state["numbers"]]
+    assert same_state == pytest.approx([0.7071, -0.7071], abs=1e-4)
+
+
+def test_branches_of_atpo_stand_with_their_advantage(study):
+    transcripts.write(study)
+    first, last = in_training(study, "atpo")["turns"]
+    assert [row[0] for row in first["state"]["rows"]] == ["Any cough?", "Any rash?"]
+    assert [row[2:] for row in first["state"]["rows"]] == [[False, False], [True, True]]
+    assert [row[3] for row in first["state"]["numbers"]] == [-0.5, 0.5]
+    assert [row[0] for row in last["state"]["rows"]] == ["(no question) Final Answer: A"]
+
+
+def test_the_same_runs_give_the_same_bytes_and_leave_nothing_old(study):
+    folder = transcripts.write(study).parent
+    before = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
+    (folder / "data" / "consultations-9.js").write_text("old")
+    transcripts.write(study)
+    assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
+
+
+def test_a_case_that_the_data_do_not_have_is_named(study):
+    path = study.results / "data" / "clinic_dev.jsonl"
+    path.write_text(path.read_text().replace("clinic_dev-00000", "clinic_dev-10000"))
+    with pytest.raises(UserError, match=r"clinic_dev.jsonl: no case 'clinic_dev-00000', on which"):
+        transcripts.write(study)
+
+
+def test_nothing_evaluated_is_said(study):
+    for path in study.results.glob("evaluation/*/*/manifest.json"):
+        path.unlink()
+    with pytest.raises(UserError, match="has no evaluated method yet; run `snakemake"):
+        transcripts.write(study)
+
+
+def test_candidates_of_the_continuation_study_stand_with_what_came_of_them():
+    rows = [
+        {"question": one["question"], "answer": one["answer"], "executed": one is RASH}
+        | {"utility": utility, "credit": credit}
+        for one, utility, credit in ((RASH, 0.9, 0.7), (COUGH, 0.5, -0.7))
+    ]
+    exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
+
+    def value(turns, question):
+        return exact.value(one, turns, question)
+
+    state = transcripts.candidates.continued(rows, [1.0, 0.25], value)
+    assert [title for title, _, _ in state["columns"]][2:] == ["Ended right", "Exact value"]
+    assert state["numbers"] == [[0.9, 0.7, 1.0, 0.9], [0.5, -0.7, 0.25, 0.5]]
