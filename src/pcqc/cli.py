@@ -75,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
         "--remove", nargs="+", metavar="NAME", help="delete these, or `all`; says what it frees"
     )
     kept.add_argument("--yes", action="store_true", help="do not ask before deleting")
+    status = commands.add_parser("status", help="what is done, running, stale, failed or left")
+    status.add_argument("study", nargs="?", help="all studies with results where none is named")
+    status.set_defaults(handler=_status)
     _study_command(commands, "check", _check, "check a study's settings and print them")
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
@@ -105,7 +108,7 @@ def _clinic(arguments: argparse.Namespace) -> None:
 
 
 def _alone(study, *job: str):
-    """Keep a second process from the resumable state of the same job, in a `with` statement.
+    """Keep a second process from the files of the same job, in a `with` statement.
 
     Jobs outlive a workflow that was killed without them.
     """
@@ -115,7 +118,8 @@ def _alone(study, *job: str):
     if not study.results.is_dir():
         return contextlib.nullcontext()
     name = " ".join(job)
-    return hold(study.results / "locks" / name.replace(" ", "-"), f"`pcqc {name}`")
+    # `pcqc status` may look at the lock just now.
+    return hold(study.results / "locks" / name.replace(" ", "-"), f"`pcqc {name}`", patience=1.0)
 
 
 def _pretrain(arguments: argparse.Namespace) -> None:
@@ -129,7 +133,9 @@ def _pretrain(arguments: argparse.Namespace) -> None:
 def _models(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.pretrained import run_models
 
-    run_models(_load(arguments), arguments.download)
+    study = _load(arguments)
+    with _alone(study, "models"):
+        run_models(study, arguments.download)
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
@@ -194,7 +200,9 @@ def _select(arguments: argparse.Namespace) -> None:
 def _evaluate(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.evaluate import run_evaluation
 
-    run_evaluation(_load(arguments), arguments.method, arguments.run)
+    study, method, run = _load(arguments), arguments.method, arguments.run
+    with _alone(study, "evaluate", method, run):
+        run_evaluation(study, method, run)
 
 
 def _continuation(arguments: argparse.Namespace) -> None:
@@ -213,7 +221,8 @@ def _grounding(arguments: argparse.Namespace) -> None:
         from pcqc.clinic.judge import clinic_judge
 
         judges = {"rules": clinic_judge(study)}
-    run_grounding(study, arguments.method, arguments.run, judges)
+    with _alone(study, "grounding", arguments.method, arguments.run):
+        run_grounding(study, arguments.method, arguments.run, judges)
 
 
 def _explain(arguments: argparse.Namespace) -> None:
@@ -227,6 +236,12 @@ def _accept(arguments: argparse.Namespace) -> None:
 
     study = _load(arguments)
     print("\n".join(accept(study, arguments.method, arguments.run, arguments.because)))
+
+
+def _status(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.status import status, status_of_all
+
+    print(status(_load(arguments)) if arguments.study else status_of_all())
 
 
 def _superseded(arguments: argparse.Namespace) -> None:

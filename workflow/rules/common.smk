@@ -89,7 +89,7 @@ wildcard_constraints:
 onstart:
     global LOCK
     try:
-        LOCK = hold(RESULTS / ".lock", f"a run of the study '{STUDY.name}'")
+        LOCK = hold(RESULTS / ".lock", f"a run of the study '{STUDY.name}'", patience=1.0)
     except UserError as error:
         print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
         os._exit(2)

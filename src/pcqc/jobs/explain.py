@@ -11,7 +11,7 @@ from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.select import run_manifest
 from pcqc.products import Product, is_trained, products
 
-_ACTIONS = {
+ACTIONS = {
     "clinic": "the clinic's cases",
     "pretrain": "the base model",
     "models": "the pretrained models",
@@ -32,16 +32,16 @@ def explain(study: Study, method: str, run: str) -> str:
         UserError: the run has not been made.
     """
     study.require(method, run)
-    steps = list(_steps(study, method, run))
-    if not any(one.manifest.exists() or one.receipt_path.exists() for one in _own(steps)):
+    way = list(steps(study, method, run))
+    if not any(one.manifest.exists() or one.receipt_path.exists() for one in _own(way)):
         raise UserError(
             f"{study.name} has no {method} run {run} yet; make it with "
             f"`snakemake --cores all {method} --config study={study.name}`"
         )
     lines = [_heading(study, method, run)]
     again: list[str] = []
-    for one in steps:
-        reasons, action = why(one), _ACTIONS[one.job]
+    for one in way:
+        reasons, action = why(one), ACTIONS[one.job]
         verb = "would run again" if one.manifest.exists() else "would run"
         if not reasons and again:
             reasons = [f"after {again[-1]}"]
@@ -81,14 +81,14 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     if not because.strip():
         raise UserError('say why the run is still valid: --because "..."')
     said = []
-    for one in _steps(study, method, run):
+    for one in steps(study, method, run):
         if not one.manifest.exists():
             if one.job in ("train", "evaluate"):
                 raise UserError(f"{one.manifest}: missing; only what is made can be accepted")
             continue
         if reasons := why(one):
             _accept(one, because, reasons)
-            said.append(f"{_ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
+            said.append(f"{ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
     return said or ["nothing to accept: nothing would run again"]
 
 
@@ -118,7 +118,7 @@ def _accept(one: Product, because: str, reasons: list[str]) -> None:
     replace(found, accepted=accepted).write()
 
 
-def _steps(study: Study, method: str, run: str) -> Iterator[Product]:
+def steps(study: Study, method: str, run: str) -> Iterator[Product]:
     """Results on the way to a run's numbers, in the order in which they are made."""
     jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
     jobs += ["sft", *(["train"] if is_trained(study, method) else []), "select", "evaluate"]
@@ -129,12 +129,12 @@ def _steps(study: Study, method: str, run: str) -> Iterator[Product]:
         yield from products(study, job, *own)
 
 
-def _own(steps: list[Product]) -> list[Product]:
-    return [one for one in steps if one.job not in SHARED]
+def _own(way: list[Product]) -> list[Product]:
+    return [one for one in way if one.job not in SHARED]
 
 
 def _heading(study: Study, method: str, run: str) -> str:
-    trained = next(o for o in _steps(study, method, run) if o.job not in SHARED)
+    trained = next(o for o in steps(study, method, run) if o.job not in SHARED)
     line = f"{study.name} {method} run {run}: seed {study.seed(run)}"
     if trained.job != "train" or not trained.manifest.exists():
         return line
