@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
         ("continuation", _continuation, "fix candidate questions and continue from each of them"),
         ("grounding", _grounding, "judge the continuation study's answers against the facts"),
+        ("consult", _consult, "watch a run's doctor on a case, or be its patient, in the terminal"),
         ("explain", _explain, "say whether a run would be made again, and why"),
         ("accept", _accept, "declare a run still valid after an edit that is known to be harmless"),
     ):
@@ -68,6 +69,20 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("run", help="letter of the run")
         if name == "select":
             command.add_argument("--benchmark", help="the development benchmark by default")
+        if name == "consult":
+            command.add_argument("--case", metavar="ID", help="the benchmark's first by default")
+            command.add_argument("--benchmark", help="the development benchmark by default")
+            command.add_argument(
+                "--be-patient", action="store_true", help="answer the doctor's questions yourself"
+            )
+            command.add_argument(
+                "--candidates",
+                type=_count,
+                default=1,
+                metavar="N",
+                help="show N candidates at each state with their utilities",
+            )
+            command.add_argument("--seed", type=int, default=0, help="another one, another course")
         if name == "accept":
             command.add_argument("--because", required=True, help="why; recorded with the run")
     kept = _study_command(commands, "superseded", _superseded, "list results that were set aside")
@@ -223,6 +238,20 @@ def _grounding(arguments: argparse.Namespace) -> None:
         judges = {"rules": clinic_judge(study)}
     with _alone(study, "grounding", arguments.method, arguments.run):
         run_grounding(study, arguments.method, arguments.run, judges)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 100, not {text!r}")
+    return int(text)
+
+
+def _consult(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.consult import consult
+
+    options = ("case", "benchmark", "be_patient", "candidates", "seed")
+    given = {name: getattr(arguments, name) for name in options}
+    consult(_load(arguments), arguments.method, arguments.run, **given)
 
 
 def _explain(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,186 @@
+"""One consultation in the terminal: watch doctor and patient on a case, or be the patient."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from pcqc.cases import Case
+from pcqc.config import Study
+from pcqc.consultation import (
+    Dialogue,
+    Response,
+    RolloutContext,
+    advance,
+    ask_patient,
+    open_dialogues,
+    sample_responses,
+)
+from pcqc.credit import same_state_credit
+from pcqc.determinism import single_threaded
+from pcqc.engines.base import Failure
+from pcqc.errors import UserError
+from pcqc.jobs.evaluate import selected_weights
+from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
+from pcqc.methods.pcqc import score_groups
+from pcqc.paths import Paths
+from pcqc.protocol import UNANSWERABLE
+from pcqc.roles import Patient, Scorer
+from pcqc.roles.patient import Inquiry
+from pcqc.settings import nearest
+
+ENDINGS = {
+    "invalid_answer": "The doctor's answer names no option.",
+    "no_action": "The doctor neither asked nor answered at its last turn.",
+    "turn_limit": "The doctor has used all its turns.",
+    "token_limit": "The consultation has become too long.",
+    "patient_failed": "The patient's server failed.",
+}
+
+
+class Left(Exception):
+    """The person has left the consultation."""
+
+
+class Person:
+    """A patient at the terminal; the model answers the questions that are not executed.
+
+    Args:
+        model: the study's patient.
+        ask: prints a prompt and reads a line; raises EOFError at the end of the input.
+    """
+
+    def __init__(self, model: Patient, ask: Callable[[str], str]):
+        self.model, self.engine, self.ask = model, model.engine, ask
+
+    def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
+        """See `Patient.answer`; the first inquiry is the executed question."""
+        try:
+            said = self.ask("You: ").strip()
+        except EOFError:
+            raise Left from None
+        return [said or UNANSWERABLE, *(self.model.answer(inquiries[1:]) if inquiries[1:] else [])]
+
+
+def consult(
+    study: Study,
+    method: str,
+    run: str,
+    *,
+    case: str | None = None,
+    benchmark: str | None = None,
+    be_patient: bool = False,
+    candidates: int = 1,
+    seed: int = 0,
+) -> None:
+    """Hold one consultation with a run's chosen checkpoint and print it turn by turn.
+
+    Args:
+        study, method, run: whose doctor; its checkpoint must have been chosen.
+        case: id of a case; the first of the benchmark where not given.
+        benchmark: the development benchmark where not given.
+        be_patient: the person at the terminal answers.
+        candidates: responses to sample at each state; several are scored and shown.
+        seed: another one samples another consultation.
+
+    Raises:
+        UserError: no such run, benchmark or case, or the run is not that far.
+    """
+    study.require(method, run)
+    chosen = _case(study, benchmark or study.development, case)
+    single_threaded(study.deterministic)
+    _, _, weights = selected_weights(study, method, run)
+    context = make_context(study, weights)
+    if be_patient:
+        person = cast(Patient, Person(context.patient, _read_line))
+        context = dataclasses.replace(context, patient=person)
+    scorer = make_scorer(study) if candidates > 1 else None
+    _say(f"{study.method(method).title}, run {run}, on {chosen.case_id}: {chosen.initial}")
+    _say(chosen.question)
+    for label, text in chosen.options.items():
+        _say(f"  {label}. {text}")
+    if be_patient:
+        _say("You are the patient. This is what you know:")
+        for fact in chosen.facts:
+            _say(f"  {fact}")
+        _say(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
+    try:
+        _play(context, scorer, chosen, candidates, f"{seed}/consult")
+    except Left:
+        _say("\nYou have left the consultation.")
+
+
+def _case(study: Study, benchmark: str, case: str | None) -> Case:
+    if benchmark not in study.benchmarks:
+        raise UserError(f"no benchmark '{benchmark}'{nearest(benchmark, study.benchmarks)}")
+    cases = {
+        one.case_id: one for one in read_checked_cases(study, Paths.of(study).cases(benchmark))
+    }
+    if case is None:
+        return next(iter(cases.values()))
+    if case not in cases:
+        hint = nearest(case, cases) if len(cases) < 20 else f"; the first is '{next(iter(cases))}'"
+        raise UserError(f"no case '{case}' in {benchmark}{hint}")
+    return cases[case]
+
+
+def _play(
+    context: RolloutContext, scorer: Scorer | None, case: Case, candidates: int, name: str
+) -> None:
+    """Play turn after turn, as `roll_out` does, and print each."""
+    (dialogue,) = open_dialogues(context, [case])
+    last = context.protocol.max_turns - 1
+    while dialogue.consultation.ending is None:
+        width = candidates if dialogue.turn < last else 1
+        (group,) = sample_responses(context, [dialogue], [width], name)
+        group = group if group[0].action.question else group[:1]
+        _say(f"Doctor: {group[0].text.strip()}")
+        (group,) = ask_patient(context, [dialogue], [group], name)
+        if group[0].answer is not None and not isinstance(context.patient, Person):
+            _say(f"Patient: {group[0].answer}")
+        advance(context, dialogue, group)
+        if scorer and len(group) > 1:
+            _show_candidates(scorer, case, dialogue, group)
+    _say(_outcome(case, dialogue))
+
+
+def _show_candidates(
+    scorer: Scorer, case: Case, dialogue: Dialogue, group: Sequence[Response]
+) -> None:
+    """A line for each response of the last turn, the most useful first."""
+    consultation = dialogue.consultation
+    turn = dataclasses.replace(consultation, turns=consultation.turns[-1:])
+    (groups,) = score_groups(scorer, [(case, turn)])
+    if not groups:
+        return _say("  The scorer's server failed: no candidates to show.")
+    (scored,) = groups
+    credits = same_state_credit(scored.gains)
+    _say(f"  The scorer gave the correct option {scored.baseline:.3f} before; the candidates:")
+    _say("    utility    gain  credit")
+    for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
+        said = group[k].action.question or f"(no question) {group[k].text}"
+        numbers = f"{scored.utilities[k]:7.3f} {scored.gains[k]:+7.3f} {credits[k]:+7.2f}"
+        answer = f" -> {group[k].answer}" if group[k].answer is not None else ""
+        _say(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{said}{answer}'.split())}")
+
+
+def _outcome(case: Case, dialogue: Dialogue) -> str:
+    consultation = dialogue.consultation
+    if consultation.ending != "answer":
+        how = ENDINGS[str(consultation.ending)]
+    else:
+        verdict = "right" if consultation.is_correct(case) else "wrong"
+        said = case.options[consultation.predicted]
+        how = f"The doctor's diagnosis is {consultation.predicted}, {said}: {verdict}."
+    return f"{how} The correct option is {case.answer}, {case.options[case.answer]}."
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _read_line(prompt: str) -> str:
+    print(prompt, end="", flush=True)
+    if not (line := sys.stdin.readline()):
+        raise EOFError
+    return line

@@ -1,0 +1,87 @@
+"""`pcqc consult`, scripted: what is typed goes in, what a person reads comes out."""
+
+import io
+
+import pytest
+from small_runs import small_study
+
+from pcqc.cases import read_cases
+from pcqc.errors import UserError
+from pcqc.jobs.consult import consult
+from pcqc.jobs.select import run_selection
+from pcqc.paths import Paths
+from pcqc.protocol import UNANSWERABLE
+
+pytestmark = pytest.mark.numerical
+
+
+def make_study(folder):
+    return small_study(folder, continuation=None)
+
+
+@pytest.fixture
+def doctor(study):
+    """The study with a doctor to consult: Shared SFT, its checkpoint chosen."""
+    run_selection(study, "shared_sft", "A")
+    return study
+
+
+@pytest.fixture
+def asking(doctor, capsys):
+    """A seed and a case on which the doctor asks at least one question, watched."""
+    for case in read_cases(Paths.of(doctor).cases("clinic_dev")):
+        for seed in range(10):
+            consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed)
+            if "\nPatient: " in (said := capsys.readouterr().out):
+                return case, seed, said
+    pytest.fail("no consultation has a question")
+
+
+def test_a_watched_consultation_has_case_turns_and_outcome(asking):
+    case, _, said = asking
+    lines = said.splitlines()
+    assert lines[0] == f"Shared SFT, run A, on {case.case_id}: {case.initial}"
+    assert [f"  {k}. {v}" for k, v in case.options.items()] == lines[2 : 2 + len(case.options)]
+    assert any(line.startswith("Doctor: ") for line in lines)
+    assert f"The correct option is {case.answer}, {case.options[case.answer]}." in lines[-1]
+
+
+def test_a_person_is_told_the_facts_and_heard(doctor, asking, monkeypatch, capsys):
+    case, seed, watched = asking
+    monkeypatch.setattr("sys.stdin", io.StringIO("no idea\n" * 10))
+    consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed, be_patient=True)
+    said = capsys.readouterr().out
+    assert all(f"  {fact}\n" in said for fact in case.facts)
+    assert UNANSWERABLE in said
+    assert "\nPatient: " not in said
+    question = next(line for line in watched.splitlines() if line.startswith("Doctor: "))
+    assert f"{question}\nYou: " in said
+    assert "The correct option is" in said.splitlines()[-1]
+
+
+def test_a_person_may_leave(doctor, asking, monkeypatch, capsys):
+    case, seed, _ = asking
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed, be_patient=True)
+    assert capsys.readouterr().out.endswith("You: \nYou have left the consultation.\n")
+
+
+def test_candidates_stand_with_their_utilities_the_executed_one_marked(doctor, asking, capsys):
+    case, seed, watched = asking
+    consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed, candidates=3)
+    said = capsys.readouterr().out
+    rows = said.split("utility    gain  credit\n")[1].splitlines()[:3]
+    assert sum(row.startswith("  * ") for row in rows) == 1
+    utilities = [float(row[4:].split()[0]) for row in rows]
+    assert utilities == sorted(utilities, reverse=True)
+    assert all(0 <= utility <= 1 for utility in utilities)
+    # The other candidates change nothing of the consultation.
+    spoken = [line for line in said.splitlines() if line.startswith(("Doctor: ", "Patient: "))]
+    assert spoken == [line for line in watched.splitlines() if line in spoken]
+
+
+def test_an_unknown_case_or_benchmark_is_named(doctor):
+    with pytest.raises(UserError, match="no case 'clinic_dev-9' in clinic_dev; did you mean"):
+        consult(doctor, "shared_sft", "A", case="clinic_dev-9")
+    with pytest.raises(UserError, match="no benchmark 'clinic_def'; did you mean 'clinic_dev'"):
+        consult(doctor, "shared_sft", "A", benchmark="clinic_def")
