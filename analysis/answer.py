@@ -1,6 +1,6 @@
 """What a study, or one of its methods, answers: sentences computed from its numbers."""
 
-from analysis.claims import Claim, claims, compared
+from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
 from analysis.table import Number, Range, listed
@@ -36,14 +36,20 @@ def _claims(found: list[Claim]) -> list[str]:
     sentences = []
     for claim in found:
         said = [
-            f"{comparison.interval.verdict()}, {comparison.label} "
-            f"{Number(comparison.difference, signed=True).text()} {comparison.unit} "
-            f"{Range(comparison.interval.low, comparison.interval.high).text()}"
+            f"{comparison.judged.verdict}, {_difference(comparison)}"
             for comparison in claim.comparisons
         ]
         text = claim.text.rstrip(".")
         sentences.append(f"{text}: {'; '.join(said) if said else 'not tested'}.")
     return sentences
+
+
+def _difference(found: Comparison, colon: str = "") -> str:
+    """`PCQC − GRPO +1.96 pp [−1.95, +5.95]`."""
+    effect = found.effect
+    difference = Number(effect.difference, signed=True).text()
+    interval = Range(effect.low, effect.high).text()
+    return f"{found.label}{colon} {difference} {found.unit} {interval}"
 
 
 def answer_of(study: Study, method: str) -> list[str]:
@@ -71,9 +77,7 @@ def answer_of(study: Study, method: str) -> list[str]:
     pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
     for metric, pair in pairs.items() if rivals else ():
         found = compared(runs, *pair, names, metric)
-        interval = Range(found.interval.low, found.interval.high).text()
-        difference = Number(found.difference, signed=True).text()
-        said.append(f"{found.label}: {difference} {found.unit} {interval}.")
+        said.append(f"{_difference(found, ':')}.")
     return said
 
 

@@ -1,22 +1,33 @@
 """The paper's five claims, each judged by a study: estimate, interval, verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
-from analysis.statistics.bootstrap import Interval, runs_and_cases_interval
+from analysis.statistics.crossed import Effect, Sample, crossed_effect
+from analysis.statistics.verdicts import Judged, judge, probability_of_improvement
 from analysis.table import listed
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Minuend minus subtrahend in one metric, averaged over runs and benchmarks."""
+    """Minuend minus subtrahend in one metric, averaged over base models, runs and benchmarks.
+
+    Attributes:
+        effect: positive favours the claim.
+        unit: `pp` or `turns`.
+        improvement: chance that a run of the minuend is above one of the subtrahend.
+        judged: verdict among all comparisons of the claims.
+    """
 
     label: str
-    difference: float
-    interval: Interval
+    effect: Effect
     unit: str
+    improvement: float | None = None
+    judged: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,22 @@ class Claim:
 
 
 def claims(collected: Collected) -> list[Claim]:
-    """The five claims in the paper's order, as far as the study's methods test them."""
+    """The five claims in the paper's order, as far as the study tests them, judged together."""
+    found = _claims(collected)
+    every = [comparison for claim in found for comparison in claim.comparisons]
+    equivalence = collected.study.equivalence
+    margins = [equivalence.points if c.unit == "pp" else equivalence.turns for c in every]
+    verdicts = iter(judge([c.effect for c in every], margins))
+    return [
+        replace(
+            claim,
+            comparisons=tuple(replace(c, judged=next(verdicts)) for c in claim.comparisons),
+        )
+        for claim in found
+    ]
+
+
+def _claims(collected: Collected) -> list[Claim]:
     paper = published().tables["prose"]
     everywhere = list(collected.benchmarks)
     return [
@@ -93,13 +119,22 @@ def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
     """Highest-utility selection against the paper's two rivals, where the study continued."""
     if not collected.study.continuation:
         return ()
-    found = main_policy(collected)
-    gains = [(RULES[rival], found.gain_over(rival)) for rival in ("uniform", "executed")]
+    chosen = main_policy(collected).selected()
+    best = chosen["highest_utility"]
     return tuple(
-        Comparison(f"Highest-utility − {label[0].lower()}{label[1:]}", g.gain, g.interval, "pp")
-        for label, g in gains
-        if g
+        Comparison(
+            f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}",
+            crossed_effect(_of_states(best), _of_states(chosen[rival])),
+            "pp",
+        )
+        for rival in ("uniform", "executed")
+        if len(best)
     )
+
+
+def _of_states(success: np.ndarray) -> Sample:
+    """[states] success of one policy as a sample of one run."""
+    return Sample((success[None],), ("",))
 
 
 def _same_state_gain() -> float:
@@ -128,12 +163,9 @@ def compared(
     collected: Collected, method: str, rival: str, benchmarks: list[str], metric: str
 ) -> Comparison:
     """The improvement of a method over a rival: more accuracy in points, or fewer turns."""
-    first, second = (method, rival) if metric == "accuracy" else (rival, method)
-    arrays = [
-        (collected.per_case(first, name, metric), collected.per_case(second, name, metric))
-        for name in benchmarks
-    ]
-    difference = sum(float(a.mean() - b.mean()) for a, b in arrays) / len(arrays)
+    pair = (method, rival) if metric == "accuracy" else (rival, method)
+    first, second = (collected.sample(name, benchmarks, metric) for name in pair)
     unit = "pp" if metric == "accuracy" else "turns"
-    label = f"{collected.title(first)} − {collected.title(second)}"
-    return Comparison(label, difference, runs_and_cases_interval(arrays), unit)
+    label = " − ".join(collected.title(name) for name in pair)
+    improvement = probability_of_improvement(first.tasks(second))
+    return Comparison(label, crossed_effect(first, second), unit, improvement)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.statistics.crossed import Sample
 from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import listed
 from pcqc.config import Benchmark, Study
@@ -132,6 +133,11 @@ class Collected:
         column, factor = METRICS[metric]
         rows = [self.cases(method, run, benchmark)[column] for run in self.runs(method)]
         return factor * np.stack([row.to_numpy(dtype=float) for row in rows])
+
+    def sample(self, method: str, benchmarks: list[str], metric: str = "accuracy") -> Sample:
+        """The method's outcomes on some benchmarks, run by run; a study has one base model."""
+        arrays = tuple(self.per_case(method, name, metric) for name in benchmarks)
+        return Sample(arrays, self.runs(method))
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
         """(runs,) means over the cases of a benchmark."""

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from analysis.collected import Collected
 from analysis.report import sections
-from analysis.statistics.bootstrap import VERDICTS
+from analysis.statistics.verdicts import VERDICTS
 from pcqc.files import write_atomic
 
 FOLDER = Path(__file__).parent

@@ -3,7 +3,6 @@
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
-from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from pcqc.config import Study
 
@@ -35,15 +34,15 @@ def build(study: Study) -> Table | None:
         for name in (name for name in shown if parents[name][0] == origin):
             found = compared(runs, name, origin, list(study.benchmarks), "accuracy")
             difference = [
-                Number(found.difference, signed=True),
-                Range(found.interval.low, found.interval.high),
+                Number(found.effect.difference, signed=True),
+                Range(found.effect.low, found.effect.high),
             ]
             changes = parents[name][1].items()
             changed = "; ".join(f"{key} {there} → {here}" for key, (there, here) in changes)
             rows.append(_row(runs, name, changed, difference))
     caption = (
-        "Means over benchmarks and runs. Intervals of the difference come from "
-        f"{RESAMPLES:,} resamples of cases, and of the runs of a method that has several. "
+        "Means over benchmarks and runs. Intervals of the difference: runs and cases are random, "
+        "crossed (docs/analysis.md). "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     return Table(NAME, f"Ablations: {study.title}.", caption, COLUMNS, tuple(rows))

@@ -4,7 +4,7 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument
-from analysis.statistics.bootstrap import RESAMPLES, runs_and_cases_interval
+from analysis.statistics.crossed import crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 
@@ -37,8 +37,8 @@ def build(collected: Collected) -> Table:
         "cases. By questions: change in the accuracy of a Bayes-optimal diagnosis on the "
         "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
         "Best possible: expected accuracy after as many questions as the method asked of each "
-        "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals from "
-        f"{RESAMPLES:,} resamples of cases, and of the runs of a method that has several."
+        "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals: "
+        "runs and cases are random, crossed."
     )
     return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
 
@@ -62,11 +62,12 @@ def _row(
     if method == REFERENCE:
         cells += [MISSING] * 4
     else:
-        arrays = [np.stack([run.accuracy for run in side]) for side in (runs, reference)]
-        interval = runs_and_cases_interval([tuple(arrays)])
+        development = [collected.study.development]
+        pair = (collected.sample(name, development) for name in (method, REFERENCE))
+        effect = crossed_effect(*pair)
         parts = (gain, questions, gain - questions)
         total, *split = (number(over_runs(part), 2, signed=True) for part in parts)
-        cells += [total, Range(interval.low, interval.high), *split]
+        cells += [total, Range(effect.low, effect.high), *split]
     cells += [number(over_runs(evidence), 2), number(over_runs(best), 2)]
     first_control = method == next(iter(collected.methods("control")), None)
     return Row(

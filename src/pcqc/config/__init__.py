@@ -17,7 +17,7 @@ from pcqc.config.models import (
     Servers,
 )
 from pcqc.config.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
-from pcqc.config.study import Continuation, Study, Tracking
+from pcqc.config.study import Continuation, Equivalence, Study, Tracking
 from pcqc.config.training import Method, Protocol, Rl, Sft, TreeSearch
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Decoding",
     "Engine",
     "EnginePlacement",
+    "Equivalence",
     "Judge",
     "LearnerPlacement",
     "Method",

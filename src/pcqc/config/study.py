@@ -22,7 +22,19 @@ from pcqc.config.models import (
 from pcqc.config.placement import Assumptions, Placement
 from pcqc.config.training import Method, Protocol, Rl, Sft
 from pcqc.errors import UserError
-from pcqc.settings import STRICT, Count, Name, Seconds, Share, Some, Title, Whole, matching, nearest
+from pcqc.settings import (
+    STRICT,
+    Count,
+    Name,
+    Positive,
+    Seconds,
+    Share,
+    Some,
+    Title,
+    Whole,
+    matching,
+    nearest,
+)
 
 STORE = (
     rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",
@@ -60,6 +72,14 @@ class Continuation:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Equivalence:
+    """Differences that would not matter, fixed before a study is run; `docs/analysis.md`."""
+
+    points: Positive = 2.0  # of accuracy
+    turns: Positive = 0.25  # inquiry turns per consultation
+
+
+@dataclass(frozen=True, config=STRICT)
 class Study:
     """One study: what is compared, on what, with which sizes."""
 
@@ -84,6 +104,7 @@ class Study:
     absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
     path_test: bool = False  # too small to say anything: tables and report say so
     continuation: Continuation | None = None
+    equivalence: Equivalence = field(default_factory=Equivalence)
     engine: Engine = field(default_factory=Engine)
     servers: Servers = field(default_factory=Servers)
     placement: Placement | None = None  # of roles on devices; a study without runs on one

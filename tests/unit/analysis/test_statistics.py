@@ -7,12 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.statistics.bootstrap import (
-    Interval,
-    _run_weights,
-    resampled_means,
-    runs_and_cases_interval,
-)
+from analysis.statistics.bootstrap import resampled_means
 from analysis.statistics.estimates import average_over_benchmarks, over_runs
 from analysis.statistics.paired import compare, mcnemar, paired_comparison
 from pcqc.errors import UserError
@@ -78,39 +73,8 @@ def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
     assert over_runs([1.0]).sd is None
 
 
-def test_runs_widen_the_interval_by_their_unbiased_variance():
-    """With perfectly repeatable cases only run-to-run variation is left: s^2/3 of each method."""
-    first = np.repeat([[0.5], [0.6], [0.7]], 50, axis=1)
-    second = np.repeat([[0.2], [0.2], [0.2]], 50, axis=1)
-    rng = np.random.default_rng(0)
-    weights = _run_weights(3, 200_000, rng)
-    assert (weights @ [0.5, 0.6, 0.7]).var() == pytest.approx(0.1**2 / 3, rel=0.02)
-    found = runs_and_cases_interval([(first, second)])
-    assert (found.low, found.high, found.unit) == (
-        pytest.approx(0.3),
-        pytest.approx(0.5),
-        "case and run",
-    )
-
-
-def test_one_run_of_each_is_the_paired_case_bootstrap(outcomes):
-    minuend, subtrahend = outcomes
-    found = runs_and_cases_interval([(minuend[None], subtrahend[None])])
-    paired = paired_comparison(minuend, subtrahend)
-    assert (100 * found.low, 100 * found.high) == pytest.approx((paired.low, paired.high), abs=0.4)
-    assert found.unit == "case"
-
-
 def test_equal_outcomes_give_equal_intervals(outcomes):
     assert paired_comparison(*outcomes) == paired_comparison(*outcomes)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(0.1, 2, "supported"), (-2, -0.1, "contradicted"), (-1, 1, "undecided")],
-)
-def test_verdict_depends_on_zero(low, high, verdict):
-    assert Interval(low, high, "case").verdict() == verdict
 
 
 def test_compare_matches_cases_by_id(tmp_path):

@@ -1,0 +1,198 @@
+"""Difference of two methods, where runs are crossed with cases and nested in base models.
+
+The outcome of run r on case c is mean + run effect + case effect + rest, the rest being decoding
+noise and what a run does on this case alone. Runs and cases are random, base models and benchmarks
+fixed. The variance of a mean over R runs and C cases is then
+
+    s_run^2 / R + s_case^2 / C + s_rest^2 / (R C).
+
+The variance of the runs' means over R estimates the first term and the last, that of the cases'
+means over C the second and the last. Adding both, as resampling runs and cases does, counts the
+last twice, so it is taken off once (Owen 2007, "The pigeonhole bootstrap", section 3). Degrees of
+freedom are Satterthwaite's (1946).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import t
+
+from analysis.statistics.bootstrap import CONFIDENCE
+
+POWER = 0.8  # of the smallest effect that a comparison could detect
+# From this many runs of each base model on, runs of one letter are compared pairwise: they share
+# the order of training cases. Fewer do not show whether that makes them alike.
+PAIRED_FROM = 5
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A method's outcomes, in the unit of the metric.
+
+    Attributes:
+        benchmarks: (runs, cases) of each benchmark, its cases in one order for all methods.
+        runs: letter of each run.
+        bases: base model of each run; all of one base model by default.
+    """
+
+    benchmarks: tuple[np.ndarray, ...]
+    runs: tuple[str, ...]
+    bases: tuple[str, ...] = ()
+
+    def by_base(self) -> dict[str, dict[str, tuple[np.ndarray, ...]]]:
+        """Base model -> run -> (cases,) of each benchmark."""
+        found: dict[str, dict[str, tuple[np.ndarray, ...]]] = {}
+        bases = self.bases or ("",) * len(self.runs)
+        for i, (run, base) in enumerate(zip(self.runs, bases, strict=True)):
+            found.setdefault(base, {})[run] = tuple(b[i].astype(float) for b in self.benchmarks)
+        return found
+
+    def tasks(self, other: "Sample") -> list[tuple[np.ndarray, np.ndarray]]:
+        """(runs,) means of both methods, for each benchmark under each base model."""
+        mine, theirs = (
+            {base: [[b.mean() for b in run] for run in runs.values()] for base, runs in one.items()}
+            for one in (self.by_base(), other.by_base())
+        )
+        pairs = [(np.array(mine[base]).T, np.array(theirs[base]).T) for base in mine]
+        return [task for first, second in pairs for task in zip(first, second, strict=True)]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference of means with its standard error.
+
+    Attributes:
+        difference: minuend minus subtrahend, in the unit of the metric.
+        standard_error: over what `random` names.
+        freedom: degrees of freedom of the standard error.
+        random: `case`, or `case and run`: what another study would draw anew.
+        by_base: base model -> difference there; the effect is their mean.
+    """
+
+    difference: float
+    standard_error: float
+    freedom: float
+    random: str = "case"
+    by_base: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 95 % interval."""
+        return self.difference - self._quantile(0.5 + CONFIDENCE / 2) * self.standard_error
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 95 % interval."""
+        return self.difference + self._quantile(0.5 + CONFIDENCE / 2) * self.standard_error
+
+    @property
+    def detectable(self) -> float:
+        """Smallest true difference that a 5 % two-sided test finds four times in five."""
+        quantiles = self._quantile(0.5 + CONFIDENCE / 2) + self._quantile(POWER)
+        return quantiles * self.standard_error
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of no difference."""
+        return min(1.0, 2 * self._above(abs(self.difference)))
+
+    def p_beyond(self, margin: float) -> float:
+        """P of a difference of at least `margin`, either way: two one-sided tests."""
+        return self._above(margin - abs(self.difference))
+
+    def _quantile(self, share: float) -> float:
+        return float(t.ppf(share, self.freedom))
+
+    def _above(self, distance: float) -> float:
+        """One-sided p of a distance from the hypothesis; outcomes without variance are certain."""
+        if self.standard_error == 0:
+            return 0.5 if distance == 0 else float(distance < 0)
+        return float(t.sf(distance / self.standard_error, self.freedom))
+
+
+@dataclass(frozen=True)
+class _Team:
+    """Runs of one base model, of one method or of paired methods: (runs, cases) per benchmark."""
+
+    weight: float
+    benchmarks: list[np.ndarray]
+
+    def mean(self) -> float:
+        return self.weight * float(np.mean([b.mean() for b in self.benchmarks]))
+
+    def case_means(self, benchmark: int) -> np.ndarray:
+        return self.weight * self.benchmarks[benchmark].mean(axis=0)
+
+    def run_terms(self) -> list[tuple[float, float]]:
+        """(variance, degrees of freedom): of the runs' means, and less the rest in them."""
+        runs, count = len(self.benchmarks[0]), len(self.benchmarks)
+        if runs == 1:
+            return []
+        means = np.mean([b.mean(axis=1) for b in self.benchmarks], axis=0)
+        terms = [(self.weight**2 * float(means.var(ddof=1)) / runs, runs - 1)]
+        for outcomes in self.benchmarks:
+            cases = outcomes.shape[1]
+            freedom = (runs - 1) * (cases - 1)
+            centred = outcomes - outcomes.mean(axis=0)
+            centred -= centred.mean(axis=1, keepdims=True)
+            rest = float((centred**2).sum()) / max(freedom, 1)
+            terms.append((-(self.weight**2) * rest / (runs * cases * count**2), max(freedom, 1)))
+        return terms
+
+
+def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
+    """The difference of two methods' means over base models, runs and benchmarks.
+
+    Base models count alike, and so do benchmarks. A method with one run of a base model has that
+    run's effect in the difference: the interval then speaks for that run.
+
+    Args:
+        minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
+
+    Raises:
+        ValueError: the methods' base models differ.
+    """
+    first, second = minuend.by_base(), subtrahend.by_base()
+    if first.keys() != second.keys():
+        raise ValueError(f"base models differ: {sorted(first)} and {sorted(second)}")
+    teams = {base: _teams(first[base], second[base], 1 / len(first)) for base in first}
+    every = [team for members in teams.values() for team in members]
+    terms = []
+    for k, outcomes in enumerate(minuend.benchmarks):
+        cases, count = outcomes.shape[1], len(minuend.benchmarks)
+        means = np.sum([team.case_means(k) for team in every], axis=0)
+        variance = float(means.var(ddof=1)) if cases > 1 else np.inf
+        terms.append((variance / (cases * count**2), max(cases - 1, 1)))
+    runs = [term for team in every for term in team.run_terms()]
+    # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
+    sampled = sum(variance for variance, _ in terms)
+    total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
+    spread = sum(variance**2 / freedom for variance, freedom in terms + runs)
+    fewest = min(freedom for _, freedom in terms + runs)
+    by_base = {base: len(first) * sum(t.mean() for t in found) for base, found in teams.items()}
+    return Effect(
+        sum(team.mean() for team in every),
+        total**0.5,
+        max(total**2 / spread, fewest) if 0 < spread < np.inf else float(fewest),
+        "case and run" if runs else "case",
+        by_base,
+    )
+
+
+def _teams(
+    first: Mapping[str, Sequence[np.ndarray]],
+    second: Mapping[str, Sequence[np.ndarray]],
+    weight: float,
+) -> list[_Team]:
+    """One team of differences where runs are paired, else one for each method."""
+    if first.keys() == second.keys() and len(first) >= PAIRED_FROM:
+        pairs = [[a - b for a, b in zip(first[r], second[r], strict=True)] for r in first]
+        return [_Team(weight, _stacked(pairs))]
+    sides = ((weight, first), (-weight, second))
+    return [_Team(signed, _stacked(side.values())) for signed, side in sides]
+
+
+def _stacked(runs) -> list[np.ndarray]:
+    """(runs, cases) per benchmark, of runs that each have (cases,) per benchmark."""
+    return [np.stack(rows) for rows in zip(*runs, strict=True)]

@@ -1,0 +1,66 @@
+"""Several comparisons judged together, by margins that were fixed before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.statistics.crossed import Effect
+
+LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
+VERDICTS = ("supported", "contradicted", "equivalent", "undecided")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A comparison among others: its verdict, and Holm's p of no difference."""
+
+    verdict: str
+    p: float
+
+
+def judge(effects: Sequence[Effect], margins: Sequence[float]) -> list[Judged]:
+    """Verdicts on comparisons whose positive differences favour what is claimed.
+
+    Supported: above zero; contradicted: below; equivalent: closer to zero than the margin, by two
+    one-sided tests (Schuirmann 1987); undecided: none of these. A difference is said to be one even
+    if it is below the margin. Either kind of p is Holm's over all comparisons, at 5 %.
+
+    Args:
+        effects: the comparisons of one table.
+        margins: of each, in its unit: a difference below it would not matter.
+    """
+    differ = holm([effect.p for effect in effects])
+    alike = holm([e.p_beyond(margin) for e, margin in zip(effects, margins, strict=True)])
+    found = []
+    for effect, p, beyond in zip(effects, differ, alike, strict=True):
+        verdict = "equivalent" if beyond < LEVEL else "undecided"
+        if p < LEVEL:
+            verdict = "supported" if effect.difference > 0 else "contradicted"
+        found.append(Judged(verdict, p))
+    return found
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's (1979) step-down p values, in the order given."""
+    values = np.asarray(p, dtype=float)
+    order = np.argsort(values, kind="stable")
+    steps = np.maximum.accumulate((len(values) - np.arange(len(values))) * values[order])
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted.tolist()
+
+
+def probability_of_improvement(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> float | None:
+    """Chance that a run of one method beats a run of another on the same task.
+
+    Agarwal et al. 2021 (rliable): all pairs of runs of a task, ties count half, the mean over
+    tasks. None where every method has only one run.
+
+    Args:
+        pairs: for each task, a benchmark under one base model, (runs,) scores of both methods.
+    """
+    if all(len(first) == len(second) == 1 for first, second in pairs):
+        return None
+    beats = [np.sign(np.subtract.outer(first, second)).mean() for first, second in pairs]
+    return float(0.5 + 0.5 * np.mean(beats))

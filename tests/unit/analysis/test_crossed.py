@@ -1,0 +1,136 @@
+"""Intervals over runs and cases, and verdicts, against textbook tests and against simulation."""
+
+import numpy as np
+import pytest
+from crossed_studies import Model, coverage
+from scipy import stats
+
+from analysis.statistics.crossed import Effect, Sample, crossed_effect
+from analysis.statistics.verdicts import holm, judge, probability_of_improvement
+
+NO_CASE_EFFECT = np.ones(40)
+
+
+def of_runs(means, bases=()):
+    """A sample whose runs have these means on every case."""
+    outcomes = np.outer(means, NO_CASE_EFFECT)
+    return Sample((outcomes,), tuple("ABCDEFGH"[: len(means)]), bases)
+
+
+def test_one_run_of_each_is_the_paired_t_interval():
+    first, second = np.random.default_rng(0).random((2, 300)) < [[0.6], [0.5]]
+    found = crossed_effect(Sample((first[None],), ("A",)), Sample((second[None],), ("A",)))
+    expected = stats.ttest_rel(first.astype(float), second.astype(float))
+    interval = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.p == pytest.approx(expected.pvalue)
+    assert found.random == "case"
+
+
+def test_runs_that_repeat_on_every_case_give_welchs_interval():
+    first, second = [50.0, 60, 70], [20.0, 21, 26]
+    found = crossed_effect(of_runs(first), of_runs(second))
+    expected = stats.ttest_ind(first, second, equal_var=False)
+    interval = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.freedom == pytest.approx(expected.df)
+    assert found.random == "case and run"
+
+
+def test_many_runs_of_the_same_letters_are_compared_pairwise():
+    first, second = np.random.default_rng(1).normal([[60.0], [55.0]], 3, size=(2, 6))
+    found = crossed_effect(of_runs(first), of_runs(second))
+    interval = stats.ttest_rel(first, second).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_base_models_are_fixed_and_count_alike():
+    """How far base models lie apart is no part of the error; runs are compared within each."""
+    first = of_runs([50.0, 52, 80, 82], ("small", "small", "large", "large"))
+    second = of_runs([40.0, 42, 74, 76], ("small", "small", "large", "large"))
+    found = crossed_effect(first, second)
+    assert found.by_base == pytest.approx({"small": 10, "large": 6})
+    assert found.difference == pytest.approx(8)
+    # Each of four pairs of runs has variance 2, its mean 2/2; the sum of four, a half of each.
+    assert found.standard_error == pytest.approx((4 * (2 / 2) / 4) ** 0.5)
+    with pytest.raises(ValueError, match="base models differ"):
+        crossed_effect(first, of_runs([40.0, 42]))
+
+
+def test_noise_is_counted_once():
+    """Without true effects of runs or cases, the variance is that of so many coins."""
+    rng = np.random.default_rng(2)
+    variances = []
+    for _ in range(300):
+        coins = [Sample((100.0 * (rng.random((3, 200)) < 0.5),), tuple("ABC")) for _ in "ab"]
+        variances.append(crossed_effect(*coins).standard_error ** 2)
+    # The floor under the estimate adds a twentieth; counted twice, noise would add all of it again.
+    assert np.mean(variances) == pytest.approx(2 * 100**2 * 0.25 / 600, rel=0.1)
+
+
+def test_interval_covers_the_truth_as_often_as_it_says():
+    """A small study of two base models; tests/long has the sizes of real ones."""
+    model = Model(((1.5, 1.8), (1.3, 1.7)), cases=(150, 60), runs=4, run_sd=0.2)
+    found = coverage(model, 400, crossed_effect)
+    assert 92.8 <= found <= 97.2  # two standard errors of so many studies
+
+
+def test_a_benchmark_of_one_case_decides_nothing():
+    found = crossed_effect(Sample((np.ones((1, 1)),), ("A",)), Sample((np.zeros((1, 1)),), ("A",)))
+    assert (found.low, found.high, found.p) == (-np.inf, np.inf, pytest.approx(1))
+
+
+def test_the_detectable_difference_is_found_four_times_in_five():
+    effect = Effect(0.0, 1.5, 60.0)
+    power = stats.nct.sf(stats.t.ppf(0.975, 60), 60, effect.detectable / effect.standard_error)
+    assert power == pytest.approx(0.8, abs=0.005)
+
+
+def test_equivalence_is_two_one_sided_tests():
+    sample = np.random.default_rng(3).normal(0.2, 1, 50)
+    effect = crossed_effect(Sample((sample[None],), ("A",)), Sample((np.zeros((1, 50)),), ("A",)))
+    above = stats.ttest_1samp(sample, -0.6, alternative="greater").pvalue
+    below = stats.ttest_1samp(sample, 0.6, alternative="less").pvalue
+    assert effect.p_beyond(0.6) == pytest.approx(max(above, below))
+
+
+def test_holm_steps_down():
+    """By hand: 4 x 0.01, 3 x 0.02, 2 x 0.022 raised to the one before, 1 x 0.04 likewise."""
+    assert holm([0.04, 0.01, 0.02, 0.022]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+
+
+@pytest.mark.parametrize(
+    ("difference", "error", "verdict"),
+    [
+        (3, 1, "supported"),
+        (-3, 1, "contradicted"),
+        (0.1, 0.5, "equivalent"),
+        (1.9, 1, "undecided"),
+        (0.5, 0.1, "supported"),  # below the margin, and yet a difference
+        (0, 0, "equivalent"),
+        (1, 0, "supported"),
+    ],
+)
+def test_verdicts(difference, error, verdict):
+    (found,) = judge([Effect(difference, error, 1000.0)], [2.0])
+    assert found.verdict == verdict
+
+
+def test_comparisons_beside_it_make_a_verdict_harder():
+    effect = Effect(2.2, 1.0, 1000.0)
+    assert judge([effect], [2.0])[0].verdict == "supported"
+    assert judge([effect] * 3, [2.0] * 3)[0].verdict == "undecided"
+
+
+def test_probability_of_improvement_is_rliables():
+    """The mean over tasks of Mann and Whitney's U, divided by the number of pairs of runs."""
+    tasks = [np.random.default_rng(seed).integers(0, 6, size=(2, 5)) for seed in range(4)]
+    expected = [stats.mannwhitneyu(a, b).statistic / 25 for a, b in tasks]
+    assert probability_of_improvement(tasks) == pytest.approx(np.mean(expected))
+    assert probability_of_improvement([(np.array([1]), np.array([0]))]) is None
+
+
+def test_tasks_are_benchmarks_under_each_base_model():
+    sample = Sample((np.arange(8.0).reshape(4, 2), np.zeros((4, 3))), tuple("ABCD"), tuple("xxyy"))
+    means = [first.tolist() for first, _ in sample.tasks(sample)]
+    assert means == [[0.5, 2.5], [0, 0], [4.5, 6.5], [0, 0]]
