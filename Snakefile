@@ -59,7 +59,7 @@ for name in RUNNABLE:
 rule atpo_ablations:
     input:
         SHARED,
-        [files(method) for method in ABLATIONS],
+        [files(method) for method in ATPO_ABLATIONS],
     message:
         f"{RESULTS}/evaluation"
 
@@ -68,7 +68,7 @@ rule atpo_ablations:
 onsuccess:
     targets = set(workflow.dag_settings.targets)
     methods = [name for name in RUNNABLE if name in targets]
-    methods += ABLATIONS if "atpo_ablations" in targets else []
+    methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
     if methods or (targets <= {"all"} and REPORT.exists()):
         shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
 

@@ -4,6 +4,7 @@ Tables read what was collected from MLflow, of every method of a study. An ablat
 demand, and is in no collection.
 """
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -81,5 +82,6 @@ def _settings(study: Study, method: str) -> dict[str, Any]:
                 flat[f"{prefix}{key}"] = value
 
     entry = study.to_dict()["methods"][method]
+    entry["rl"] = dataclasses.asdict(study.rl_of(method))
     add("", {key: value for key, value in entry.items() if key not in ("title", "role", "runs")})
     return flat

@@ -13,16 +13,16 @@ MLFLOW = "http://127.0.0.1:5000/#/experiments"
 
 def selection(collected: Collected) -> dict[str, Any]:
     """Selected checkpoints as a table, and each run's rejected ones with reasons."""
-    chosen, rejected = [], []
+    chosen, rejected, rule = [], [], ""
     for method, run in _all_runs(collected):
         found = collected.record(method, run)["selection"]
         title = f"{collected.title(method)} run {run}"
         if not found:
-            chosen.append([title, MISSING, MISSING, MISSING, "the only checkpoint"])
+            chosen.append([title, MISSING, MISSING, MISSING, MISSING])
             continue
         others = found["rejected"]
-        how = f"{len(others)} rejected; {found['criterion']}"
-        chosen.append([title, *_checkpoint(found["selected"]), how])
+        rule = found["criterion"]
+        chosen.append([title, *_checkpoint(found["selected"]), str(len(others))])
         if others:
             rows = [[*_checkpoint(item), item["reason"]] for item in others]
             head = ["Update", "Accuracy (%)", "Q/ep.", "Reason"]
@@ -30,8 +30,9 @@ def selection(collected: Collected) -> dict[str, Any]:
                 _texts(f"rejected-{method}-{run}", f"{title}: rejected.", "", head, rows)
             )
     benchmark = collected.benchmarks[collected.study.development].title
-    caption = f"Chosen on {benchmark}; no other benchmark can be read by the selection."
-    head = ["Run", "Update", "Accuracy (%)", "Q/ep.", "How"]
+    caption = f"Chosen on {benchmark}; no other benchmark can be read by the selection. "
+    caption += f"Chosen is what has the {rule}." if rule else ""
+    head = ["Run", "Update", "Accuracy (%)", "Q/ep.", "Others rejected"]
     table = _texts("selection", "Selected checkpoints.", caption, head, chosen)
     return {"chosen": table, "rejected": rejected}
 

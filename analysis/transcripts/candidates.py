@@ -12,6 +12,7 @@ import numpy as np
 
 from pcqc.config import Method
 from pcqc.credit import executed_local_credit, same_state_credit
+from pcqc.protocol import visible
 from pcqc.tracking.reading import why
 
 Turns = list[dict[str, Any]]
@@ -73,9 +74,12 @@ class Groups:
             numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
         _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
         return {
+            "title": f"{len(found)} candidates",
             "about": why(group, found[0], credit),
             "columns": columns,
-            "rows": [_row(c, c["executed"], c["supervised"]) for c in found],
+            "rows": [
+                _row(c, c["executed"], "" if c["supervised"] else "not supervised") for c in found
+            ],
             "numbers": _by_row(numbers),
         }
 
@@ -107,10 +111,13 @@ class Trees:
         questions = [branch["question"] for branch in branches]
         _add_exact(columns, numbers, row["turns"][:number], questions, value)
         return {
+            "title": f"{len(found)} branches of the tree",
             "about": "The advantage of a turn is what its tokens learned from; a pruned branch was "
             "not searched further.",
             "columns": columns,
-            "rows": [_row(nodes[i], i == taken, not nodes[i]["pruned"]) for i in found],
+            "rows": [
+                _row(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in found
+            ],
             "numbers": _by_row(numbers),
         }
 
@@ -137,10 +144,11 @@ def continued(candidates: list[dict], success: list[float], value: Value) -> dic
     numbers = [[c["utility"] for c in candidates], [c["credit"] for c in candidates], success]
     _add_exact(columns, numbers, [], [c["question"] for c in candidates], value)
     return {
+        "title": f"{len(candidates)} questions of the continuation study",
         "about": "The continuation study drew these questions at the initial state, and went on "
         "from each of them several times.",
         "columns": columns,
-        "rows": [[c["question"], c["answer"], c["executed"], True] for c in candidates],
+        "rows": [_row(c, False, "") for c in candidates],
         "numbers": _by_row(numbers),
     }
 
@@ -151,10 +159,10 @@ def _add_exact(columns: list, numbers: list, turns: Turns, questions: list, valu
         numbers.append([value(turns, question) for question in questions])
 
 
-def _row(candidate: dict, executed: bool, taught: bool) -> list:
-    """What was said, the answer, whether it was executed, and whether it taught the policy."""
-    said = candidate["question"] or f"(no question) {candidate['response']}"
-    return [said, candidate["answer"], executed, taught]
+def _row(candidate: dict, executed: bool, remark: str) -> list:
+    """What was said, the answer, whether it was executed here, and what else there is to say."""
+    said = candidate["question"] or f"(no question) {visible(candidate['response']).strip()}"
+    return [said, candidate["answer"], executed, remark]
 
 
 def _by_row(columns: list[list]) -> list[list]:

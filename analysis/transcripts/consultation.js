@@ -48,19 +48,19 @@ function compared(state, number) {
   const head = element('tr', {}, element('th', {}, 'Candidate'), element('th', {}, 'Answer'),
     ...state.columns.map(([title]) => element('th', { class: 'number' }, title)));
   const body = element('tbody');
-  state.rows.forEach(([said, answer, executed, taught], k) => {
-    const tag = executed ? ' executed' : taught ? '' : ' not supervised';
+  state.rows.forEach(([said, answer, executed, remark], k) => {
+    const tag = [executed ? ' executed' : '', remark ? ` ${remark}` : ''].join('');
     const numbers = state.numbers[k].map((value, c) => {
       const [, digits, sign] = state.columns[c];
       const text = value === null ? '' : sign ? signed(value, digits) : value.toFixed(digits);
       return element('td', { class: 'number' }, text);
     });
-    body.append(element('tr', { class: executed ? 'executed' : taught ? null : 'untaught' },
+    body.append(element('tr', { class: executed ? 'executed' : remark ? 'remark' : null },
       element('td', { class: 'said-in-table' }, said, element('span', { class: 'tag' }, tag)),
       element('td', { class: 'said-in-table' }, answer ?? ''), ...numbers));
   });
   return element('details', { class: 'state', open: '' },
-    element('summary', {}, `${state.rows.length} candidates at turn ${number + 1}`),
+    element('summary', {}, `${state.title} at turn ${number + 1}`),
     element('div', { class: 'scroll', tabindex: 0 }, element('table', {}, element('thead', {}, head), body)),
     element('p', { class: 'note' }, state.about));
 }

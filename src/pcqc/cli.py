@@ -90,6 +90,22 @@ def _parser() -> argparse.ArgumentParser:
         "--remove", nargs="+", metavar="NAME", help="delete these, or `all`; says what it frees"
     )
     kept.add_argument("--yes", action="store_true", help="do not ask before deleting")
+    vary = commands.add_parser(
+        "vary", help="record a variation of a method, which the workflow then makes by its name"
+    )
+    vary.add_argument("method", help="a method of the study")
+    vary.add_argument(
+        "--set",
+        dest="changes",
+        action="append",
+        required=True,
+        metavar="SETTING=VALUE",
+        help="such as beta=0.5, tree.budget=32 or rl.learning_rate=5e-4; may be repeated",
+    )
+    vary.add_argument("--study", default="clinic", help="name of a study, or a path")
+    vary.add_argument("--name", help="of the variation; made of method and settings by default")
+    vary.add_argument("--runs", default="", help="letters, e.g. A,B (default: the method's first)")
+    vary.set_defaults(handler=_vary)
     status = commands.add_parser("status", help="what is done, running, stale, failed or left")
     status.add_argument("study", nargs="?", help="all studies with results where none is named")
     status.set_defaults(handler=_status)
@@ -265,6 +281,17 @@ def _accept(arguments: argparse.Namespace) -> None:
 
     study = _load(arguments)
     print("\n".join(accept(study, arguments.method, arguments.run, arguments.because)))
+
+
+def _vary(arguments: argparse.Namespace) -> None:
+    from pcqc.config.vary import vary
+
+    runs = [letter.strip() for letter in arguments.runs.split(",") if letter.strip()]
+    name, path = vary(
+        arguments.study, arguments.method, arguments.changes, name=arguments.name, runs=runs
+    )
+    print(f"{name} is recorded in {path}; make it with")
+    print(f"snakemake --cores all {name} --config study={arguments.study}")
 
 
 def _status(arguments: argparse.Namespace) -> None:

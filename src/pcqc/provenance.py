@@ -1,6 +1,7 @@
 """What a result is made from: the settings, source modules and input files that a job reads."""
 
 import ast
+import dataclasses
 import functools
 import hashlib
 import importlib.metadata
@@ -154,7 +155,8 @@ def run_settings(study: Study, method: str, run: str) -> dict:
     entry = study.to_dict()["methods"][method]
     return {
         **job_settings(study, "train"),
-        "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs")},
+        "rl": dataclasses.asdict(study.rl_of(method)),
+        "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs", "rl")},
         "seed": study.seed(run),
     }
 

@@ -89,7 +89,7 @@ def seen(tmp_path_factory, prepared):
 
 # `run_settings` adds these; a review is an input; which policies are studied is no part of one.
 ADDED = {
-    "train": {"method", "seed"},
+    "train": {"method", "seed", "rl_of"},
     "select": {"method"},
     "evaluate": {"method", "seed", "also_evaluate"},
     "continuation": {"method", "seed", "continuation.method"},

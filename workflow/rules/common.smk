@@ -43,6 +43,7 @@ PATHS = Paths.of(STUDY)
 RESULTS = STUDY.results
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ABLATIONS = [name for name in RUNNABLE if STUDY.methods[name].role == "ablation"]
+ATPO_ABLATIONS = [name for name in ABLATIONS if STUDY.methods[name].tree]
 METHODS = [name for name in RUNNABLE if name not in ABLATIONS]
 RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
 TABLES = analysis.tables.TABLES.outputs(STUDY)

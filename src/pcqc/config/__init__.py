@@ -5,7 +5,7 @@ which it may override single settings. Every field is documented where it is dec
 """
 
 from pcqc.config.data import Benchmark, Clinic, Data, RawFile, data_folder
-from pcqc.config.load import ROOT, digest, load_study, tracking_uri
+from pcqc.config.load import ROOT, digest, load_study, tracking_uri, variations
 from pcqc.config.models import (
     Decoding,
     Engine,
@@ -51,4 +51,5 @@ __all__ = [
     "digest",
     "load_study",
     "tracking_uri",
+    "variations",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from pcqc.config.study import Study
+from pcqc.errors import UserError
 from pcqc.settings import nearest
 
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
@@ -15,7 +16,7 @@ RULES = (
     *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
     *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
     *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
-    *("track", "track_prepare", "train", "training"),
+    *("track", "track_prepare", "train", "training", "transcripts"),
 )
 
 Problem = tuple[str, str]  # path of a setting, and what is wrong with it
@@ -47,6 +48,10 @@ def _methods(study: Study) -> Iterator[Problem]:
     for name in study.methods:
         if name in RULES:
             yield f"methods.{name}", "the name of a rule of the workflow; choose another name"
+        try:
+            study.rl_of(name)
+        except UserError as error:
+            yield f"methods.{name}.rl", str(error)
     yield from _same_titles("methods", study.methods)
 
 

@@ -15,14 +15,16 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def load_study(name_or_path: str | Path) -> Study:
-    """Load a study by name (`config/studies/<name>.yaml`) or by path, with its methods.
+    """Load a study by name (`config/studies/<name>.yaml`) or by path, with methods and variations.
 
     Raises:
         UserError: an unknown study, an unknown, missing or mistyped setting, or settings that
             contradict each other.
     """
-    own = read_settings(_study_path(str(name_or_path)))
+    own = read_settings(study_path(str(name_or_path)))
     shared = read_settings(_shown(ROOT / "config" / "methods.yaml"))
+    path = variations(own.path)
+    varied = read_settings(path) if path.exists() else None
     likes: dict[str, str] = {}
 
     def error(place: tuple, problem: str) -> UserError:
@@ -31,13 +33,14 @@ def load_study(name_or_path: str | Path) -> Study:
         if place[0] == "methods" and len(place) > 1:
             model = likes.get(place[1], place[1])
             places += [(shared, place[1:]), (shared, (model, *place[2:]))]
+            places += [(varied, place[1:])] if varied else []
         file, place = max(places, key=lambda p: p[0].find(p[1])[0] - len(p[1]))
         return file.error(place, problem)
 
     for name in ("name", "absent"):
         if name in own.data:
             raise error((name,), "unknown setting; a study is named by its file")
-    entries = _methods(own, shared, likes)
+    entries = _methods(own, shared, varied, likes)
     study = build(Study, {**own.data, "name": own.path.stem, "methods": entries}, error)
     study = _without_absent(study)
     for setting, problem in contradictions(study):
@@ -45,7 +48,14 @@ def load_study(name_or_path: str | Path) -> Study:
     return study
 
 
-def _methods(own: SettingsFile, shared: SettingsFile, likes: dict[str, str]) -> dict[str, dict]:
+def variations(study_file: Path) -> Path:
+    """Where a study's variations of methods are recorded, beside its own file."""
+    return study_file.parent / "variations" / study_file.name
+
+
+def _methods(
+    own: SettingsFile, shared: SettingsFile, varied: SettingsFile | None, likes: dict[str, str]
+) -> dict[str, dict]:
     """Settings of every method, with the study's own; fills `likes`, method -> its model."""
     entries = dict(shared.data)
     overrides = own.data.get("methods", {})
@@ -55,12 +65,17 @@ def _methods(own: SettingsFile, shared: SettingsFile, likes: dict[str, str]) -> 
         if name not in entries:
             raise own.error(("methods", name), f"unknown method{nearest(name, entries)}")
         entries[name] = _merge(entries[name], override)
+    for name, entry in varied.data.items() if varied else ():
+        if name in entries:
+            raise varied.error((name,), "the name of a method; remove the entry or rename it")
+        entries[name] = entry
     for name, entry in entries.items():
         if isinstance(entry, dict) and entry.get("like") is not None:
             likes[name] = str(entry["like"])
     for name, model in likes.items():
         if model not in entries or model in likes:
             file, start = (own, ("methods",)) if name in overrides else (shared, ())
+            file = varied if varied and name in varied.data else file
             problem = f"must name a method that is like no other, not '{model}'"
             raise file.error((*start, name, "like"), problem)
         entries[name] = _merge(entries[model], entries[name])
@@ -107,7 +122,8 @@ def tracking_uri(study: Study) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or study.tracking.uri
 
 
-def _study_path(name: str) -> Path:
+def study_path(name: str) -> Path:
+    """File of a study that is named or is a path."""
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     folder = ROOT / "config" / "studies"

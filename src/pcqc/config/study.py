@@ -32,6 +32,7 @@ from pcqc.settings import (
     Some,
     Title,
     Whole,
+    build,
     matching,
     nearest,
 )
@@ -188,6 +189,21 @@ class Study:
                 f"no method '{name}' in study '{self.name}'{nearest(name, self.methods)}"
             )
         return self.methods[name]
+
+    def rl_of(self, method: str) -> Rl:
+        """Settings of policy optimisation that a method's runs have.
+
+        Raises:
+            UserError: the method has one of its own that there is not, or of a wrong value.
+        """
+        own = self.method(method).rl
+        if not own:
+            return self.rl
+
+        def error(place: tuple, problem: str) -> UserError:
+            return UserError(f"methods.{method}.rl.{'.'.join(map(str, place))}: {problem}")
+
+        return build(Rl, {**dataclasses.asdict(self.rl), **own}, error)
 
     def seed(self, run: str) -> int:
         """Seed of a run; UserError if the study has no such run."""

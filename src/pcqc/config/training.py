@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pcqc.settings import STRICT, Count, Positive, Share, Title, Weight, Whole
@@ -98,6 +99,8 @@ class Method:
     updates: Whole = 222
     runs: tuple[str, ...] = ("A", "B", "C")
     tree: TreeSearch | None = None  # searches a tree per case, in place of groups
+    # settings of the study's `rl` that this method alone has otherwise; see `pcqc vary`
+    rl: dict[str, int | float] = Field(default_factory=dict)
 
     def __post_init__(self):
         if self.tree and (self.question_credit != "none" or self.question_group):

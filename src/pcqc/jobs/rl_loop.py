@@ -72,6 +72,7 @@ class Run:
     def __init__(self, study: Study, name: str, letter: str, processes: Processes):
         self.study, self.name, self.letter, self.processes = study, name, letter, processes
         self.settings, self.seed = study.method(name), study.seed(letter)
+        self.rl = study.rl_of(name)
         self.paths = Paths.of(study)
         self.cases = read_checked_cases(study, self.paths.train_cases)
         self.development = read_checked_cases(study, self.paths.cases(study.development))
@@ -79,7 +80,7 @@ class Run:
         self.model = weights.load()
         reference = weights.load() if self.settings.kl_coefficient else None
         backend = make_backend(study, processes)
-        self.policy = Policy(self.model, reference, study.rl, backend, study.rl.gap_alarm)
+        self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
         shared = self.model if self.policy.backend.unsharded else None
         self.context = make_context(study, weights, shared)
         self.scorer = make_scorer(study) if self.settings.question_credit != "none" else None
@@ -94,7 +95,7 @@ class Run:
 
     def train(self) -> None:
         """Run all updates, from the saved state where there is one; write the manifest last."""
-        rl, last = self.study.rl, self.settings.updates
+        rl, last = self.rl, self.settings.updates
         first = self._resume() + 1
         label, silent = f"{self.name} {self.letter}", not self.processes.is_main
         progress = Progress(label, last, "update", done=first - 1, silent=silent)
@@ -130,7 +131,7 @@ class Run:
         if settings.tree:
             body = role_weights(self.study, "actor").load().model
             ending = self.context.chat.ending
-            critic = Critic(body, ending, settings.tree, self.study.rl, backend)
+            critic = Critic(body, ending, settings.tree, self.rl, backend)
             return Atpo(settings, policy, seed, critic)
         if self.scorer:
             return Pcqc(settings, policy, seed, self.scorer)
@@ -168,7 +169,7 @@ class Run:
             return
         folder, settings = self.folder, self.settings
         folder.append("events", event_row(update, metrics, report, self.totals, seconds))
-        count = self.study.rl.sampled_consultations
+        count = self.rl.sampled_consultations
         folder.append("consultations", *consultation_rows(update, batch, count))
         if settings.tree:
             folder.append("trees", tree_row(update, batch.searches[0], settings))
@@ -197,6 +198,7 @@ class Run:
     def _manifest(self) -> dict:
         settings = self.study.to_dict()
         settings["methods"] = {self.name: settings["methods"][self.name]}
+        settings["rl"] = dataclasses.asdict(self.rl)
         return {
             **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
             "settings": settings,

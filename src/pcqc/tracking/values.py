@@ -32,7 +32,7 @@ def parameters(run: FinishedRun) -> dict[str, str]:
     """
     method = run.settings["methods"][run.method]
     unread = OF_LEARNING if method["kind"] == "sft" else OF_GROUPS if method["tree"] else ("tree",)
-    own = {name: value for name, value in method.items() if name not in unread}
+    own = {name: value for name, value in method.items() if name not in (*unread, "rl")}
     rest = {name: value for name, value in run.settings.items() if name not in OF_THE_STUDY}
     return _flat({"method": own, **rest})
 

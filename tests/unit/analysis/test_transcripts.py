@@ -106,7 +106,7 @@ def test_branches_of_atpo_stand_with_their_advantage(study):
     transcripts.write(study)
     first, last = in_training(study, "atpo")["turns"]
     assert [row[0] for row in first["state"]["rows"]] == ["Any cough?", "Any rash?"]
-    assert [row[2:] for row in first["state"]["rows"]] == [[False, False], [True, True]]
+    assert [row[2:] for row in first["state"]["rows"]] == [[False, "pruned"], [True, ""]]
     assert [row[3] for row in first["state"]["numbers"]] == [-0.5, 0.5]
     assert [row[0] for row in last["state"]["rows"]] == ["(no question) Final Answer: A"]
 

@@ -1,0 +1,101 @@
+"""`pcqc vary`: a named, recorded variation of a method, and what is refused."""
+
+import shutil
+
+import pytest
+
+from analysis.evaluated import parent
+from pcqc.cli import main
+from pcqc.config import ROOT, load_study
+from pcqc.config.vary import vary
+from pcqc.errors import UserError
+from pcqc.provenance import run_settings
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A study's file of its own, so that nothing is recorded in the repository."""
+    path = tmp_path / "mine.yaml"
+    shutil.copy(ROOT / "config" / "studies" / "clinic.yaml", path)
+    return str(path)
+
+
+def test_a_variation_is_its_method_but_for_the_setting(own):
+    before = run_settings(load_study(own), "pcqc", "A")
+    name, path = vary(own, "pcqc", ["rl.learning_rate=5e-4"])
+    assert name == "pcqc_learning_rate_0_0005"
+    study = load_study(own)
+    made = study.method(name)
+    assert (made.title, made.role, made.runs) == (
+        "PCQC, rl.learning_rate 0.0005",
+        "ablation",
+        ("A",),
+    )
+    assert study.rl_of(name).learning_rate == 0.0005
+    assert study.rl_of("pcqc") == study.rl
+    now = run_settings(study, name, "A")
+    assert now["rl"].pop("learning_rate") != before["rl"].pop("learning_rate")
+    assert now == before
+    assert run_settings(study, "pcqc", "A")["rl"]["learning_rate"] == 0.0003
+    assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0003, 0.0005)})
+    text = path.read_text()
+    assert vary(own, "pcqc", ["rl.learning_rate=0.0005"]) == (name, path)
+    assert path.read_text() == text
+
+
+def test_settings_of_the_method_and_of_its_tree_vary_too(own):
+    vary(own, "pcqc", ["beta=0.5", "updates=10"], name="weak", runs=["A", "B"])
+    vary(own, "atpo", ["tree.budget=32"])
+    study = load_study(own)
+    assert (study.method("weak").beta, study.method("weak").updates) == (0.5, 10)
+    assert study.method("weak").runs == ("A", "B")
+    assert study.method("atpo_budget_32").tree.budget == 32
+    assert parent(study, "weak")[0] == "pcqc"
+    assert parent(study, "atpo_budget_32") == ("atpo", {"tree.budget": (16, 32)})
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "said"),
+    [
+        ("pcqc", "rl.lerning_rate=1", r"--set rl.lerning_rate: unknown setting; did you mean 'le"),
+        ("pcqc", "rl.learning_rate=0", r"--set rl.learning_rate: must be greater than 0, not 0"),
+        ("pcqc", "rl.learning_rate=fast", r"--set rl.learning_rate: must be a valid number"),
+        ("pcqc", "rl.learning_rate=0.0003", "pcqc has 0.0003 already"),
+        ("pcqc", "bta=1", "--set bta: unknown setting; did you mean 'beta'"),
+        ("pcqc", "question_group=1", "question credit needs question_group >= 2"),
+        ("pcqc", "title=Mine", "--set title: not to be varied"),
+        ("pcqc", "sft.epochs=1", "--set sft.epochs: not to be varied"),
+        ("pcqc", "tree.budget=8", "pcqc searches no tree"),
+        ("pcqc", "beta", "--set beta: write it as setting=value"),
+        ("pqcq", "beta=2", "no method 'pqcq' in study 'mine'; did you mean 'pcqc'"),
+        ("shared_sft", "beta=2", "shared_sft has no runs of reinforcement learning to vary"),
+        ("atpo_u1", "tree.budget=8", "atpo_u1 is a variation itself"),
+    ],
+)
+def test_what_cannot_be_varied_is_refused_and_nothing_recorded(own, tmp_path, method, change, said):
+    with pytest.raises(UserError, match=said):
+        vary(own, method, [change])
+    assert not (tmp_path / "variations").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("grpo", "the study has a method 'grpo' already"),
+        ("all", "the name of a rule of the workflow"),
+        ("a b", "made of letters"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_and_the_record_stays(own, name, said):
+    _, path = vary(own, "pcqc", ["beta=0.5"])
+    before = path.read_bytes()
+    with pytest.raises(UserError, match=said):
+        vary(own, "pcqc", ["beta=0.25"], name=name)
+    assert path.read_bytes() == before
+
+
+def test_the_command_says_how_to_make_it(own, capsys):
+    assert main(["vary", "pcqc", "--set", "beta=0.5", "--study", own]) == 0
+    assert capsys.readouterr().out.endswith(
+        f"snakemake --cores all pcqc_beta_0_5 --config study={own}\n"
+    )
