@@ -1,6 +1,9 @@
 # PCQC: from cases to tables. `snakemake --cores` makes everything of one study (`--config study=NAME`,
 # the clinic by default); a method's name as target makes that method alone, evaluated and logged.
 
+import atexit
+import time
+
 from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
@@ -73,9 +76,26 @@ onsuccess:
         shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
 
 
+STARTED = time.time()
+
+
+# What went wrong is said once more, below all that Snakemake says.
+onerror:
+    from pcqc.jobs.status import failures
+
+    atexit.register(print, *failures(STUDY, STARTED), sep="\n", file=sys.stderr)
+
+
 # Snakemake itself says of a misspelt target only that no rule produces it.
 if "snakemake" in Path(sys.argv[0]).parts[-2:]:
     RULES = [rule.name for rule in workflow.rules]
-    for target in parse_args(sys.argv[1:])[1].targets:
+    given = parse_args(sys.argv[1:])[1]
+    for target in given.targets:
         if not {"/", "."} & set(target) and target not in RULES:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
+    # A dry run names parameters by their digests alone.
+    if given.dryrun:
+        from pcqc.jobs.status import stale
+
+        if lines := stale(STUDY):
+            atexit.register(print, *lines, sep="\n", file=sys.stderr)

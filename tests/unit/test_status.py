@@ -65,6 +65,17 @@ def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
     assert found["sft"] == ("done", "")
 
 
+def test_a_dry_run_names_what_changed_and_the_last_lines_what_failed(study):
+    changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
+    assert module.stale(changed) == [
+        "stale (setting rl.learning_rate: 0.0003 -> 0.1): train grpo A"
+    ]
+    assert module.stale(study) == []
+    write_atomic(study.results / "logs" / "sft.log", "pcqc: error: no weights; run models\n")
+    assert module.failures(study, 0.0) == ["pcqc: error: no weights; run models"]
+    assert module.failures(study, 1e12) == []
+
+
 def test_a_running_job_says_how_far_it_is(study):
     unmake(study, "train grpo A", "select grpo A", "evaluate grpo A")
     path = study.results / "logs" / "train" / "grpo-A.log"

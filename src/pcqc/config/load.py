@@ -32,8 +32,8 @@ def load_study(name_or_path: str | Path) -> Study:
         places = [(own, place)]
         if place[0] == "methods" and len(place) > 1:
             model = likes.get(place[1], place[1])
-            places += [(shared, place[1:]), (shared, (model, *place[2:]))]
             places += [(varied, place[1:])] if varied else []
+            places += [(shared, place[1:]), (shared, (model, *place[2:]))]
         file, place = max(places, key=lambda p: p[0].find(p[1])[0] - len(p[1]))
         return file.error(place, problem)
 

@@ -52,6 +52,22 @@ def status(study: Study) -> str:
     return "\n".join([*lines, _report(study, jobs)])
 
 
+def stale(study: Study) -> list[str]:
+    """What would run again for a reason of its own, by reason; for `snakemake -n`."""
+    found: dict[str, list[str]] = {}
+    for job in job_states(study):
+        if job.state == "stale" and not job.reason.startswith("after "):
+            found.setdefault(job.reason, []).append(job.product.name)
+    return [f"stale ({reason}): {', '.join(names)}" for reason, names in found.items()]
+
+
+def failures(study: Study, since: float) -> list[str]:
+    """Error lines of the jobs that have failed since a time (seconds since 1970)."""
+    logs = sorted((study.results / "logs").rglob("*.log"))
+    errors = [_error(path) for path in logs if path.stat().st_mtime >= since]
+    return [f"pcqc: error: {error}" for error in dict.fromkeys(errors) if error]
+
+
 def status_of_all() -> str:
     """One line for each study that has results here."""
     lines = []

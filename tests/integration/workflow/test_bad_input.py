@@ -264,7 +264,9 @@ def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     done = copy.run(copy.workflow("terminal_only"))
     said = done.stdout + done.stderr
     assert done.returncode != 0
-    assert said.count("pcqc: error: ") == 1
+    # Once where it happened, and once more below all that Snakemake says.
+    assert said.count("pcqc: error: ") == 2
+    assert done.stderr.splitlines()[-1].startswith("pcqc: error: ")
     assert "data/train.jsonl, line 1: unknown field 'case' in a case; remove it" in said
     assert "Traceback" not in said
     path.write_text(text)
