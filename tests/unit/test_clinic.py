@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pcqc.clinic.posterior import (
     best_first_questions,
     evidence,
     posterior,
+    question_values,
     random_accuracy,
 )
 from pcqc.clinic.world import World, as_case, ask, draw_patient, make_world, read_findings
@@ -64,22 +66,24 @@ def enumerated(world, case, rates=None):
     return complaint, joint
 
 
-def accuracy_after(joint, questions, known, choose):
+def accuracy_after(joint, questions, known, choose, silent=()):
     """Accuracy of the Bayes diagnosis by recursion over what can be asked."""
     states = {s: w for s, w in joint.items() if all(s[f] == v for f, v in known.items())}
-    total = sum(w.sum() for w in states.values())
-    unknown = [f for f in range(len(next(iter(joint)))) if f not in known]
+    unknown = {*range(len(next(iter(joint))))} - {*known, *silent}
     if questions == 0 or not unknown:
-        return max(sum(states.values())) / total
-    values = []
-    for finding in unknown:
-        value = 0.0
-        for answer in (False, True):
-            share = sum(w.sum() for s, w in states.items() if s[finding] == answer) / total
-            after = accuracy_after(joint, questions - 1, {**known, finding: answer}, choose)
-            value += share * after
-        values.append(value)
-    return choose(values)
+        return max(sum(states.values())) / sum(w.sum() for w in states.values())
+    after = partial(accuracy_after, joint, questions - 1, choose=choose, silent=silent)
+    return choose([value_of(joint, known, finding, after) for finding in sorted(unknown)])
+
+
+def value_of(joint, known, finding, after):
+    """Mean over the two answers about a finding of what `after` says of the knowledge then."""
+    states = {s: w for s, w in joint.items() if all(s[f] == v for f, v in known.items())}
+    total, value = sum(w.sum() for w in states.values()), 0.0
+    for answer in (False, True):
+        share = sum(w.sum() for s, w in states.items() if s[finding] == answer) / total
+        value += share * after({**known, finding: answer})
+    return value
 
 
 @pytest.mark.parametrize("questions", [0, 1, 2])
@@ -89,6 +93,46 @@ def test_accuracies_are_those_of_an_enumeration(world, questions):
         for found, choose in ((best_accuracy, max), (random_accuracy, np.mean)):
             expected = accuracy_after(joint, questions, {complaint: True}, choose)
             assert found(world, case, questions) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("questions", [1, 2])
+def test_the_value_of_a_question_is_that_of_an_enumeration(world, questions):
+    """With one finding answered, one about which the patient cannot answer, and the rest open."""
+    differing = 0
+    for case, patient in drawn(world, 4):
+        complaint, joint = enumerated(world, case)
+        told, silent, *left = (f for f in range(6) if f != complaint)
+        known = {complaint: True, told: patient.present[told]}
+        after = partial(accuracy_after, joint, questions - 1, choose=max, silent=[silent])
+        expected = {f: value_of(joint, known, f, after) for f in left}
+        expected |= dict.fromkeys([told, silent], after(known))
+        answered = {told: patient.present[told]}
+        values = question_values(world, case, answered, silent=[silent], questions=questions)
+        assert values == pytest.approx(expected)
+        differing += len({round(value, 9) for value in values.values()}) > 1
+    assert differing
+
+
+def test_the_best_question_after_a_random_one_is_that_of_an_enumeration(world):
+    for case, _ in drawn(world, 3):
+        complaint, joint = enumerated(world, case)
+        known, after = {complaint: True}, partial(accuracy_after, joint, 1, choose=max)
+        others = [f for f in range(6) if f != complaint]
+        expected = np.mean([value_of(joint, known, f, after) for f in others])
+        assert best_accuracy(world, case, 1, after_random=1) == pytest.approx(expected)
+
+
+def test_exchangeable_findings_are_worth_the_same(world):
+    """Two findings of equal likelihoods, of which one is known; a third that says nothing."""
+    table = world.table.copy()
+    table[:, 1], table[:, 2] = table[:, 0], 0.5
+    world = dataclasses.replace(world, probability=tuple(tuple(map(float, row)) for row in table))
+    case, _ = next(c for c in drawn(world, 20) if c[1].complaint > 2)
+    complaint, joint = enumerated(world, case)
+    values = question_values(world, case, {}, questions=3)
+    known, after = {complaint: True}, partial(accuracy_after, joint, 2, choose=max)
+    assert values[0] == values[1] == pytest.approx(value_of(joint, known, 1, after))
+    assert values[2] == pytest.approx(after(known))
 
 
 def test_base_rates_move_posterior_and_accuracy(world):

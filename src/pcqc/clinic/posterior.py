@@ -1,8 +1,16 @@
-"""The exact posterior of the diagnosis, and the best accuracy that questions can reach.
+"""The exact posterior of the diagnosis, the value of questions, and the best accuracy they reach.
 
 All functions read complaint, options and facts from the case's text. With the base rates of the
 case's benchmark, they give the best that any doctor could do.
+
+Findings with the same likelihoods for all options of a case are exchangeable, so that a state of
+knowledge is a count for each such group: how many are present, how many absent. Findings with one
+likelihood under all options say nothing, and cases that differ in names alone share all values.
 """
+
+import math
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -43,32 +51,211 @@ def posterior(
 
 
 def best_accuracy(
-    world: World, case: Case, questions: int, rates: np.ndarray | None = None
+    world: World,
+    case: Case,
+    questions: int,
+    rates: np.ndarray | None = None,
+    *,
+    after_random: int = 0,
 ) -> float:
     """Accuracy of the Bayes diagnosis after `questions` best questions, each chosen on the answers.
 
     The patient can answer about every finding but the complaint. Further questions change nothing.
+
+    Args:
+        world: the clinic.
+        case: a clinic case.
+        questions: their number.
+        rates: base rates of the D diseases; uniform by default.
+        after_random: random, never repeated questions asked before them.
     """
-    return _accuracy(world, case, questions, rates, best=True)
+    return _Questions(world, case, rates).accuracy(after_random, questions)
 
 
 def random_accuracy(
     world: World, case: Case, questions: int, rates: np.ndarray | None = None
 ) -> float:
     """Accuracy of the Bayes diagnosis after `questions` random, never repeated questions."""
-    return _accuracy(world, case, questions, rates, best=False)
+    return _Questions(world, case, rates).accuracy(questions, 0)
+
+
+def question_values(
+    world: World,
+    case: Case,
+    answered: dict[int, bool],
+    *,
+    silent: Collection[int] = (),
+    questions: int = 1,
+    rates: np.ndarray | None = None,
+) -> dict[int, float]:
+    """Q*: the accuracy after each question if the best questions follow it.
+
+    Args:
+        world: the clinic.
+        case: a clinic case.
+        answered: finding -> present, of the questions answered so far.
+        silent: findings about which the patient could not answer.
+        questions: how many may still be asked, the valued one included; at least 1.
+        rates: base rates of the D diseases; uniform by default.
+
+    Returns:
+        Finding -> accuracy, of all findings but the complaint. A finding asked before, or one that
+        says nothing, has the accuracy of the questions that follow it.
+    """
+    return _Questions(world, case, rates, silent).values(answered, questions)
 
 
 def best_first_questions(world: World, case: Case, rates: np.ndarray | None = None) -> list[int]:
     """Findings to ask about when only one question is allowed: those of the highest accuracy."""
-    outcome, unknown = _outcome_weights(world, case, rates)
-    root = (2,) * len(unknown)
-    values = []
-    for axis in range(len(unknown)):
-        no, yes = (root[:axis] + (answer,) + root[axis + 1 :] for answer in (0, 1))
-        values.append(outcome[no] + outcome[yes])
-    top = max(values)
-    return [finding for finding, value in zip(unknown, values, strict=True) if value > top - 1e-12]
+    values = question_values(world, case, {}, rates=rates)
+    top = max(values.values())
+    return [finding for finding, value in values.items() if value > top - 1e-10]
+
+
+class _Questions:
+    """The questions of one case: its findings in exchangeable groups.
+
+    Args:
+        world: the clinic.
+        case: a clinic case.
+        rates: base rates of the D diseases; uniform by default.
+        silent: findings that nobody can learn of.
+    """
+
+    def __init__(self, world: World, case: Case, rates=None, silent: Collection[int] = ()):
+        (complaint,) = read_findings(world, case.initial)
+        self.unknown = [f for f in range(len(world.findings)) if f != complaint]
+        weight = _joint(world, case, rates)
+        # The likeliest option first, so that the order of the options makes no other tree.
+        order = np.argsort(-weight, kind="stable")
+        table = world.table[_option_indices(world, case)][order]
+        found: dict[tuple[float, ...], list[int]] = {}
+        for finding in self.unknown:
+            if np.ptp(table[:, finding]) > 0 and finding not in silent:
+                found.setdefault(tuple(table[:, finding].tolist()), []).append(finding)
+        columns = sorted(found)
+        self.groups = [found[column] for column in columns]
+        sizes = tuple(map(len, self.groups))
+        prior = tuple((weight[order] / weight.sum()).round(12).tolist())
+        self.tree = _tree(prior, tuple(columns), sizes)
+
+    def accuracy(self, chance: int, best: int) -> float:
+        """Accuracy after `chance` random questions, then `best` best ones."""
+        chance, telling = min(chance, len(self.unknown)), sum(map(len, self.groups))
+        total = 0.0
+        # So many of the random questions are about findings that say something.
+        for asked in range(min(chance, telling) + 1):
+            ways = math.comb(telling, asked)
+            ways *= math.comb(len(self.unknown) - telling, chance - asked)
+            if ways:
+                total += ways * self.tree.accuracy(asked, best)
+        return total / math.comb(len(self.unknown), chance)
+
+    def values(self, answered: dict[int, bool], questions: int) -> dict[int, float]:
+        """See `question_values`."""
+        state = []
+        for group in self.groups:
+            said = [answered[f] for f in group if f in answered]
+            state.append((sum(said), len(said) - sum(said)))
+        nothing, each = self.tree.values(state, questions)
+        values = dict.fromkeys(self.unknown, nothing)
+        for group, value in zip(self.groups, each, strict=True):
+            values |= {finding: value for finding in group if finding not in answered}
+        return values
+
+
+class _Tree:
+    """Backward induction over states of knowledge.
+
+    Values are joint weights of accuracy and answers: their sums need no division.
+
+    Args:
+        prior: P(option) before any question, one entry per option.
+        columns: P(present | option) of each group's findings, one entry per option.
+        sizes: findings of each group.
+    """
+
+    def __init__(
+        self,
+        prior: tuple[float, ...],
+        columns: tuple[tuple[float, ...], ...],
+        sizes: tuple[int, ...],
+    ):
+        # (present, absent) of each group; that of no question comes first.
+        self.states = [
+            [(p, a) for p in range(size + 1) for a in range(size + 1 - p)] for size in sizes
+        ]
+        self.unasked = [
+            np.array([size - sum(c) for c in states])
+            for size, states in zip(sizes, self.states, strict=True)
+        ]
+        self.after = [_after_one_more(states) for states in self.states]
+        joint = np.array(prior).reshape(-1, *[1] * len(sizes))
+        for group, (column, states) in enumerate(zip(columns, self.states, strict=True)):
+            p, (present, absent) = np.array(column)[:, None], np.array(states).T
+            shape = [len(prior), *[1] * len(sizes)]
+            shape[group + 1] = len(states)
+            joint = joint * (p**present * (1 - p) ** absent).reshape(shape)
+        self.weight, self.best = joint.sum(0), [joint.max(0)]
+        self.roots: dict[int, list[float]] = {}  # by number of best questions, see `accuracy`
+
+    def accuracy(self, chance: int, best: int) -> float:
+        """Accuracy after random questions that say something, then best ones."""
+        if best not in self.roots:
+            value, self.roots[best] = self._after_best(best), []
+            for _ in range(sum(int(unasked[0]) for unasked in self.unasked) + 1):
+                self.roots[best].append(float(value.flat[0] / self.weight.flat[0]))
+                value = self._after_chance(value)
+        return self.roots[best][chance]
+
+    def values(self, state: Sequence[tuple[int, int]], questions: int) -> tuple[float, list[float]]:
+        """Accuracy after a question that says nothing, and after one of each group."""
+        counts = zip(self.states, state, strict=True)
+        place = tuple(states.index(count) for states, count in counts)
+        later, weight = self._after_best(questions - 1), self.weight[place]
+        each = [float(self._ask(later, group)[place] / weight) for group in range(len(state))]
+        return float(later[place] / weight), each
+
+    def _after_best(self, questions: int) -> np.ndarray:
+        """Value of every state with so many best questions to come."""
+        most = sum(int(unasked[0]) for unasked in self.unasked)
+        while len(self.best) <= min(questions, most):
+            value = self.best[-1]
+            for group in range(len(self.states)):
+                value = np.maximum(value, self._ask(self.best[-1], group))
+            self.best.append(value)
+        return self.best[min(questions, most)]
+
+    def _ask(self, value: np.ndarray, group: int) -> np.ndarray:
+        """Value of asking about one more finding of a group; 0 where none is left."""
+        total = np.zeros_like(value)
+        for after in self.after[group]:
+            reached = np.take(value, np.maximum(after, 0), group)
+            total += np.where(self._along(group, after >= 0), reached, 0)
+        return total
+
+    def _after_chance(self, value: np.ndarray) -> np.ndarray:
+        """Value of a question about a random finding of those not asked yet."""
+        total, left = np.zeros_like(value), np.zeros_like(value)
+        for group, unasked in enumerate(self.unasked):
+            total += self._along(group, unasked) * self._ask(value, group)
+            left += self._along(group, unasked)
+        return np.where(left > 0, total / np.maximum(left, 1), value)
+
+    def _along(self, group: int, values: np.ndarray) -> np.ndarray:
+        """Values along the axis of a group."""
+        return values.reshape([-1 if g == group else 1 for g in range(len(self.states))])
+
+
+_tree = lru_cache(maxsize=64)(_Tree)
+
+
+def _after_one_more(states: list[tuple[int, int]]) -> np.ndarray:
+    """[2, states] the state after one more present, or absent; -1 where all have been asked."""
+    place = {counts: i for i, counts in enumerate(states)}
+    present = [place.get((p + 1, a), -1) for p, a in states]
+    absent = [place.get((p, a + 1), -1) for p, a in states]
+    return np.array([present, absent])
 
 
 def _option_indices(world: World, case: Case) -> list[int]:
@@ -81,56 +268,3 @@ def _joint(world: World, case: Case, rates: np.ndarray | None) -> np.ndarray:
     (complaint,) = read_findings(world, case.initial)
     rates = world.rates("uniform") if rates is None else rates
     return rates[options] * world.table[options, complaint]
-
-
-def _outcome_weights(world: World, case: Case, rates) -> tuple[np.ndarray, list[int]]:
-    """max over options of P(option, answers), for every state of knowledge.
-
-    Returns:
-        An array with one axis per unknown finding (0 absent, 1 present, 2 not asked) and the
-        finding of each axis.
-    """
-    weight = _joint(world, case, rates)
-    (complaint,) = read_findings(world, case.initial)
-    unknown = [f for f in range(len(world.findings)) if f != complaint]
-    table = world.table[_option_indices(world, case)]
-    joint = weight.reshape(-1, *[1] * len(unknown))
-    for axis, finding in enumerate(unknown):
-        p = table[:, finding]
-        shape = [len(p)] + [1] * len(unknown)
-        shape[axis + 1] = 3
-        joint = joint * np.stack([1 - p, p, np.ones_like(p)], axis=1).reshape(shape)
-    return joint.max(axis=0), unknown
-
-
-def _accuracy(world: World, case: Case, questions: int, rates, best: bool) -> float:
-    """Backward induction over states of knowledge; sums of joint weights need no division."""
-    value, unknown = _outcome_weights(world, case, rates)
-    axes = range(len(unknown))
-    for _ in range(min(questions, len(unknown))):
-        asked = [_after_asking(value, axis) for axis in axes]
-        if best:
-            new = value.copy()
-            for axis, after in zip(axes, asked, strict=True):
-                part = _not_asked(new, axis)
-                np.maximum(part, after, out=part)
-        else:
-            total, count = np.zeros_like(value), np.zeros_like(value)
-            for axis, after in zip(axes, asked, strict=True):
-                _not_asked(total, axis)[...] += after
-                _not_asked(count, axis)[...] += 1
-            new = np.where(count > 0, total / np.maximum(count, 1), value)
-        value = new
-    return float(value[(2,) * len(unknown)] / _joint(world, case, rates).sum())
-
-
-def _after_asking(value: np.ndarray, axis: int) -> np.ndarray:
-    """Value of asking about the finding of `axis`, in every state where it is not asked yet."""
-    return np.take(value, 0, axis) + np.take(value, 1, axis)
-
-
-def _not_asked(value: np.ndarray, axis: int) -> np.ndarray:
-    """View of the states where the finding of `axis` is not asked yet."""
-    index: list[slice | int] = [slice(None)] * value.ndim
-    index[axis] = 2
-    return value[tuple(index)]
