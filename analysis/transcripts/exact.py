@@ -9,30 +9,10 @@ from typing import Any
 import numpy as np
 
 from pcqc.cases import Case
-from pcqc.clinic.posterior import evidence, posterior
-from pcqc.clinic.world import World, ask, asked_findings, read_findings
+from pcqc.clinic.posterior import evidence, posterior, question_values
+from pcqc.clinic.world import World, ask, asked_findings
 
 SAME = 1e-9  # values this close are equal
-
-
-def question_values(
-    world: World, case: Case, answered: dict[int, bool], rates: np.ndarray
-) -> dict[int, float]:
-    """Finding -> value of asking about it; one that is known already leaves the accuracy as it is.
-
-    Args:
-        world: the clinic.
-        case: a clinic case.
-        answered: finding index -> present, of what the patient has stated.
-        rates: base rates of the D diseases.
-    """
-    weight = posterior(world, case, answered, rates)
-    table = world.table[[world.diseases.index(text) for text in case.options.values()]]
-    present, absent = (weight[:, None] * part for part in (table, 1 - table))
-    after = present.max(axis=0) + absent.max(axis=0)
-    known = {*answered, *read_findings(world, case.initial)}
-    now = weight.max()
-    return {f: float(now if f in known else after[f]) for f in range(len(world.findings))}
 
 
 class ExactValues:
@@ -79,6 +59,6 @@ class ExactValues:
         if key not in self._known:
             probability = posterior(self.world, case, answered, self.rates)
             by_name = dict(zip(case.options.values(), map(float, probability), strict=True))
-            values = question_values(self.world, case, answered, self.rates)
+            values = question_values(self.world, case, answered, rates=self.rates)
             self._known[key] = by_name, values
         return self._known[key]

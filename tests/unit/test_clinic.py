@@ -105,7 +105,7 @@ def test_the_value_of_a_question_is_that_of_an_enumeration(world, questions):
         known = {complaint: True, told: patient.present[told]}
         after = partial(accuracy_after, joint, questions - 1, choose=max, silent=[silent])
         expected = {f: value_of(joint, known, f, after) for f in left}
-        expected |= dict.fromkeys([told, silent], after(known))
+        expected |= dict.fromkeys([complaint, told, silent], after(known))
         answered = {told: patient.present[told]}
         values = question_values(world, case, answered, silent=[silent], questions=questions)
         assert values == pytest.approx(expected)

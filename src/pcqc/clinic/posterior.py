@@ -99,8 +99,8 @@ def question_values(
         rates: base rates of the D diseases; uniform by default.
 
     Returns:
-        Finding -> accuracy, of all findings but the complaint. A finding asked before, or one that
-        says nothing, has the accuracy of the questions that follow it.
+        Finding -> accuracy, of every finding of the world. The complaint, a finding asked before
+        and one that says nothing have the accuracy of the questions that follow them.
     """
     return _Questions(world, case, rates, silent).values(answered, questions)
 
@@ -108,8 +108,9 @@ def question_values(
 def best_first_questions(world: World, case: Case, rates: np.ndarray | None = None) -> list[int]:
     """Findings to ask about when only one question is allowed: those of the highest accuracy."""
     values = question_values(world, case, {}, rates=rates)
+    (complaint,) = read_findings(world, case.initial)
     top = max(values.values())
-    return [finding for finding, value in values.items() if value > top - 1e-10]
+    return [f for f, value in values.items() if value > top - 1e-10 and f != complaint]
 
 
 class _Questions:
@@ -124,14 +125,14 @@ class _Questions:
 
     def __init__(self, world: World, case: Case, rates=None, silent: Collection[int] = ()):
         (complaint,) = read_findings(world, case.initial)
-        self.unknown = [f for f in range(len(world.findings)) if f != complaint]
+        self.findings, self.unknown = range(len(world.findings)), len(world.findings) - 1
         weight = _joint(world, case, rates)
         # The likeliest option first, so that the order of the options makes no other tree.
         order = np.argsort(-weight, kind="stable")
         table = world.table[_option_indices(world, case)][order]
         found: dict[tuple[float, ...], list[int]] = {}
-        for finding in self.unknown:
-            if np.ptp(table[:, finding]) > 0 and finding not in silent:
+        for finding in self.findings:
+            if np.ptp(table[:, finding]) > 0 and finding not in {complaint, *silent}:
                 found.setdefault(tuple(table[:, finding].tolist()), []).append(finding)
         columns = sorted(found)
         self.groups = [found[column] for column in columns]
@@ -141,15 +142,14 @@ class _Questions:
 
     def accuracy(self, chance: int, best: int) -> float:
         """Accuracy after `chance` random questions, then `best` best ones."""
-        chance, telling = min(chance, len(self.unknown)), sum(map(len, self.groups))
+        chance, telling = min(chance, self.unknown), sum(map(len, self.groups))
         total = 0.0
         # So many of the random questions are about findings that say something.
         for asked in range(min(chance, telling) + 1):
-            ways = math.comb(telling, asked)
-            ways *= math.comb(len(self.unknown) - telling, chance - asked)
+            ways = math.comb(telling, asked) * math.comb(self.unknown - telling, chance - asked)
             if ways:
                 total += ways * self.tree.accuracy(asked, best)
-        return total / math.comb(len(self.unknown), chance)
+        return total / math.comb(self.unknown, chance)
 
     def values(self, answered: dict[int, bool], questions: int) -> dict[int, float]:
         """See `question_values`."""
@@ -158,7 +158,7 @@ class _Questions:
             said = [answered[f] for f in group if f in answered]
             state.append((sum(said), len(said) - sum(said)))
         nothing, each = self.tree.values(state, questions)
-        values = dict.fromkeys(self.unknown, nothing)
+        values = dict.fromkeys(self.findings, nothing)
         for group, value in zip(self.groups, each, strict=True):
             values |= {finding: value for finding in group if finding not in answered}
         return values

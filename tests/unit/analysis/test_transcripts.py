@@ -9,7 +9,7 @@ import transcribed
 from transcribed import COUGH, RASH, WORLD
 
 from analysis import transcripts
-from analysis.transcripts.exact import ExactValues, question_values
+from analysis.transcripts.exact import ExactValues
 from pcqc.errors import UserError
 
 UNIFORM = np.array([0.5, 0.5])
@@ -40,14 +40,6 @@ def in_training(study, method: str) -> dict:
     ]
     assert rows["compared"][number]
     return data(study, "consultations-0")[number]
-
-
-def test_a_question_is_worth_the_accuracy_after_it():
-    one = transcribed.case(0, "x")
-    assert question_values(WORLD, one, {}, UNIFORM) == pytest.approx({0: 0.5, 1: 0.9, 2: 0.5})
-    # Once the rash is known nothing adds to the 0.9.
-    known = question_values(WORLD, one, {1: True}, UNIFORM)
-    assert known == pytest.approx({0: 0.9, 1: 0.9, 2: 0.9})
 
 
 def test_a_state_says_what_is_known_and_what_is_best_to_ask():
