@@ -5,8 +5,8 @@ settings and, for the clinic, its world and cases are read.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Collected:
         updates: one row per (method, run, kind, update) of training.
         records: (method, run) -> run id, manifests and selection.
         further: as `predictions`, at the updates of the study's `also_evaluate`; None without any.
-        fixed_update: that of `at_fixed_update`; None at selected checkpoints.
+        fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
     """
 
     study: Study
@@ -49,7 +49,7 @@ class Collected:
     updates: pd.DataFrame
     records: dict[tuple[str, str], dict[str, Any]]
     further: pd.DataFrame | None = None
-    fixed_update: int | None = None
+    fixed: dict[str, int] = field(default_factory=dict)
 
     @property
     def paths(self) -> Paths:
@@ -187,7 +187,21 @@ class Collected:
         update = max(common)
         others = self.predictions[~self.predictions["method"].isin(methods)]
         fixed = pd.concat([others, rows[rows["update"] == update]], ignore_index=True)
-        return replace(self, predictions=fixed, fixed_update=update)
+        updates = self.fixed | dict.fromkeys(methods, update)
+        return replace(self, predictions=fixed, fixed=updates)
+
+    def each_at_fixed_update(self, methods: Iterable[str]) -> "Collected":
+        """`at_fixed_update` of one method after another, each at an update of its own."""
+        return reduce(lambda found, method: found.at_fixed_update([method]), methods, self)
+
+    def update(self, method: str, run: str) -> int:
+        """The update whose checkpoint the predictions of a run are of."""
+        return self.fixed.get(method) or self.record(method, run)["evaluation"]["update"]
+
+    def checkpoint(self, method: str, run: str) -> str:
+        """`fixed update 222` or `selected update 30`, for a caption."""
+        kind = "fixed" if method in self.fixed else "selected"
+        return f"{kind} update {self.update(method, run)}"
 
     def curve(self, method: str, run: str, kind: str, metric: str) -> pd.Series:
         """A training metric by update, in the order of updates."""

@@ -14,7 +14,11 @@ CONTROL, METRIC = "executed_local", "actor_tokens"
 
 
 def build(collected: Collected) -> Table:
-    """One checkpoint of GRPO, PCQC's runs and its reduction; the other methods in notes."""
+    """One checkpoint of GRPO, PCQC's runs and its reduction; the other methods in notes.
+
+    Methods of the study's `also_evaluate` are at the last update there.
+    """
+    collected = collected.each_at_fixed_update(collected.methods())
     place = Place.study(collected, collected.titles(METHODS))
     names, run = list(collected.benchmarks), collected.run
     values = {
@@ -34,10 +38,18 @@ def build(collected: Collected) -> Table:
         NAME,
         "Mean actor-generated tokens per consultation.",
         f"{runs_sentence(collected, ['pcqc'])} {collected.title('grpo')}: run {run} at its "
-        "selected checkpoint. Reductions are relative to it.",
+        f"{collected.checkpoint('grpo', run)}. Reductions are relative to it."
+        f"{_fixed(collected)}",
         notes,
     )
     return _layout(words, place, values)
+
+
+def _fixed(collected: Collected) -> str:
+    """` PCQC at update 222.`; empty where all but GRPO are at selected checkpoints."""
+    others = [m for m in collected.methods() if m in collected.fixed and m != "grpo"]
+    shown = listed([f"{collected.title(m)} at update {collected.fixed[m]}" for m in others])
+    return f" {shown}." if others else ""
 
 
 def _mean(collected: Collected, method: str, names: list[str]) -> str:

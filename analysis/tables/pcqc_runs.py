@@ -24,10 +24,10 @@ def build(collected: Collected) -> Table:
             [sum(run) / len(run) for run in zip(*rows, strict=True)],
             average_over_benchmarks(rows),
         )
-    updates = [collected.record("pcqc", run)["evaluation"]["update"] for run in runs]
+    updates = [collected.update("pcqc", run) for run in runs]
     where = (
-        f"Every run at update {collected.fixed_update}"
-        if collected.fixed_update
+        f"Every run at update {updates[0]}"
+        if collected.fixed
         else "Each run at the checkpoint selected for it on the development benchmark "
         f"(updates {', '.join(map(str, updates))})"
     )

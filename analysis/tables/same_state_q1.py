@@ -27,12 +27,10 @@ def build(collected: Collected) -> Table:
             row |= {name: collected.of_run(method, collected.run, name, metric) for name in names}
             row["mean"] = sum(row.values()) / len(row)
             everywhere[metric, method] = number(collected.average(method, names, metric), digits)
-    updates = [
-        collected.record(method, collected.run)["evaluation"]["update"] for method in METHODS
-    ]
+    updates = [collected.update(method, collected.run) for method in METHODS]
     where = (
-        f"both at update {collected.fixed_update}"
-        if collected.fixed_update
+        f"both at update {updates[0]}"
+        if collected.fixed
         else f"at the selected updates {updates[0]} and {updates[1]}"
     )
     words = Words(

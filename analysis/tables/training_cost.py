@@ -20,14 +20,17 @@ COLUMNS = (
 
 
 def build(collected: Collected) -> Table:
-    """One run of every RL method through its selected checkpoint; evaluation is not counted."""
+    """One run of every RL method through one checkpoint; evaluation is not counted.
+
+    The checkpoint is the last of the study's `also_evaluate`, or else the selected one.
+    """
     study, run = collected.study, collected.run
     development = study.development
+    methods = [name for name in collected.methods("method") if study.method(name).kind == "rl"]
+    collected = collected.each_at_fixed_update(methods)
     values, groups = {}, []
-    for method in collected.methods("method"):
-        if study.method(method).kind != "rl":
-            continue
-        update = collected.record(method, run)["evaluation"]["update"]
+    for method in methods:
+        update = collected.update(method, run)
         values[method] = {
             "accuracy": collected.of_run(method, run, development),
             "turns": collected.of_run(method, run, development, "turns"),
@@ -35,12 +38,13 @@ def build(collected: Collected) -> Table:
             "trajectories": through(collected, method, run, "trajectories", update),
         }
         groups.append(
-            f"{collected.title(method)} ({_group(study.method(method))}, update {update})"
+            f"{collected.title(method)} ({_group(study.method(method))}, "
+            f"{collected.checkpoint(method, run)})"
         )
     words = Words(
         NAME,
         f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}.",
-        f"Run {run} of each method at its selected checkpoint: {', '.join(groups)}. Device-hours "
+        f"Run {run} of each method at one checkpoint: {', '.join(groups)}. Device-hours "
         "count policy training, roll-outs, patient answers and diagnostic scoring, on all devices "
         "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation.",
     )

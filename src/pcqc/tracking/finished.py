@@ -13,7 +13,7 @@ from pcqc.shapes import ContinuationManifest, EvaluationManifest, RunManifest, S
 
 # Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
 # again.
-LAYOUT = 3
+LAYOUT = 4
 
 # Mirrored where they exist, even if the manifest does not list them.
 ALWAYS = (

@@ -110,6 +110,31 @@ def test_tables_at_a_fixed_update_show_the_last_one_that_all_runs_share(collecte
     assert "selected" in build("pcqc_runs", none).caption
 
 
+def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(collected):
+    """GRPO at 5 and PCQC at 7, where nobody asks or says much; ATPO at its selected checkpoint."""
+    chosen = collected.predictions
+    further = [
+        chosen[chosen.method == method].assign(update=update, turns=update, actor_tokens=update)
+        for method, update in (("grpo", 5), ("pcqc", 3), ("pcqc", 7))
+    ]
+    fixed = replace(collected, further=pd.concat(further))
+    table, before = (build("training_cost", c) for c in (fixed, collected))
+    size = collected.study.rl.cases_per_update
+    for method, update in (("grpo", 5), ("pcqc", 7)):
+        group = collected.study.method(method).terminal_group
+        assert cell(table, method, "turns").value == update
+        assert cell(table, method, "trajectories").value == update * size * group
+    for column in ("trajectories", "turns"):
+        assert cell(table, "atpo", column).value == cell(before, "atpo", column).value
+    assert "G_T = 4, fixed update 7" in table.caption
+    assert "consultations, selected update 28" in table.caption
+    length = build("generation_length", fixed)
+    assert [cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc")] == [5, 7]
+    assert "run A at its fixed update 5" in length.caption
+    assert "PCQC at update 7." in length.caption
+    assert "selected update 20" in build("generation_length", collected).caption
+
+
 def test_configuration_is_of_the_methods_that_were_run(collected):
     with_runs = {row.key for row in build("configuration", collected).rows}
     without_runs = {row.key for row in build("configuration", without(collected, "atpo")).rows}

@@ -1,0 +1,158 @@
+"""`also_evaluate` in the small study, from checkpoints to tables: never among the selected ones."""
+
+import csv
+import sqlite3
+from contextlib import closing
+
+import pandas as pd
+import pytest
+from workplace import STUDY
+
+from pcqc.config import load_study
+from pcqc.files import read_json
+
+NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}
+BENCHMARKS = list(load_study(STUDY).benchmarks)
+
+
+def evaluation(mini, method, run):
+    return read_json(mini.results / "evaluation" / method / run / "manifest.json")
+
+
+def percent(found, metric="accuracy"):
+    """Values of the benchmarks, as tables print them."""
+    return [(100 if metric == "accuracy" else 1) * found[name][metric] for name in BENCHMARKS]
+
+
+def table(mini, name):
+    """Row -> its raw numbers by column."""
+    with open(mini.results / "tables" / f"{name}.csv", newline="") as file:
+        return {row["row"]: row for row in csv.DictReader(file)}
+
+
+def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_one(mini):
+    study = load_study(STUDY)
+    assert {name: list(updates) for name, updates in study.also_evaluate.items()} == NAMED
+    for method in study.methods:
+        for run in study.method(method).runs if study.method(method).role != "ablation" else ():
+            found = evaluation(mini, method, run)
+            further = found.get("further_updates", {})
+            assert [int(update) for update in further] == NAMED.get(method, [])
+            if not further:
+                continue
+            trained = read_json(mini.results / "runs" / method / run / "manifest.json")
+            digests = {str(c["update"]): c["digest"] for c in trained["checkpoints"]}
+            assert {u: entry["checkpoint"] for u, entry in further.items()} == {
+                update: digests[update] for update in further
+            }
+            if again := further.get(str(found["update"])):  # the selected weights a second time
+                values = ("accuracy", "turns", "actor_tokens")
+                for name in BENCHMARKS:
+                    assert [again["benchmarks"][name][v] for v in values] == [
+                        found["benchmarks"][name][v] for v in values
+                    ]
+
+
+def test_predictions_of_further_updates_are_collected_apart(mini):
+    keys = ["method", "run", "update"]
+    selected = pd.read_parquet(mini.results / "collected" / "predictions.parquet")
+    chosen = {(r["method"], r["run"]): r for r in read_json(mini.results / "collected/runs.json")}
+    assert {tuple(row) for row in selected[keys].drop_duplicates().values} == {
+        (*key, entry["evaluation"]["update"]) for key, entry in chosen.items()
+    }
+    further = pd.read_parquet(mini.results / "collected" / "further_updates.parquet")
+    runs = load_study(STUDY).methods
+    expected = {
+        (m, run, u) for m, updates in NAMED.items() for run in runs[m].runs for u in updates
+    }
+    assert {tuple(row) for row in further[keys].drop_duplicates().values} == expected
+    assert set(further.groupby(keys)["benchmark"].nunique()) == {len(BENCHMARKS)}
+
+
+def test_mlflow_labels_them_as_further_updates(mini):
+    with closing(sqlite3.connect(mini.folder / "results" / "mlflow.db")) as store:
+        found = store.execute(
+            "SELECT method.value, run.value, metrics.key, metrics.step, metrics.value FROM metrics"
+            " JOIN tags method ON method.run_uuid = metrics.run_uuid AND method.key = 'method'"
+            " JOIN tags run ON run.run_uuid = metrics.run_uuid AND run.key = 'run'"
+            " WHERE metrics.key LIKE '%/accuracy'"
+        ).fetchall()
+        ((note,),) = store.execute(
+            "SELECT note.value FROM tags note"
+            " JOIN tags method ON method.run_uuid = note.run_uuid AND method.key = 'method'"
+            " JOIN tags run ON run.run_uuid = note.run_uuid AND run.key = 'run'"
+            " WHERE note.key = 'mlflow.note.content' AND method.value = 'same_state_q1'"
+        ).fetchall()
+    for method, updates in NAMED.items():
+        entry = evaluation(mini, method, "A")
+        logged = {(k, s): v for m, r, k, s, v in found if (m, r) == (method, "A")}
+        for name in BENCHMARKS:
+            selected = {s: v for (k, s), v in logged.items() if k == f"evaluation/{name}/accuracy"}
+            assert selected == {entry["update"]: entry["benchmarks"][name]["accuracy"]}
+            further = {
+                s: v for (k, s), v in logged.items() if k == f"further_updates/{name}/accuracy"
+            }
+            assert further == {
+                u: entry["further_updates"][str(u)]["benchmarks"][name]["accuracy"] for u in updates
+            }
+    assert "Further updates that the study evaluates" in note
+    assert "| 4 | Clinic-Wide |" in note
+
+
+def test_tables_8_and_12_are_at_the_last_further_update_of_all_their_runs(mini):
+    at_4 = {
+        run: evaluation(mini, "pcqc", run)["further_updates"]["4"]["benchmarks"] for run in "AB"
+    }
+    runs = table(mini, "pcqc_runs")
+    for run, found in at_4.items():
+        values = percent(found)
+        assert [float(runs[n][f"run_{run}"]) for n in BENCHMARKS] == pytest.approx(values)
+        mean = sum(values) / len(values)
+        assert float(runs["mean_of_all"][f"run_{run}"]) == pytest.approx(mean)
+    matched = table(mini, "same_state_q1")
+    control = evaluation(mini, "same_state_q1", "A")["further_updates"]["4"]["benchmarks"]
+    for method, found in (("pcqc", at_4["A"]), ("same_state_q1", control)):
+        for metric in ("accuracy", "turns"):
+            printed = [float(matched[name][f"{method}_{metric}"]) for name in BENCHMARKS]
+            assert printed == pytest.approx(percent(found, metric))
+    for name in ("pcqc_runs", "same_state_q1"):
+        assert "at update 4" in (mini.results / "tables" / f"{name}.md").read_text()
+
+
+def test_tables_6_and_10_take_each_method_at_its_own_update(mini):
+    study, cost = load_study(STUDY), table(mini, "training_cost")
+    tokens, development = table(mini, "generation_length"), study.development
+    for method, update in (("grpo", 2), ("pcqc", 4)):
+        further = evaluation(mini, method, "A")["further_updates"][str(update)]["benchmarks"]
+        row = cost[method]
+        assert float(row["accuracy"]) == pytest.approx(100 * further[development]["accuracy"])
+        assert float(row["turns"]) == pytest.approx(further[development]["turns"])
+        group = study.method(method).terminal_group
+        assert float(row["trajectories"]) == update * study.rl.cases_per_update * group
+        if method == "grpo":  # one checkpoint; PCQC's are means over its runs
+            printed = [float(tokens[name]["grpo"]) for name in BENCHMARKS]
+            assert printed == pytest.approx([further[n]["actor_tokens"] for n in BENCHMARKS])
+    caption = (mini.results / "tables" / "training_cost.md").read_text()
+    assert "fixed update 2)" in caption
+    assert f"selected update {evaluation(mini, 'atpo', 'A')['update']})" in caption
+
+
+def test_every_other_table_is_of_selected_checkpoints(mini):
+    main = table(mini, "main_accuracy")
+    for method in NAMED.keys() - {"same_state_q1"}:
+        runs = [evaluation(mini, method, run) for run in load_study(STUDY).method(method).runs]
+        for i, name in enumerate(BENCHMARKS):
+            mean = sum(percent(found["benchmarks"])[i] for found in runs) / len(runs)
+            assert float(main[method][name]) == pytest.approx(mean)
+
+
+def test_the_filter_of_grounded_answers_is_compared_with_what_was_made_to_err(mini):
+    folder = mini.results / "collected" / "continuation" / "pcqc" / "A"
+    made = pd.read_parquet(folder / "candidates.parquet")["ungrounded"]
+    kept = pd.read_csv(folder / "grounding.csv")["eligible"] == "yes"
+    hits = (made & ~kept).sum()
+    assert hits > 0
+    text = (mini.results / "tables" / "grounded_continuation.md").read_text()
+    assert f"made to give {made.sum()} of {len(made)} answers without grounds" in text
+    assert f"precision against this truth is {hits / (~kept).sum():.3f}" in text
+    assert f"its recall {hits / made.sum():.3f}" in text
