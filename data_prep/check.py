@@ -19,7 +19,7 @@ def check_file(raw: Path, format_name: str | None = None, source: Source | None 
     Args:
         raw: a published file, or one's own cases.
         format_name: its format; recognised by default.
-        source: the published file that it must be; by default that of the file's name.
+        source: the published file that it is, its digest checked; by default the name tells.
 
     Raises:
         UserError: a file of no known format, bad rows, or a published file that does not hold what
@@ -39,13 +39,18 @@ def check_file(raw: Path, format_name: str | None = None, source: Source | None 
         print(f"  line {row}: {problems[row].removeprefix(BAD_ROW)}")
     if len(problems) > SHOWN:
         print(f"  and {len(problems) - SHOWN:,} more such lines")
-    source = source or known_source(raw)
+    pinned, source = bool(source), source or known_source(raw)
     found = differences(source.holds, module.NAME, conversion) if source and source.holds else []
     for difference in found:
         print(f"  differs from the published '{source.name}': {difference}")
     bad = sum(reason.startswith(BAD_ROW) for reason in problems.values())
     if bad:
         raise UserError(f"{raw}: {bad:,} of {total:,} rows must be fixed or removed; see above")
+    if found and pinned:
+        raise UserError(
+            f"{raw}: the published '{source.name}' itself is not what the converters expect, see "
+            f"above ({len(found)}); it stays there: correct data_prep/sources.yaml"
+        )
     if found:
         raise UserError(
             f"{raw}: not the published '{source.name}', see above ({len(found)}); fetch it "

@@ -274,5 +274,5 @@ def test_rows_of_a_download_are_checked_on_arrival(
     assert main(["data", "fetch", "cases", "--to", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert "differs from the published 'cases': it has 4 rows, not 5" in out
-    assert "not the published 'cases', see above (1)" in err
+    assert "the published 'cases' itself is not what the converters expect, see above (1)" in err
     assert (tmp_path / source.file).exists()

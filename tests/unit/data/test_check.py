@@ -44,21 +44,24 @@ def test_each_difference_is_named(fixtures, change, difference):
     assert texts[:1] == ([difference] if difference else [])
 
 
-def test_a_file_that_is_not_the_published_one_ends_in_one_line(fixtures, tmp_path, capsys):
+def test_a_file_that_is_not_the_published_one_ends_in_one_line(
+    fixtures, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("data_prep.check.known_source", lambda raw: SOURCE)
     lines = (fixtures / "atpo_dialogues.jsonl").read_text().splitlines()
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(lines))
-    check_file(path, source=SOURCE)
+    check_file(path)
     assert capsys.readouterr().out == f"{path}: format 'atpo-dialogues', 4 rows, 4 usable\n"
     path.write_text("\n".join(lines[1:]))
     with pytest.raises(UserError, match=r"not the published 's', see above \(2\); fetch it"):
-        check_file(path, source=SOURCE)
+        check_file(path)
     said = capsys.readouterr().out
     assert "differs from the published 's': it has 3 rows, not 4" in said
     assert "differs from the published 's': 0 rows have the set 'medqa', not 1" in said
 
 
-@pytest.mark.parametrize("name", ["medqa", "medical_exam", "icraft_md", "mediq_dev"])
+@pytest.mark.parametrize("name", ["medqa", "medical_exam", "medmcqa", "icraft_md", "mediq_dev"])
 def test_the_published_files_are_as_described(published, name):
     source = load_sources()[name]
     assert found(published(source.file), source.holds) == []
