@@ -131,12 +131,22 @@ def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished)
 
 
 def test_sync_gaps_are_recorded(study, monkeypatch):
-    """Of every time that the engine was handed weights: five updates, three validations."""
-    gaps = [n / 1e6 for n in range(8)]
-    found = iter(gaps)
+    """Once for each weights: update 3 and 5 sample with those that update 2 and 4 validated."""
+    found = iter(n / 1e6 for n in range(8))
     monkeypatch.setattr(engines, "make_sync", lambda *_: lambda weights: next(found))
     rl_loop.run_training(study, METHOD, RUN)
-    assert [row["sync/gap"] for row in events(Path("results/small"))] == gaps
+    rows = [(row["kind"], row["sync/gap"] * 1e6) for row in events(Path("results/small"))]
+    update, validation = "update", "validation"
+    assert rows == [
+        (update, 0),
+        (update, 1),
+        (validation, 2),
+        (update, 2),
+        (update, 3),
+        (validation, 4),
+        (update, 4),
+        (validation, 5),
+    ]
 
 
 def test_failures_of_servers_are_recorded(study):

@@ -18,7 +18,7 @@ from pcqc.planning.cost import run_cost
 from pcqc.planning.fit import advice, changed, require_fit
 from pcqc.planning.memory import engine_memory, learner_memory, role_memories
 from pcqc.planning.plan import make_plan
-from pcqc.planning.storage import storage
+from pcqc.planning.storage import storage, sync_gib
 from pcqc.training.state import ModelState, save_state
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"
@@ -99,6 +99,21 @@ def test_a_transformers_engine_computes_with_the_learners_weights_where_they_are
     for stage, weights in ((2, 0), (3, 2 * 8_190_735_360 / 2**30)):
         study = placed(changed(paper, "engine.kind", "transformers"), learner__zero=stage)
         assert engine_memory(study, "actor").rollout["weights"] == pytest.approx(weights)
+
+
+def test_validation_of_the_real_study_is_counted():
+    """Three checkpoints of PCQC take half the time of six."""
+    study = load_study("real")
+    often = changed(study, "rl.checkpoint_every", 10)
+    three, six = (run_cost(s, s.method("pcqc"))["validation"] for s in (study, often))
+    assert three > 0
+    assert six == pytest.approx(2 * three)
+
+
+def test_new_weights_pass_through_shared_memory_once_a_node(paper):
+    """Those of Qwen3-8B in bfloat16, for eight engines; none where engines share the learner's."""
+    assert sync_gib(paper) == pytest.approx(2 * 8_190_735_360 / 2**30)
+    assert sync_gib(load_study("clinic")) == 0
 
 
 def test_a_learner_alone_can_be_placed(paper):

@@ -6,6 +6,8 @@ from typing import Literal, Protocol
 
 import torch
 
+from pcqc.processes import SINGLE_PROCESS, Processes
+
 
 @dataclass(frozen=True)
 class Request:
@@ -70,7 +72,12 @@ class Engine(Protocol):
     """Generates and scores token ids; engines inherit the methods that do nothing here.
 
     Only an engine behind a network returns failures.
+
+    Attributes:
+        processes: that load the same weights at the same time, each into an engine of its own.
     """
+
+    processes: Processes = SINGLE_PROCESS
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling

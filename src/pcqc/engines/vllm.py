@@ -105,7 +105,7 @@ class VllmEngine(Engine):
         if self.shared:
             self.llm.collective_rpc("take_weights", args=(weights,))
         else:
-            with weight_files.written(weights) as folder:
+            with weight_files.written(weights, self.processes) as folder:
                 self.llm.collective_rpc("take_weights", args=(str(folder),))
         self.reset_cache()
 

@@ -43,7 +43,9 @@ class Engines:
         self.sync = make_sync(study, context, policy, cases)
         own = {name: role.engine for name, role in roles.items()}
         self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
+        self.synced: tuple[int, float | None] | None = None  # version of the weights, and the gap
         if processes.count > 1:
+            own["actor"].processes = processes
             for role in roles.values():
                 role.engine = ShardedEngine(role.engine, processes)
         self.engines = [role.engine for role in roles.values()]
@@ -52,6 +54,7 @@ class Engines:
     def awake(self) -> Iterator[dict[str, float]]:
         """All engines, awake inside the context, the actor's with the learner's weights.
 
+        An engine keeps its weights while it sleeps, so the same ones are not handed over twice.
         No cache outlives an update, so a resumed run has the same caches.
 
         Yields:
@@ -62,8 +65,11 @@ class Engines:
         for engine in self.engines:
             engine.wake()
             engine.reset_cache()
-        gaps = self.processes.gather(self.sync(self.policy.weights()))
-        health: dict[str, float] = {} if gaps[0] is None else {"sync/gap": max(gaps)}
+        if self.synced is None or self.synced[0] != self.policy.version:
+            gaps = self.processes.gather(self.sync(self.policy.weights()))
+            self.synced = self.policy.version, None if gaps[0] is None else max(gaps)
+        gap = self.synced[1]
+        health: dict[str, float] = {} if gap is None else {"sync/gap": gap}
         yield health
         for role, server in self.servers.items():
             for name, count in server.take_counts().items():

@@ -47,6 +47,16 @@ def storage(study: Study) -> dict[str, float]:
     return {**one, **every, "total_gib": sum(every.values())}
 
 
+def sync_gib(study: Study) -> float:
+    """GiB of /dev/shm on a node while the actor's engines take new weights.
+
+    vLLM in processes of its own gets them by files, which one process of a node writes for all.
+    """
+    if study.engine.kind != "vllm" or study.engine.process != "own":
+        return 0.0
+    return BYTES[study.dtype("actor")] * architecture(study, "actor")[1].parameters / GIB
+
+
 def _state_gib(study: Study, role: str) -> float:
     shape, number = architecture(study, role)[1], BYTES[study.dtype(role)]
     if study.placement:

@@ -44,6 +44,9 @@ class Policy:
         backend: (module, learning rate, settings) -> what takes the optimiser steps.
         gap_alarm: largest mean |log pi_learner - log pi_engine| of tokens at which a step
             is taken; None where no engine sampled them.
+
+    Attributes:
+        version: number of steps taken by this object: the weights are other ones where it is.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Policy:
         self.backend = backend(TokenModel(model), settings.learning_rate, settings)
         self.reference = self.backend.frozen(TokenModel(reference)) if reference else None
         self.device = self.backend.device
+        self.version = 0
         self.state = self.backend.state
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -121,6 +125,7 @@ class Policy:
         statistics = _summary(sums)
         self._check_gap(statistics["gap/mean"])
         norm = self.backend.step(rate) if sequences else 0.0
+        self.version += 1
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
         losses = {name: sums[f"loss/{name}"] for name in counts}
