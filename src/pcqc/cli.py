@@ -110,6 +110,9 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("study", nargs="?", help="all studies with results where none is named")
     status.set_defaults(handler=_status)
     _study_command(commands, "check", _check, "check a study's settings and print them")
+    _study_command(
+        commands, "doctor", _doctor, "check this machine against a study, each line with its remedy"
+    )
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     plan.add_argument("--json", action="store_true", help="print the plan as JSON")
@@ -315,6 +318,12 @@ def _superseded(arguments: argparse.Namespace) -> None:
             return print("nothing was deleted")
     remove(entries)
     print("deleted")
+
+
+def _doctor(arguments: argparse.Namespace) -> None:
+    from pcqc.doctor.examine import examine
+
+    examine(_load(arguments), arguments.study)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

@@ -132,12 +132,16 @@ def require_gpu(kind: str) -> None:
         reason = "torch finds no device"
     except (AssertionError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[0].rstrip(".")
-    version = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.is_file() else None
-    driver = f"NVIDIA driver {version.group()}" if version else "no NVIDIA driver is loaded"
     raise UserError(
-        f"placement.device is {kind}, but no GPU can be used here ({driver}; {reason}); run "
+        f"placement.device is {kind}, but no GPU can be used here ({driver()}; {reason}); run "
         "`make gpu`, update the driver, or set placement.device to CPU"
     )
+
+
+def driver() -> str:
+    """The loaded driver, in words."""
+    version = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.is_file() else None
+    return f"NVIDIA driver {version.group()}" if version else "no NVIDIA driver is loaded"
 
 
 def _take_device(number: int) -> bool:

@@ -96,6 +96,32 @@ class ServerEngine(Engine):
                 f"restart it with {own}, or correct the study's 'servers'"
             )
 
+    def check_defaults(self) -> None:
+        """Compare samples of requests that leave values out with those that state neutral ones.
+
+        Requests of this project state every value, so other defaults change none of its samples;
+        but they show that the server was started for another use.
+
+        Raises:
+            UserError: more samples differ than rounding explains.
+        """
+        neutral = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
+        probe = {"prompt": list(range(8)), "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
+        # The flatter the distribution, the more tokens a truncation would change.
+        pairs = [
+            ({**probe, "stop_token_ids": [], "seed": seed, **flat}, neutral | flat)
+            for seed in range(8)
+            for flat in ({}, {"temperature": 5.0})
+        ]
+        bodies = [body for left, stated in pairs for body in (left, left | stated)]
+        found = [getattr(one, "tokens", one) for one in self._complete(bodies, _completion)]
+        differ = sum(a != b for a, b in zip(found[::2], found[1::2], strict=True))
+        if differ > len(pairs) // 4:
+            raise UserError(
+                f"{self.server.url}: {differ} of {len(pairs)} samples depend on the server's own "
+                "sampling defaults; restart it with --generation-config vllm"
+            )
+
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> list[list[Completion | Failure]]:

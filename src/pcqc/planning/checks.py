@@ -136,21 +136,27 @@ def _overloads(study: Study) -> Iterator[str]:
 
 
 def _host(study: Study) -> Iterator[str]:
-    place, roles = study.placement, role_memories(study)
+    place = study.placement
     if place.host_memory_gib is None:
         return
     for node in range(place.nodes):
-        first = node * place.devices_per_node
-        here = range(first, first + place.devices_per_node)
-        needed = max(
-            sum(r.host * sum(d in here for d in r.devices) for r in roles if r.role in family)
-            for family in at_work(study)
-        )
+        needed = host_gib(study, node)
         if needed > place.host_memory_gib:
             yield (
                 f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "
                 f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}"
             )
+
+
+def host_gib(study: Study, node: int) -> float:
+    """GiB of a node's own memory for what is offloaded and asleep."""
+    first = node * study.placement.devices_per_node
+    here = range(first, first + study.placement.devices_per_node)
+    roles = role_memories(study)
+    return max(
+        sum(r.host * sum(d in here for d in r.devices) for r in roles if r.role in family)
+        for family in at_work(study)
+    )
 
 
 def _disk(study: Study) -> Iterator[str]:
