@@ -42,6 +42,7 @@ rule all:
         PAPER,
         REPORT,
         TRANSCRIPTS,
+        PUBLISHED,
     message:
         "{REPORT}"
 

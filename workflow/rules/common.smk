@@ -21,6 +21,7 @@ from pcqc.products import recipe
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.settings import nearest
 from pcqc.tracking.prepare import preparation
+from pcqc.tracking.publish import published
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:

@@ -94,3 +94,24 @@ rule paper:
         "Paper"
     shell:
         pcqc(f"paper {STUDY_NAME}")
+
+
+rule publish:
+    input:
+        PREPARED,
+        REPORT,
+        TABLES,
+        FIGURES,
+        PAPER,
+        TRANSCRIPTS,
+    output:
+        PUBLISHED,
+    log:
+        LOGS / "track" / "publish.log",
+    params:
+        store=digest(STORE),
+        source=source_fingerprint("pcqc.tracking.publish"),
+    message:
+        "Publish the report in MLflow"
+    shell:
+        pcqc(f"track publish {STUDY_NAME}")

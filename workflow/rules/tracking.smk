@@ -1,4 +1,5 @@
 STORE = tracking_uri(STUDY)
+PUBLISHED = published(STUDY)
 PREPARED = RESULTS / "tracking" / "prepared"
 
 

@@ -10,6 +10,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     for name, handler, text in (
         ("prepare", _prepare, "create or migrate the MLflow store; find what it has lost"),
         ("mirror", _mirror, "mirror a method's finished runs; completes an interrupted mirror"),
+        ("publish", _publish, "put the report, tables, figures and transcripts into MLflow"),
         ("collect", _collect, "fetch all methods' artifacts for the analysis, checking digests"),
     ):
         action = actions.add_parser(name, help=text, description=text)
@@ -38,6 +39,13 @@ def _mirror(arguments: argparse.Namespace) -> None:
     from pcqc.tracking.mirror import mirror
 
     mirror(load_study(arguments.study), arguments.method, arguments.runs)
+
+
+def _publish(arguments: argparse.Namespace) -> None:
+    from pcqc.config import load_study
+    from pcqc.tracking.publish import publish
+
+    publish(load_study(arguments.study))
 
 
 def _collect(arguments: argparse.Namespace) -> None:

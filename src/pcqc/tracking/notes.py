@@ -22,6 +22,11 @@ def of_moved_study(study: Study, old: str) -> str:
     return render("moved.md", study=study, old=old)
 
 
+def of_findings(study: Study) -> str:
+    """What the run with the study's report holds, and how to open it."""
+    return render("findings.md", study=study, folder=study.results)
+
+
 def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
     """What the method does and how its runs came out, from the manifests of their evaluations."""
     settings = study.method(method)

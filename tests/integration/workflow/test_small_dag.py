@@ -15,7 +15,8 @@ from pcqc.files import read_json, read_jsonl
 from pcqc.tracking.store import SQLITE
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
-MIRRORED = ["Collect all runs from MLflow", "Figures", "Paper", "Report", "Tables"]
+PUBLISH = "Publish the report in MLflow"
+MIRRORED = ["Collect all runs from MLflow", "Figures", "Paper", PUBLISH, "Report", "Tables"]
 END = [*MIRRORED, "Transcripts"]  # which are read from the runs' own files
 WORDS = {
     "train": "Train",
@@ -138,10 +139,10 @@ EDITS = {
     "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
     "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + MIRRORED,
-    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", "Report"],
-    "analysis/figures/learning_curves.py": ["Figures", "Paper", "Report"],
-    "analysis/report/dialogues.py": ["Report"],
-    "analysis/transcripts/exact.py": ["Transcripts"],
+    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", PUBLISH, "Report"],
+    "analysis/figures/learning_curves.py": ["Figures", "Paper", PUBLISH, "Report"],
+    "analysis/report/dialogues.py": [PUBLISH, "Report"],
+    "analysis/transcripts/exact.py": [PUBLISH, "Transcripts"],
     "src/pcqc/cli.py": [],
 }
 

@@ -1,0 +1,60 @@
+"""The study's own run in MLflow: what it holds, and that it is brought up to date."""
+
+import shutil
+
+import pytest
+
+from pcqc.errors import UserError
+from pcqc.files import read_json, sha256_file, write_atomic
+from pcqc.tracking.publish import publish, published
+from pcqc.tracking.store import open_store, sizes
+
+
+@pytest.fixture
+def reported(ready):
+    """The study with a report, a table and a page of transcripts."""
+    for name in ("report.html", "tables/a.csv", "transcripts/data/list.js"):
+        write_atomic(ready.results / name, f"contents of {name}")
+    return ready
+
+
+def own_runs(study):
+    store = open_store(study)
+    return store.client.search_runs([store.experiment.experiment_id], "tags.stage = 'study'")
+
+
+def artifacts(study) -> dict[str, int]:
+    (run,) = own_runs(study)
+    return sizes(open_store(study).client, run.info.run_id)
+
+
+def test_what_a_study_found_is_in_one_run(reported):
+    record = read_json(publish(reported))
+    (run,) = own_runs(reported)
+    assert record["run_id"] == run.info.run_id
+    assert run.info.status == "FINISHED"
+    assert set(artifacts(reported)) == set(record["artifacts"])
+    assert record["artifacts"]["tables/a.csv"] == sha256_file(reported.results / "tables/a.csv")
+    assert "`results/clinic/transcripts/index.html`" in run.data.tags["mlflow.note.content"]
+
+
+def test_a_new_report_replaces_the_old_one_in_the_same_run(reported):
+    first = read_json(publish(reported))
+    write_atomic(reported.results / "report.html", "another report, and a longer one")
+    assert read_json(publish(reported))["run_id"] == first["run_id"]
+    assert artifacts(reported)["report.html"] == len("another report, and a longer one")
+
+
+def test_an_artifact_that_is_lost_is_put_back(reported):
+    publish(reported)
+    (run,) = own_runs(reported)
+    folder = open_store(reported).experiment.artifact_location
+    shutil.rmtree(f"{folder}/{run.info.run_id}/artifacts/tables")
+    publish(reported)
+    assert "tables/a.csv" in artifacts(reported)
+
+
+def test_without_a_report_nothing_is_published(ready):
+    with pytest.raises(UserError, match=r"report.html: missing; run `pcqc report clinic`"):
+        publish(ready)
+    assert not published(ready).exists()
