@@ -176,3 +176,37 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
     found = replace(main_policy(collected), eligible=eligible, ungrounded=truth)
     assert found.filter_quality() == (2, 0.5, 0.5)
     assert main_policy(collected).filter_quality() is None
+
+
+def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
+    """Of one case two answers are let in: the executed question's, and the best candidate's."""
+    place = study_folder / "results/clinic/collected/continuation/pcqc/A"
+    candidates = pd.read_parquet(place / "candidates.parquet")
+    by_case = candidates.groupby("case_id", sort=False)
+    best = by_case["utility"].idxmax()
+    chosen = next(index for index in best if not candidates["executed"][index])
+    executed = chosen - candidates["candidate"][chosen]
+    keys = [tuple(candidates.loc[i, ["case_id", "candidate"]]) for i in (chosen, executed)]
+    drawn = pd.read_parquet(place / "continuations.parquet").set_index(["case_id", "candidate"])
+    success = [100 * drawn.loc[[key], "correct"].mean() for key in keys]
+
+    def review(folder):
+        path = folder / "continuation" / "pcqc" / "A" / "grounding.csv"
+        frame = pd.read_csv(path).assign(eligible="no", judge="agreement")
+        frame.loc[[chosen, executed], ["eligible", "judge"]] = ["yes", "review"]
+        frame.to_csv(path, index=False)
+
+    table = tables.build(
+        "grounded_continuation", spoiled(study_folder, tmp_path, monkeypatch, review)
+    )
+    found = {row.key: [cell.value for cell in row.cells[1:5]] for row in table.rows}
+    gain = success[0] - success[1]
+    assert found == {
+        "original_highest_utility_vs_executed": pytest.approx([1, *success, gain]),
+        "eligible_highest_utility_vs_uniform": pytest.approx(
+            [1, success[0], sum(success) / 2, gain / 2]
+        ),
+        "eligible_highest_utility_vs_executed": pytest.approx([1, *success, gain]),
+    }
+    assert "2 of 160 candidates have an eligible answer" in table.caption
+    assert "A person reviewed 2 of the answers" in table.caption
