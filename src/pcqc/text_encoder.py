@@ -26,6 +26,10 @@ class TextEncoder:
 
     def __init__(self, tokenizer: Any):
         self.tokenizer = tokenizer
+        if tokenizer.is_fast:
+            # A published tokenizer may come with a limit; texts are checked elsewhere, never cut.
+            tokenizer.backend_tokenizer.no_truncation()
+            tokenizer.backend_tokenizer.no_padding()
         self._markers = {
             added.content: number
             for number, added in tokenizer.added_tokens_decoder.items()
@@ -48,7 +52,7 @@ class TextEncoder:
     def encode(self, text: str) -> list[int]:
         """Token ids; markers that are not quoted become their own tokens."""
         if BREAK not in text:
-            return self.tokenizer.encode(text, add_special_tokens=False)
+            return self._plain(text)
         ids = []
         for piece in re.split(f"({_any_of(self._markers)})", text):
             if piece in self._markers:
@@ -57,6 +61,12 @@ class TextEncoder:
                 plain = piece.replace(BREAK, "")
                 ids += self._without_markers.encode(plain, add_special_tokens=False).ids
         return ids
+
+    def _plain(self, text: str) -> list[int]:
+        if not self.tokenizer.is_fast:
+            return self.tokenizer.encode(text, add_special_tokens=False)
+        # The wrapper's bookkeeping takes longer than the encoding of a short text.
+        return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
 
     @cached_property
     def _without_markers(self):

@@ -97,3 +97,13 @@ def test_a_response_keeps_its_thinking_tags(tokenizer):
     messages = [*conversation(PLAIN)[:2], {"role": "assistant", "content": thought}]
     ((_, response),) = chat.turns(messages, "keep")
     assert response == [*tokenizer.encode(thought), chat.end_of_turn]
+
+
+def test_no_text_is_cut_by_a_limit_that_comes_with_a_tokenizer(chat):
+    """As a published tokenizer's file may carry one; the ids are those of its own `encode`."""
+    text = " ".join(["No cough."] * 20)
+    expected = chat.tokenizer.encode(text, add_special_tokens=False)
+    chat.tokenizer.backend_tokenizer.enable_truncation(3)
+    chat.tokenizer.backend_tokenizer.enable_padding(length=500)
+    assert ChatFormat(chat.tokenizer, INSTRUCTION).encode(text) == expected
+    assert len(expected) > 3
