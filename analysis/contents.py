@@ -61,6 +61,7 @@ PARTS = (
         "In the clinic the best possible diagnosis on any evidence is known exactly, so a gain can "
         "be split into what the questions brought and what was made of it.",
         "instrument",
+        "question_quality",
         "figure:equal_turns",
     ),
     _part(

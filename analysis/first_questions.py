@@ -1,4 +1,6 @@
-"""How often a selection rule picks one of the clinic's best first questions."""
+"""The continuation study's candidates against exact values: its questions, and its scorer."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -6,29 +8,51 @@ from analysis.collected import Collected
 from analysis.continuation import Continued
 from analysis.instrument import Instrument
 from pcqc.choice import selected_success
-from pcqc.clinic.posterior import best_first_questions
-from pcqc.clinic.world import World, asked_findings
+from pcqc.clinic.posterior import posterior
+from pcqc.clinic.world import read_findings
 
 
-def picks(collected: Collected, found: Continued) -> dict[str, np.ndarray]:
-    """rule -> [states] chance that it takes a question after one best finding and no other."""
-    world, best = _best(collected, found)
-    hits = [
-        [len(asked := asked_findings(world, text)) == 1 and asked <= findings for text in row]
-        for row, findings in zip(found.questions, best, strict=True)
-    ]
-    return selected_success(found.utility, np.array(hits, float).reshape(found.utility.shape))
+@dataclass(frozen=True)
+class FirstQuestions:
+    """Candidates at the initial states of cases.
+
+    Attributes:
+        picks: rule -> [states] chance that it takes a question after one best finding, no other.
+        chance: [states] share of best findings among all but the complaint: a random doctor's.
+        scorer_error: [states] distance of the scorer's probability of the correct option from the
+            exact one on the same answer, in points, mean over candidates.
+    """
+
+    picks: dict[str, np.ndarray]
+    chance: np.ndarray
+    scorer_error: np.ndarray
 
 
-def chance(collected: Collected, found: Continued) -> np.ndarray:
-    """[states] share of best findings among all but the complaint: a random doctor's chance."""
-    world, best = _best(collected, found)
-    return np.array([len(findings) for findings in best]) / (len(world.findings) - 1)
-
-
-def _best(collected: Collected, found: Continued) -> tuple[World, list[set[int]]]:
-    """The world, and the best first findings of each state's case."""
+def first_questions(collected: Collected, found: Continued) -> FirstQuestions:
+    """Judge every candidate of one policy's study."""
     instrument = Instrument(collected, collected.study.development)
     cases = [instrument.cases[case_id] for case_id in found.case_ids]
-    best = [set(best_first_questions(instrument.world, c, instrument.rates)) for c in cases]
-    return instrument.world, best
+    best, chance, exact = [], [], []
+    for case, questions, answers in zip(cases, found.questions, found.answers, strict=True):
+        turns = [
+            {"action": "question", "question": question, "answer": answer}
+            for question, answer in zip(questions, answers, strict=True)
+        ]
+        judged = [instrument.judged(case, {"turns": [turn]})[0] for turn in turns]
+        best.append([one.best for one in judged])
+        chance.append(judged[0].chance)
+        correct = list(case.options).index(case.answer)
+        exact.append(
+            [
+                posterior(
+                    instrument.world, case, read_findings(instrument.world, text), instrument.rates
+                )[correct]
+                for text in answers
+            ]
+        )
+    shape = found.utility.shape
+    error = np.abs(found.utility - np.array(exact, float).reshape(shape))
+    hits = np.array(best, float).reshape(shape)
+    return FirstQuestions(
+        selected_success(found.utility, hits), np.array(chance), 100 * error.mean(axis=1)
+    )

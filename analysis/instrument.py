@@ -5,6 +5,7 @@ good the questions were; the method's own diagnosis can only do as well, so that
 between the two is the diagnosis's part. Only the clinic knows these posteriors exactly.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 
 from analysis.collected import Collected
 from pcqc.cases import Case, read_cases
-from pcqc.clinic import posterior
+from pcqc.clinic import posterior, quality
+from pcqc.clinic.quality import AskedQuestion
 from pcqc.clinic.world import World
 from pcqc.errors import UserError
 
@@ -38,6 +40,7 @@ class Instrument:
         self.world = World.load(paths.world)
         self.rates = self.world.rates(settings.base_rates)
         self._path = paths.cases(benchmark)
+        self._values = quality.Values(self.world, self.rates)
         self._known: dict[tuple[Any, ...], float] = {}
 
     @cached_property
@@ -51,6 +54,23 @@ class Instrument:
             UserError: a dialogue's case is not in the study's data.
         """
         columns: list[tuple[float, float, int, float]] = []
+        for case, dialogue in self._dialogues(method, run):
+            asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
+            correct, best = float(dialogue["correct"]), self.expected(case, asked, best=True)
+            columns.append((correct, self.diagnosis(case, dialogue), asked, best))
+        accuracy, diagnosis, asked, best = np.array(columns).T
+        return Consultations(100 * accuracy, 100 * diagnosis, asked, 100 * best)
+
+    def questions(self, method: str, run: str) -> list[tuple[Case, list[AskedQuestion]]]:
+        """Every consultation's answered questions, in the order of the run's file."""
+        return [(case, self.judged(case, d)) for case, d in self._dialogues(method, run)]
+
+    def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
+        """A dialogue's answered questions, beside the others that could be asked."""
+        most = self.collected.study.protocol.max_turns - 1
+        return quality.judge_questions(self._values, case, dialogue, most)
+
+    def _dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
         for dialogue in self.collected.dialogues(method, run, self.benchmark):
             case = self.cases.get(dialogue["case_id"])
             if case is None:
@@ -58,18 +78,12 @@ class Instrument:
                     f"{self._path}: no case '{dialogue['case_id']}', which {method} run {run} was "
                     "evaluated on; make data and runs of one study agree"
                 )
-            asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
-            correct, best = float(dialogue["correct"]), self.expected(case, asked, best=True)
-            columns.append((correct, self.diagnosis(case, dialogue), asked, best))
-        accuracy, diagnosis, asked, best = np.array(columns).T
-        return Consultations(100 * accuracy, 100 * diagnosis, asked, 100 * best)
+            yield case, dialogue
 
     def diagnosis(self, case: Case, dialogue: dict) -> float:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
         answered = posterior.evidence(self.world, dialogue)
-        probability = posterior.posterior(self.world, case, answered, self.rates)
-        top = np.isclose(probability, probability.max(), rtol=1e-9)
-        return float(top[list(case.options).index(case.answer)] / top.sum())
+        return quality.diagnosis(self.world, case, answered, self.rates)
 
     def expected(self, case: Case, questions: int, best: bool) -> float:
         """Expected Bayes accuracy after best, or random, questions about a case."""

@@ -34,6 +34,7 @@ TABLES = Registry(
         "generation_length": Entry(("grpo", "pcqc"), paper=True),
         "training_cost": Entry(paper=True),
         "instrument": Entry(("shared_sft",), setting="clinic"),
+        "question_quality": Entry(setting="clinic"),
         "configuration": Entry(paper=True),
         "information_access": Entry(paper=True),
         "data_cards": Entry(setting="data"),

@@ -4,7 +4,7 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Gain, Mean, mean_over_states, policies
-from analysis.first_questions import chance, picks
+from analysis.first_questions import first_questions
 from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 from analysis.tables.continuation import design
@@ -63,12 +63,14 @@ def _measures(collected: Collected, found: Continued) -> dict[str, tuple[str, Ce
     states = correlation.states if correlation else 0
     rows["correlated"] = ("States in that correlation", (Number(states, digits=0), MISSING))
     if collected.study.clinic:
-        by_chance = mean_over_states(100 * chance(collected, found))
+        first = first_questions(collected, found)
         label = "Best first questions among all that could be asked (%)"
-        rows["best_chance"] = (label, (_mean(by_chance)[0], MISSING))
-        for rule, hits in picks(collected, found).items():
+        rows["best_chance"] = (label, (_mean(mean_over_states(100 * first.chance))[0], MISSING))
+        for rule, hits in first.picks.items():
             label = f"{RULES[rule]}: picks a best first question (%)"
             rows[f"best_{rule}"] = (label, _mean(mean_over_states(100 * hits)))
+        label = "Scorer's error against the exact probability (pp)"
+        rows["scorer_error"] = (label, _mean(mean_over_states(first.scorer_error)))
     return rows
 
 

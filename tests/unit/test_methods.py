@@ -241,6 +241,17 @@ def test_consultations_without_turns_are_excluded_from_training():
         draw(PCQC, [long])
 
 
+def test_metrics_count_different_candidate_questions_by_turn():
+    drawn, _ = draw(PCQC)
+    metrics = rollout_metrics(drawn)
+    for turn in (1, 2):
+        states = [g.turn.responses for g in drawn.groups if g.number == turn - 1]
+        counts = [len({r.action.question for r in s} - {None}) for s in states]
+        found = metrics.get(f"credit/distinct_questions_turn_{turn}")
+        assert found == (np.mean(counts) if counts else None)
+    assert metrics["credit/distinct_questions_turn_1"] > 1
+
+
 def test_metrics_count_every_actor_token():
     drawn, _ = draw(PCQC)
     metrics = rollout_metrics(drawn)

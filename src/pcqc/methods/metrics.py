@@ -62,6 +62,19 @@ def group_metrics(groups: Sequence[QuestionGroup]) -> dict[str, float]:
         "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),
         "credit/gain_best": float(np.mean([g.gains.max() for g in groups])),
         "credit/unparsed_share": float(np.mean(unparsed)),
+        **_distinct_questions(groups),
+    }
+
+
+def _distinct_questions(groups: Sequence[QuestionGroup]) -> dict[str, float]:
+    """Turn, from 1 -> mean number of different questions among the candidates of a state."""
+    by_turn: dict[int, list[int]] = {}
+    for group in groups:
+        questions = {r.action.question for r in group.turn.responses if r.action.question}
+        by_turn.setdefault(group.number + 1, []).append(len(questions))
+    return {
+        f"credit/distinct_questions_turn_{turn}": float(np.mean(counts))
+        for turn, counts in sorted(by_turn.items())
     }
 
 

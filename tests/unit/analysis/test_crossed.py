@@ -27,13 +27,15 @@ def test_one_run_of_each_is_the_paired_t_interval():
     assert found.random == "case"
 
 
-def test_runs_that_repeat_on_every_case_give_welchs_interval():
+def test_runs_that_repeat_on_every_case_give_welchs_error():
     first, second = [50.0, 60, 70], [20.0, 21, 26]
     found = crossed_effect(of_runs(first), of_runs(second))
     expected = stats.ttest_ind(first, second, equal_var=False)
-    interval = expected.confidence_interval()
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert found.freedom == pytest.approx(expected.df)
+    assert found.difference / found.standard_error == pytest.approx(expected.statistic)
+    # Variances of the means 100/3 and 31/9; half way between Welch's first and second.
+    one, other = 100 / 3, 31 / 9
+    assert found.freedom == pytest.approx((one + other) ** 2 / ((one**2 + other**2) / 3) - 1)
+    assert expected.df < found.freedom < 4
     assert found.random == "case and run"
 
 

@@ -49,6 +49,33 @@ def test_equally_likely_diagnoses_share_the_credit(instrument, monkeypatch):
     case = next(iter(instrument.cases.values()))
     monkeypatch.setattr("analysis.instrument.posterior.evidence", lambda world, dialogue: {})
     monkeypatch.setattr(
-        "analysis.instrument.posterior.posterior", lambda *a: np.full(len(case.options), 0.25)
+        "pcqc.clinic.quality.posterior", lambda *a: np.full(len(case.options), 0.25)
     )
     assert instrument.diagnosis(case, {}) == 1 / len(case.options)
+
+
+def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
+    table = TABLES.module("question_quality").build(collected)
+    keys = [column.key for column in table.columns]
+    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    first = rows["pcqc:1"]
+    judged = [asked[0] for run in "ABC" for _, asked in instrument.questions("pcqc", run) if asked]
+    assert first["best"].value == pytest.approx(
+        100 * np.mean([one.best for one in judged]), abs=1.0
+    )
+    assert first["best"].value > 90  # its skill, and a few of the others by chance
+    assert rows["grpo:1"]["best"].value < first["best"].value
+    assert first["regret"].value < rows["grpo:1"]["regret"].value
+    assert rows["grpo:3"]["repeated"].value > 0 == first["repeated"].value
+    assert first["candidates"] == "—"  # the simulated training records none
+    for row in rows.values():
+        assert row["random"].value <= row["best_possible"].value
+
+
+def test_evidence_of_the_last_turn_is_that_of_the_whole_dialogue(collected, instrument):
+    whole = instrument.consultations("grpo", "A").bayes
+    asked = instrument.questions("grpo", "A")
+    last = [
+        100 * (a[-1].diagnosis if a else instrument.diagnosis(c, {"turns": []})) for c, a in asked
+    ]
+    assert last == pytest.approx(list(whole))

@@ -16,11 +16,12 @@ from analysis import tables
 from analysis.continuation import Continued, continued, main_policy
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
-from analysis.first_questions import chance, picks
+from analysis.first_questions import first_questions
+from analysis.instrument import Instrument
 from analysis.report import build
 from pcqc.cases import read_cases
-from pcqc.clinic.posterior import best_first_questions
-from pcqc.clinic.world import World
+from pcqc.clinic.posterior import best_first_questions, posterior
+from pcqc.clinic.world import World, read_findings
 from pcqc.errors import UserError
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
@@ -94,17 +95,31 @@ def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     found = main_policy(collected)
     world = World.load(collected.paths.root / "data" / "world.json")
     cases = {c.case_id: c for c in read_cases(collected.paths.root / "data" / "clinic_dev.jsonl")}
-    hits = picks(collected, found)
+    first = first_questions(collected, found)
+    hits = first.picks
     for i, case_id in enumerate(found.case_ids):
         best = {world.findings[f] for f in best_first_questions(world, cases[case_id])}
         asked = found.questions[i][found.utility[i].argmax()].removeprefix("Any ").strip("?")
         assert hits["highest_utility"][i] == (asked in best)
-        assert chance(collected, found)[i] == len(best) / (len(world.findings) - 1)
+        assert first.chance[i] == len(best) / (len(world.findings) - 1)
     assert hits["highest_utility"].mean() > hits["uniform"].mean()
 
 
+def test_the_scorers_error_is_its_distance_from_the_exact_probability(collected):
+    found = main_policy(collected)
+    instrument = Instrument(collected, "clinic_dev")
+    case = instrument.cases[found.case_ids[0]]
+    correct = list(case.options).index(case.answer)
+    exact = [
+        posterior(instrument.world, case, read_findings(instrument.world, text))[correct]
+        for text in found.answers[0]
+    ]
+    expected = 100 * np.mean(np.abs(found.utility[0] - exact))
+    assert first_questions(collected, found).scorer_error[0] == pytest.approx(expected)
+
+
 def test_report_says_how_often_highest_utility_picks_a_best_question(collected):
-    hits = 100 * picks(collected, main_policy(collected))["highest_utility"]
+    hits = 100 * first_questions(collected, main_policy(collected)).picks["highest_utility"]
     row = re.search(
         r"Highest-utility selection: picks a best first question.*?</tr>", build(collected)
     )

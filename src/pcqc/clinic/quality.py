@@ -1,0 +1,132 @@
+"""How good the questions of a consultation are, by what is known exactly in the clinic."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcqc.cases import Case
+from pcqc.clinic.posterior import posterior, question_values
+from pcqc.clinic.world import World, asked_findings, read_findings
+
+SAME = 1e-9  # values that differ by less are equal
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """One question of a consultation, beside the others that could be asked there.
+
+    Attributes:
+        turn: from 1.
+        best: it names one finding, not known yet, and no other is worth more if it is the last.
+        chance: share of best findings among those not yet known or asked.
+        regret: what a best one is worth more if it is the last, in points of accuracy.
+        loss: the same by Q*, if best questions follow as long as the turns last.
+        repeated: it names only findings that were asked before.
+        unanswerable: the facts state nothing that it names.
+        misquoted: the patient's answer differs from what the facts say about what it names.
+        diagnosis: chance that the Bayes diagnosis on the answers up to this one is right.
+    """
+
+    turn: int
+    best: bool
+    chance: float
+    regret: float
+    loss: float
+    repeated: bool
+    unanswerable: bool
+    misquoted: bool
+    diagnosis: float
+
+
+class Values:
+    """`question_values` of one world, each state computed once.
+
+    Args:
+        world: the clinic.
+        rates: base rates of the D diseases; uniform by default.
+    """
+
+    def __init__(self, world: World, rates: np.ndarray | None = None):
+        self.world, self.rates = world, rates
+        self._known: dict[tuple, dict[int, float]] = {}
+
+    def __call__(
+        self, case: Case, answered: dict[int, bool], silent: Collection[int], questions: int
+    ) -> dict[int, float]:
+        """Finding -> accuracy after asking about it, with so many questions left, it included."""
+        # Neither the order of the options nor the facts change it.
+        state = (frozenset(answered.items()), frozenset(silent), questions)
+        key = (case.initial, frozenset(case.options.values()), *state)
+        if key not in self._known:
+            self._known[key] = question_values(
+                self.world, case, answered, silent=silent, questions=questions, rates=self.rates
+            )
+        return self._known[key]
+
+
+def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> list[AskedQuestion]:
+    """Every question of a dialogue that was answered, in order.
+
+    Args:
+        values: of the clinic's questions.
+        case: of the dialogue.
+        dialogue: a row of the evaluation's dialogues.
+        most: questions that a consultation can have answered.
+    """
+    world = values.world
+    facts = read_findings(world, " ".join(case.facts))
+    known = set(read_findings(world, case.initial))
+    answered: dict[int, bool] = {}
+    asked: set[int] = set()
+    found = []
+    turns = [turn for turn in dialogue["turns"] if turn["action"] == "question"]
+    answers = [(turn, turn["answer"]) for turn in turns if turn["answer"] is not None]
+    for number, (turn, answer) in enumerate(answers, start=1):
+        named = asked_findings(world, turn["question"])
+        silent, left = asked - answered.keys(), max(1, most - number + 1)
+        one, later = (values(case, answered, silent, questions) for questions in (1, left))
+        unknown = [f for f in one if f not in asked | known]
+        best = {f for f in unknown if one[f] > max(one.values()) - SAME}
+        said = read_findings(world, answer)
+        truth = {f: facts[f] for f in named if f in facts}
+        repeated = bool(named) and named <= asked
+        asked |= named
+        answered |= said
+        found.append(
+            AskedQuestion(
+                turn=number,
+                best=len(named) == 1 and named <= best,
+                chance=len(best) / len(unknown) if unknown else 1.0,
+                regret=_regret(one, named),
+                loss=_regret(later, named),
+                repeated=repeated,
+                unanswerable=not truth,
+                misquoted=said != truth,
+                diagnosis=diagnosis(world, case, answered, values.rates),
+            )
+        )
+    return found
+
+
+def _regret(values: dict[int, float], named: set[int]) -> float:
+    """Points below a best question; naming no finding, or several, is worth nothing more."""
+    own = values[min(named)] if len(named) == 1 else min(values.values())
+    return 100 * (max(values.values()) - own)
+
+
+def diagnosis(
+    world: World, case: Case, answered: dict[int, bool], rates: np.ndarray | None = None
+) -> float:
+    """Chance that the Bayes diagnosis on these answers is right; equally likely ones are drawn."""
+    probability = posterior(world, case, answered, rates)
+    top = np.isclose(probability, probability.max(), rtol=1e-9)
+    return float(top[list(case.options).index(case.answer)] / top.sum())
+
+
+def summary(questions: Sequence[AskedQuestion]) -> dict[str, float]:
+    """Means over some questions: shares, and regret and loss in points; none of none."""
+    if not questions:
+        return {}
+    names = ("best", "chance", "regret", "loss", "repeated", "unanswerable", "misquoted")
+    return {name: float(np.mean([getattr(one, name) for one in questions])) for name in names}

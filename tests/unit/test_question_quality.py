@@ -1,0 +1,91 @@
+"""Questions judged by exact values, in a world small enough to work out by hand."""
+
+import pytest
+
+from pcqc.cases import Case
+from pcqc.clinic.quality import Values, judge_questions, summary
+from pcqc.clinic.world import World
+
+# Of both diseases rash is typical. Cough tells them apart nearly always, fever sometimes, chills
+# never.
+WORLD = World(
+    ("amberitis", "bluepox"),
+    ("rash", "cough", "fever", "chills"),
+    ((0.9, 0.9, 0.5, 0.3), (0.9, 0.1, 0.1, 0.3)),
+    (0.5, 0.5),
+)
+CASE = Case(
+    case_id="case-0",
+    source="clinic",
+    initial="rash present.",
+    question="Which?",
+    options={"A": "amberitis", "B": "bluepox"},
+    facts=("cough present.", "fever absent."),
+    answer="A",
+    origin={"file": "synthetic", "row": 0},
+)
+UNKNOWN = "The patient cannot answer this."
+
+
+def judged(*exchanges, most=4):
+    turns = [{"action": "question", "question": q, "answer": a} for q, a in exchanges]
+    return judge_questions(Values(WORLD), CASE, {"turns": turns}, most)
+
+
+def test_a_best_and_a_lesser_question():
+    """Cough alone makes 90 % right, fever (50 + 90) / 2 %, chills and nothing 50 %."""
+    (best,) = judged(("Any cough?", "cough present."))
+    assert (best.best, best.regret, best.repeated) == (True, pytest.approx(0), False)
+    assert best.chance == pytest.approx(1 / 3)
+    assert best.diagnosis == 1
+    (lesser,) = judged(("Any fever?", "fever absent."))
+    assert (lesser.best, lesser.regret) == (False, pytest.approx(20))
+    assert lesser.diagnosis == 0  # without fever, bluepox is the likelier one
+    assert lesser.loss == pytest.approx(0)  # cough can still be asked
+
+
+def test_what_is_lost_depends_on_the_questions_left():
+    """With two questions a wasted first one leaves cough: 90 %; both findings make no more."""
+    for most, loss in ((1, 40), (2, 0)):
+        (wasted,) = judged(("Any chills?", UNKNOWN), most=most)
+        assert (wasted.regret, wasted.loss) == (pytest.approx(40), pytest.approx(loss))
+
+
+def test_repeats_are_found_and_are_worth_nothing():
+    first, second, third = judged(
+        ("Any fever?", "fever absent."), ("Any fever?", "fever absent."), ("Any rash?", UNKNOWN)
+    )
+    assert [one.repeated for one in (first, second, third)] == [False, True, False]
+    assert not second.best
+    # 5/14 and 9/14 are left; cough makes 4.5/14 and 8.1/14 of them right.
+    assert second.regret == pytest.approx(100 * (12.6 - 9) / 14)
+    assert third.regret == second.regret
+
+
+def test_unanswerable_questions_and_the_patients_errors():
+    """Chills are not recorded; a patient that states them errs, one that declines does not."""
+    declined, invented, wrong, nonsense = judged(
+        ("Any chills?", UNKNOWN),
+        ("Any chills?", "chills present."),
+        ("Any cough?", "cough absent."),
+        ("How are you?", UNKNOWN),
+    )
+    assert [one.unanswerable for one in (declined, invented, wrong, nonsense)] == [
+        *(True, True, False, True)
+    ]
+    assert [one.misquoted for one in (declined, invented, wrong, nonsense)] == [
+        *(False, True, True, False)
+    ]
+    assert not nonsense.repeated
+
+
+def test_only_answered_questions_count():
+    turns = [
+        {"action": "question", "question": "Any fever?", "answer": "fever absent."},
+        {"action": "question", "question": "Any cough?", "answer": None},  # at the last turn
+        {"action": "final", "question": None, "answer": None},
+    ]
+    found = judge_questions(Values(WORLD), CASE, {"turns": turns}, most=1)
+    assert [one.turn for one in found] == [1]
+    assert summary(found)["regret"] == pytest.approx(20)
+    assert summary([]) == {}
