@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from pcqc.config import ROOT, Study, digest
 from pcqc.files import sha256_file
+from pcqc.machine import machine
 
 _PACKAGES = {
     "pcqc": ROOT / "src" / "pcqc",
@@ -171,6 +172,7 @@ def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) ->
         "fingerprint": fingerprint,
         "git_commit": git_commit(),
         "version": importlib.metadata.version("pcqc"),
+        "machine": machine(),
     }
 
 

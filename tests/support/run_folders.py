@@ -126,6 +126,7 @@ def _write_manifest(folder: Path, study: Study, method: str, run: str, **entries
         "seed": study.seed(run),
         "fingerprint": hashlib.sha256(f"{method}{run}".encode()).hexdigest(),
         "git_commit": "0123456789abcdef0123456789abcdef01234567",
+        "machine": {"host": "ward", "torch": "2"},
         "files": files,
     }
     write_json(folder / "manifest.json", common | entries)

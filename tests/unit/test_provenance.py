@@ -1,5 +1,7 @@
 """Fingerprints follow what the source means; folders of weights are whole or refused."""
 
+import importlib.metadata
+import platform
 from dataclasses import replace
 
 import pytest
@@ -193,3 +195,10 @@ def test_missing_models_are_named(tmp_path):
         load_model(tmp_path / "none")
     with pytest.raises(UserError, match="none: no model"):
         load_tokenizer(tmp_path / "none")
+
+
+def test_a_manifest_says_on_which_machine_it_was_made():
+    found = provenance.heading(load_study("clinic"), "pcqc", "A", 1, "0")["machine"]
+    assert found["host"] == platform.node()
+    assert found["torch"] == importlib.metadata.version("torch")
+    assert found["processor"]

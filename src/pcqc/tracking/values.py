@@ -129,6 +129,9 @@ def tags(run: FinishedRun) -> dict[str, str]:
     if run.training:
         found["fingerprint.training"] = run.training["fingerprint"]
         found["git_commit.training"] = run.training["git_commit"]
+    # Manifests of earlier versions do not say on which machine they were made.
+    for name, value in (run.training or run.evaluation).get("machine", {}).items():
+        found[f"machine.{name}"] = value
     for name, entry in run.data.items():
         found[f"data_digest.{name}"] = entry["sha256"]
     return {name: str(value) for name, value in found.items()}

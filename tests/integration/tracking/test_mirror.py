@@ -101,6 +101,7 @@ def test_everything_of_a_run_is_mirrored(ready):
     tags = run.data.tags
     assert tags["mlflow.parentRunId"] == parent.info.run_id
     assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
+    assert (tags["machine.host"], tags["machine.torch"]) == ("ward", "2")
     assert {"settings_digest", "fingerprint.training", "data_digest.train"} <= set(tags)
     assert "why was that question credited" in tags["mlflow.note.content"]
     assert run.data.params["method.beta"] == "1.0"
