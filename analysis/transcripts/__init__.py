@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from analysis import report
 from analysis.notices import notice
 from analysis.transcripts.consultations import Consultation, consultations, places
 from pcqc.cases import Case
@@ -24,7 +23,7 @@ from pcqc.files import write_atomic
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "page.html"
-STYLES = (report.FOLDER / "style.css", FOLDER / "page.css")
+STYLES = (FOLDER.parent / "report" / "style.css", FOLDER / "page.css")
 SCRIPTS = (FOLDER / "page.js", FOLDER / "consultation.js")
 AT_ONCE = 100  # consultations or cases of one file
 
