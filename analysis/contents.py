@@ -81,6 +81,7 @@ PARTS = (
         "How the methods got there, and at what cost.",
         "figure:learning_curves",
         "training_cost",
+        "equal_budgets",
         "generation_length",
     ),
     _part(

@@ -33,6 +33,7 @@ TABLES = Registry(
         "utility_validity": Entry(setting="continuation"),
         "generation_length": Entry(("grpo", "pcqc"), paper=True),
         "training_cost": Entry(paper=True),
+        "equal_budgets": Entry(),
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "question_quality": Entry(setting="clinic"),
         "configuration": Entry(paper=True),
