@@ -91,5 +91,15 @@ def runs(collected: Collected) -> list[dict[str, Any]]:
     return rows
 
 
+def accepted(collected: Collected) -> list[str]:
+    """Runs that their author declared still valid (`pcqc accept`), with reason and edits."""
+    return [
+        f"{collected.title(method)} run {run}, accepted {entry['when']}: {entry['because']} "
+        f"({'; '.join(entry['changes'])})"
+        for method, run in _all_runs(collected)
+        for entry in collected.record(method, run)["evaluation"].get("accepted", [])
+    ]
+
+
 def _all_runs(collected: Collected) -> list[tuple[str, str]]:
     return [(method, run) for method in collected.methods() for run in collected.runs(method)]

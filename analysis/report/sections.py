@@ -13,7 +13,7 @@ from analysis.drawing.style import encode, house_style
 from analysis.figures import FIGURES
 from analysis.notices import notice
 from analysis.report.dialogues import consultations
-from analysis.report.record import runs, selection, settings
+from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import TABLES, ablations, build
 
@@ -65,6 +65,7 @@ def content(collected: Collected) -> dict[str, Any]:
         "selection": selection(collected),
         "consultations": consultations(collected),
         "runs": runs(collected),
+        "accepted": accepted(collected),
         "folder": collected.paths.collected,
         "links": [
             ("conclusion", "Conclusion"),

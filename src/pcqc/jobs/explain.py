@@ -9,7 +9,8 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.select import run_manifest
-from pcqc.products import Product, is_trained, products
+from pcqc.products import Product, is_trained, product, products
+from pcqc.receipts import Receipt
 
 ACTIONS = {
     "clinic": "the clinic's cases",
@@ -69,7 +70,8 @@ def why(one: Product) -> list[str]:
 def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     """Declare a run valid as it is, and the models and cases that it rests on.
 
-    The reason is recorded in every receipt and in the run's manifest.
+    The reason is recorded in every receipt, and in the manifests of training and evaluation. The
+    latter is mirrored again, so that the report says it.
 
     Returns:
         What was accepted, a line each.
@@ -81,18 +83,24 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     if not because.strip():
         raise UserError('say why the run is still valid: --because "..."')
     said = []
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     for one in steps(study, method, run):
         if not one.manifest.exists():
             if one.job in ("train", "evaluate"):
                 raise UserError(f"{one.manifest}: missing; only what is made can be accepted")
             continue
         if reasons := why(one):
-            _accept(one, because, reasons)
+            entry = {"when": when, "because": because, "changes": reasons}
+            _accept(one, entry)
             said.append(f"{ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
+    if said:
+        evaluation = product(study, "evaluate", method, run)
+        entry = {"when": when, "because": because, "changes": said}
+        _in_manifest(evaluation, evaluation.require(), entry).write()
     return said or ["nothing to accept: nothing would run again"]
 
 
-def _accept(one: Product, because: str, reasons: list[str]) -> None:
+def _accept(one: Product, entry: dict) -> None:
     """Record it in the receipt; in a run's manifest too, which keeps its age."""
     found = one.receipt()
     if found is None:
@@ -100,22 +108,25 @@ def _accept(one: Product, because: str, reasons: list[str]) -> None:
         one.finish([str(one.manifest.relative_to(one.receipt_path.parent))])
         found = one.receipt()
     found.check()
-    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    entry = {"when": when, "because": because, "changes": reasons}
     if one.job == "train":
         before = os.stat(one.manifest)
-        manifest = read_json(one.manifest)
-        write_json(one.manifest, {**manifest, "accepted": [*manifest.get("accepted", []), entry]})
+        found = _in_manifest(one, found, entry)
         # To Snakemake an older file is no new input.
         os.utime(one.manifest, ns=(before.st_atime_ns, before.st_mtime_ns))
-        name = one.manifest.name
-        found = replace(
-            found,
-            outputs={**found.outputs, name: sha256_file(one.manifest)},
-            manifests={**found.manifests, name: one.manifest.read_text()},
-        )
     accepted = [*found.accepted, {**entry, "made_from": asdict(one.today)}]
     replace(found, accepted=accepted).write()
+
+
+def _in_manifest(one: Product, found: Receipt, entry: dict) -> Receipt:
+    """Add what was accepted to the manifest; the receipt that knows it, not yet written."""
+    manifest = read_json(one.manifest)
+    write_json(one.manifest, {**manifest, "accepted": [*manifest.get("accepted", []), entry]})
+    name = one.manifest.name
+    return replace(
+        found,
+        outputs={**found.outputs, name: sha256_file(one.manifest)},
+        manifests={**found.manifests, name: one.manifest.read_text()},
+    )
 
 
 def steps(study: Study, method: str, run: str) -> Iterator[Product]:

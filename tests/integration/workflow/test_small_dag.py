@@ -102,12 +102,8 @@ def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
 
 def test_a_failed_rerun_leaves_no_results_of_old_settings(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
-    weights = copy.results / "models" / "patient" / "model.safetensors"
-    hidden = weights.rename(copy.folder / "hidden")
-    done = copy.run(copy.workflow())
+    done = copy.run([*copy.workflow(), "launcher=false"])
     assert done.returncode != 0
-    assert "patient/model.safetensors: missing" in done.stderr
-    hidden.rename(weights)
     mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
     assert copy.planned() == sorted([*mine, *END])
 
@@ -188,9 +184,9 @@ def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(cop
     assert "Evaluate grpo, run A" in planned
     assert not [job for job in planned if job.endswith(" pcqc, run A")]
     assert "Shared SFT: actor and patient" not in planned
-    # Afterwards the edit is taken back: nothing is left to do.
+    # Afterwards the edit is taken back: the report alone does not say yet what was accepted.
     (copy.folder / path).write_text(text)
-    assert copy.planned() == []
+    assert copy.planned() == sorted(["Mirror pcqc in MLflow", *END])
     assert explained(copy, "pcqc", "A") == []
 
 
