@@ -43,6 +43,9 @@ rule all:
         REPORT,
         TRANSCRIPTS,
         PUBLISHED,
+        receipt("publish"),
+        receipt("transcripts"),
+        receipt("report"),
     message:
         "{REPORT}"
 

@@ -65,29 +65,37 @@ def run_tables(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/tables/`."""
     from analysis import tables
 
-    _announce(tables.write(_load(arguments.study), arguments.only))
+    collected = _load(arguments.study)
+    _finish(collected.study, "tables", tables.write(collected, arguments.only))
 
 
 def run_figures(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/figures/`."""
     from analysis import figures
 
-    _announce(figures.write(_load(arguments.study), arguments.only))
+    collected = _load(arguments.study)
+    _finish(collected.study, "figures", figures.write(collected, arguments.only))
 
 
 def run_report(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/report.html`."""
     from analysis import report
 
-    _announce([report.write(_load(arguments.study))])
+    collected = _load(arguments.study)
+    _finish(collected.study, "report", [report.write(collected)])
 
 
 def run_transcripts(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/transcripts/`."""
     from analysis import transcripts
     from pcqc.config import load_study
+    from pcqc.products import product
 
-    print(f"open {transcripts.write(load_study(arguments.study))}")
+    study = load_study(arguments.study)
+    page = transcripts.write(study)
+    files = [path for path in page.parent.rglob("*") if path.is_file()]
+    product(study, "transcripts").vouch(files)
+    print(f"open {page}")
 
 
 def run_answer(arguments: argparse.Namespace) -> None:
@@ -108,10 +116,11 @@ def run_paper(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/paper.tex`, and `paper.pdf` where a LaTeX is installed."""
     from analysis import paper
 
-    written = paper.write(_load(arguments.study))
+    collected = _load(arguments.study)
+    written = paper.write(collected)
     if not paper.latex():
         print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
-    _announce(written)
+    _finish(collected.study, "paper", written)
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
@@ -130,7 +139,11 @@ def _load(name: str):
     return load(load_study(name))
 
 
-def _announce(paths: list) -> None:
+def _finish(study, job: str, paths: list) -> None:
+    """Write the job's receipt, and say what was written."""
+    from pcqc.products import product
+
+    product(study, job).vouch(paths)
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")

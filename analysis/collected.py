@@ -4,7 +4,7 @@ That folder is fetched from the MLflow artifacts, digest by digest. Besides it o
 settings and, for the clinic, its world and cases are read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -20,6 +20,9 @@ from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
 from pcqc.paths import Paths
+from pcqc.predictions import SCHEMA
+from pcqc.products import product
+from pcqc.shapes import CollectedRun
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 
@@ -223,21 +226,26 @@ def load(study: Study) -> Collected:
         UserError: a file is missing or broken, or holds what the study does not have.
     """
     folder = Paths.of(study).collected
-    predictions = read_frame(folder / "predictions.parquet")
-    updates = read_frame(folder / "updates.parquet")
-    records = {(r["method"], r["run"]): r for r in read_json(folder / "runs.json")}
+    product(study, "collect").require()
+    predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
+    updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
+    runs = read_json(folder / "runs.json", list[CollectedRun], "collect the study's runs again")
+    records = {(r["method"], r["run"]): r for r in runs}
     path = folder / "further_updates.parquet"
-    further = read_frame(path) if path.exists() else None
+    further = read_frame(path, SCHEMA.names) if path.exists() else None
     collected = Collected(study, predictions, updates, records, further)
     _check(collected, folder / "predictions.parquet")
     return collected
 
 
-def read_frame(path: Path) -> pd.DataFrame:
-    """A collected Parquet or CSV file; UserError where it is missing or broken."""
+def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A collected Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
     read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
     try:
-        return read(path)
+        frame = read(path)
+        if lacking := [name for name in columns if name not in frame]:
+            raise ValueError(f"no column {', '.join(lacking)}")
+        return frame
     except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
         reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
         raise UserError(f"{path}: {reason}; collect the study's runs again") from None

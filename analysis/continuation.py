@@ -209,9 +209,10 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
             f"{folder}: no continuation study of {method} run {run}; run the rule `continuation` "
             "and collect again"
         )
-    frames = [read_frame(folder / name) for name in ("candidates.parquet", "continuations.parquet")]
-    candidates, continuations = frames
-    grounding = read_frame(folder / "grounding.csv")
+    columns = ["case_id", "candidate", "question", "answer", "utility", "credit"]
+    candidates = read_frame(folder / "candidates.parquet", columns)
+    continuations = read_frame(folder / "continuations.parquet", [*columns[:2], "correct"])
+    grounding = read_frame(folder / "grounding.csv", [*columns[:2], "eligible", "judge"])
     shape = (manifest["states"], manifest["candidates"])
     keys = candidates[["case_id", "candidate"]]
     judged = grounding[list(keys)].values.tolist()

@@ -166,9 +166,9 @@ def _opening_states(study: Study, method: str, run: str) -> dict[str, Callable[[
     if (method, run) not in study.continued or not (folder / "manifest.json").exists():
         return {}
     product(study, "continuation", method, run).require()
-    outcomes = read_frame(folder / "continuations.parquet")
+    outcomes = read_frame(folder / "continuations.parquet", ["case_id", "candidate", "correct"])
     right = outcomes.groupby(["case_id", "candidate"])["correct"].mean()
-    frame = read_frame(folder / "candidates.parquet")
+    frame = read_frame(folder / "candidates.parquet", ["case_id", "candidate"])
     found = {}
     for case_id, part in frame.groupby("case_id", sort=False):
         rows = part.to_dict("records")

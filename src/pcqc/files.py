@@ -3,6 +3,7 @@
 import csv
 import errno
 import fcntl
+import functools
 import hashlib
 import io
 import json
@@ -194,9 +195,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def read_json(
-    path: str | Path, shape: type | None = None, remedy: str = "fix or remake the file"
-) -> Any:
+def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake the file") -> Any:
     """The value of a JSON file (see `parse_json`).
 
     Args:
@@ -219,11 +218,18 @@ def read_json(
     return value
 
 
-def _require_shape(path: str | Path, value: Any, shape: type, remedy: str) -> None:
-    from pydantic import TypeAdapter, ValidationError
+@functools.cache
+def _adapter(shape: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(shape)
+
+
+def _require_shape(path: str | Path, value: Any, shape: Any, remedy: str) -> None:
+    from pydantic import ValidationError
 
     try:
-        TypeAdapter(shape).validate_python(value, strict=True)
+        _adapter(shape).validate_python(value, strict=True)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the whole"
@@ -279,14 +285,16 @@ def parse_object(line: bytes) -> dict[str, Any]:
     return row
 
 
-def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: str | Path, shape: Any = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
 
-    Raises UserError naming file and line of a line that `parse_json` refuses or that is no object.
+    Raises UserError naming file and line of one that is no object or not of the shape.
     """
     for number, line in read_lines(path):
         try:
             row = parse_object(line)
         except ValueError as problem:
             raise UserError(f"{path}, line {number}: {problem}; fix or remove the line") from None
+        if shape is not None:
+            _require_shape(f"{path}, line {number}", row, shape, "make the file again")
         yield number, row

@@ -1,6 +1,8 @@
 """What each job reads and makes: inputs, results, and the receipts that vouch for them."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,8 +13,15 @@ from pcqc.instruction import instruction_files
 from pcqc.paths import Paths
 from pcqc.provenance import MadeFrom, made_from
 from pcqc.receipts import Receipt, read_receipt
-from pcqc.shapes import DataManifest, Selection
+from pcqc.shapes import Selection
 from pcqc.superseded import bring_back, set_aside
+
+# Made in seconds from the results of other jobs. Their receipts are declared outputs: Snakemake
+# alone says when they are made again, and deletes the receipt before the job writes.
+DERIVED = (
+    *("store", "mirror", "collect", "tables", "figures", "paper", "report", "transcripts"),
+    "publish",
+)
 
 
 @dataclass(frozen=True)
@@ -21,10 +30,10 @@ class Product:
 
     Attributes:
         study: whose it is.
-        job: name of a job in `provenance.SETTINGS_READ`.
+        job: name of a job in `provenance.SETTINGS_READ`, or one of `DERIVED`.
         path: folder or file that holds the result.
         receipt_path: of its receipt.
-        manifest: the declared output of the job's rule.
+        manifest: a declared output of the job's rule, written last.
         method, run: whose job it is; none for the jobs that all runs share.
         keep: files in the folder that other jobs wrote.
     """
@@ -46,18 +55,26 @@ class Product:
     @cached_property
     def today(self) -> MadeFrom:
         """What it would be made from today, as far as its inputs are there."""
+        if self.job in DERIVED:
+            return MadeFrom({}, {})
         inputs = [p for p in inputs_of(self.study, self.job, self.method, self.run) if p.exists()]
         return made_from(self.study, self.job, self.method, self.run, inputs)
 
     def receipt(self) -> Receipt | None:
         """See `read_receipt`; UserError where it is another result's."""
-        found = read_receipt(self.receipt_path)
+        found = read_receipt(self.receipt_path, self._without_receipt())
         if found and (found.job, found.product) != (self.name, self._product):
             raise UserError(
-                f"{self.receipt_path}: the receipt of {found.job}, not of {self.name}; remove it, "
-                f"and {self.manifest}, and run the workflow again"
+                f"{self.receipt_path}: the receipt of {found.job}, not of {self.name}; "
+                f"{self._without_receipt()}"
             )
         return found
+
+    def _without_receipt(self) -> str:
+        """What leads to a result with its receipt again."""
+        files = dict.fromkeys((self.receipt_path, self.manifest))
+        there = " and ".join(str(path) for path in files if path.exists())
+        return f"remove {there} and run the workflow again" if there else "run the workflow again"
 
     def stands(self) -> bool:
         """Whether it is finished and would come out the same, its manifest put back if missing.
@@ -106,18 +123,25 @@ class Product:
         Args:
             names: of the files that it wrote, relative to the receipt's folder.
         """
-        manifest = str(self.manifest.relative_to(self.receipt_path.parent))
         found = self.receipt()
         begun = found if found and found.holds_for(self.today) else self._receipt()
-        begun.finish(names, [manifest])
+        begun.finish(names, [str(self.manifest.relative_to(self.receipt_path.parent))])
+
+    def vouch(self, files: Iterable[Path]) -> None:
+        """Write the receipt of a job of `DERIVED`; what an earlier one says of others stays."""
+        folder, known = self.receipt_path.parent, self.receipt()
+        digests = {os.path.relpath(path, folder): sha256_file(path) for path in files}
+        earlier = (known.outputs or {}) if known else {}
+        replace(self._receipt(), outputs={**earlier, **digests}).write()
 
     def set_aside(self, why: list[str], found: Receipt | None) -> None:
         """Move what is there of it to the superseded results; see `pcqc.superseded`."""
         there = [self.path] if self.path.exists() else []
         if self.path.is_dir():
             receipts = [self.receipt_path, *self.path.glob("*receipt.json")]
-            for one in filter(None, map(read_receipt, receipts)):
-                one.restore_manifests()
+            for path in receipts:
+                if one := read_receipt(path, self._without_receipt()):
+                    one.restore_manifests()
             entries = [p for p in sorted(self.path.iterdir()) if p.name not in self.keep]
             there = entries if self.keep or not entries else [self.path]
         if there:
@@ -136,14 +160,17 @@ class Product:
     def _product(self) -> str:
         return str(self.path.relative_to(self.receipt_path.parent))
 
-    def require(self, *names: str) -> Receipt | None:
+    def require(self, *names: str) -> Receipt:
         """Check files of the result against its receipt, all of them where none is named.
 
-        Returns:
-            The receipt; None where there is none, as of results that were made by hand.
+        Whoever reads what another job wrote calls this first.
+
+        Raises UserError where there is no receipt, the job has not finished, or a file is not its.
         """
-        if found := self.receipt():
-            found.check(*names)
+        found = self.receipt()
+        if found is None:
+            raise UserError(f"{self.receipt_path}: missing; {self._without_receipt()}")
+        found.check(*names)
         return found
 
 
@@ -154,11 +181,13 @@ def product(
 
     Args:
         study: the study.
-        job: name of a job in `provenance.SETTINGS_READ`.
+        job: name of a job in `provenance.SETTINGS_READ`, or one of `DERIVED`.
         method, run: whose job it is.
         model: folder, of a job that makes several models.
     """
     paths = Paths.of(study)
+    if job in DERIVED:
+        return _derived(study, job, method)
     if job == "clinic":
         folder = paths.data
         return Product(study, job, folder, folder / "receipt.json", folder / "manifest.json")
@@ -179,6 +208,20 @@ def product(
     return Product(study, job, folder, folder / "receipt.json", manifest, method, run, keep)
 
 
+def _derived(study: Study, job: str, method: str | None) -> Product:
+    paths = Paths.of(study)
+    path = {
+        "store": paths.store,
+        "mirror": paths.tracking(method or ""),
+        "collect": paths.collected,
+        "publish": paths.store.with_name("published.json"),
+        "paper": paths.root / "paper.tex",
+        "report": paths.root / "report.html",
+    }.get(job, paths.root / job)
+    receipt = path.with_suffix(".receipt.json") if path.suffix else path / "receipt.json"
+    return Product(study, job, path, receipt, receipt, method)
+
+
 def _files(name: str) -> tuple[str, str]:
     return name, str(Path(name).with_suffix(".receipt.json"))
 
@@ -187,23 +230,6 @@ def products(study: Study, job: str, method: str | None, run: str | None) -> lis
     """All results of a job, of which some make several models."""
     models = {"sft": ("actor", "patient"), "models": tuple(study.pretrained)}.get(job, ("base",))
     return [product(study, job, method, run, model) for model in models]
-
-
-def recipe(study: Study, job: str, method: str | None = None, run: str | None = None) -> str:
-    """What the workflow compares: another recipe than at the last time makes a job run again.
-
-    It is that of the results that are there, as long as they come out the same today or are
-    accepted; else today's.
-    """
-    today = made_from(study, job, method, run)
-    for one in products(study, job, method, run):
-        try:
-            found = one.receipt()
-        except UserError:  # whoever reads the result says so
-            found = None
-        if not (found and found.holds_for(today, inputs=False)):
-            return today.recipe
-    return found.made_from.recipe
 
 
 def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> list[Path]:
@@ -245,32 +271,6 @@ def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> li
         candidates = paths.continuation(method, run) / "candidates.parquet"
         return [candidates, development, *knows, *([Path(review)] if review else [])]
     return []
-
-
-def check_data(study: Study, *files: Path) -> None:
-    """Compare files of cases or conversations, and the system message, with `data/manifest.json`.
-
-    Raises:
-        UserError: one of them is not the file that the study's data were made with.
-    """
-    paths = Paths.of(study)
-    manifest = paths.data / "manifest.json"
-    if not manifest.exists():
-        raise UserError(f"{manifest}: missing; run the workflow again")
-    product(study, "clinic").require(manifest.name)
-    remedy = f"remove {manifest} and run the workflow again"
-    known = read_json(manifest, DataManifest, remedy)
-    digests = {paths.data / name: entry["sha256"] for name, entry in known["files"].items()}
-    if instruction_files(study):
-        digests[paths.instruction] = known["instruction"]["sha256"]
-        files = (*files, paths.instruction)
-    for file in files:
-        if file not in digests:
-            raise UserError(f"{manifest}: has no entry for {file.name}; {remedy}")
-        if sha256_file(file) != digests[file]:
-            raise UserError(
-                f"{file}: altered since it was written; remove {file} and run the workflow again"
-            )
 
 
 def is_trained(study: Study, method: str) -> bool:

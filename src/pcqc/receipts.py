@@ -16,6 +16,7 @@ from pcqc.config import digest
 from pcqc.errors import UserError
 from pcqc.files import read_bytes, read_json, sha256_file, write_atomic, write_json
 from pcqc.provenance import MadeFrom, git_commit
+from pcqc.shapes import FolderManifest
 
 
 @dataclass(frozen=True)
@@ -69,31 +70,42 @@ class Receipt:
             outputs: what the job wrote, relative to the receipt's folder.
             manifests: those of them whose text is kept.
         """
-        folder = self.path.parent
+        folder, digests = self.path.parent, {}
+        for name in outputs:
+            digests[name] = sha256_file(folder / name)
+            if name.endswith("/manifest.json"):  # of a folder of weights, for all its files
+                listed = read_json(folder / name, FolderManifest)["files"]
+                digests |= {str(Path(name).with_name(file)): sha for file, sha in listed.items()}
         done = replace(
             self,
-            outputs={name: sha256_file(folder / name) for name in outputs},
+            outputs=digests,
             manifests={name: read_bytes(folder / name).decode() for name in manifests},
         )
         done.write()
         return done
 
-    def check(self, *names: str) -> None:
+    def check(self, *names: str, touched: bool = False) -> None:
         """Raise UserError where a file is not the one that the job wrote.
 
         Args:
             names: of files, relative to the receipt's folder; all of the job's where none is given.
+            touched: read only files that the system saw changed or renamed since the receipt was
+                written, which finds what a user did and not what a disk did.
         """
         folder = self.path.parent
         if self.outputs is None:
             raise UserError(f"{folder}: `pcqc {self.job}` has not finished; run it again")
+        written = self.path.stat().st_ctime_ns
         for name in names or self.outputs:
             path = folder / name
-            how = "missing" if not path.is_file() else "altered since it was written"
-            if how == "missing" or self.outputs.get(name) != sha256_file(path):
+            there = path.is_file()
+            if there and touched and path.stat().st_ctime_ns < written:
+                continue
+            if not there or self.outputs.get(name) != sha256_file(path):
                 remedy = f"move {folder / self.product} away and "
                 if name in self.manifests:
                     remedy = f"remove {path} and " if path.exists() else ""
+                how = "altered since it was written" if there else "missing"
                 raise UserError(f"{path}: {how}; {remedy}run the workflow again")
 
     def restore_manifests(self) -> None:
@@ -104,15 +116,14 @@ class Receipt:
                 write_atomic(path, text)
 
 
-def read_receipt(path: Path) -> Receipt | None:
+def read_receipt(path: Path, remedy: str) -> Receipt | None:
     """A receipt; None where there is none.
 
     Raises:
-        UserError: the file is not as it was written.
+        UserError: the file is not as it was written; ends in the remedy.
     """
     if not path.exists():
         return None
-    remedy = "remove it and the manifest.json that it vouches for, and run the workflow again"
     found = read_json(path, remedy=remedy)
     known = set(Receipt.__dataclass_fields__) - {"path"} | {"digest"}
     shaped = isinstance(found, dict) and set(found) == known

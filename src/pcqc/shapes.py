@@ -1,7 +1,8 @@
 """What the JSON files that jobs write for each other must hold; see `files.read_json`."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from annotated_types import MinLen
 from typing_extensions import TypedDict
 
 
@@ -111,3 +112,102 @@ class ContinuationManifest(TypedDict):
     checkpoint: str
     benchmark: str
     files: dict[str, str]
+
+
+class Block(TypedDict):
+    """A finished block of a continuation study under way."""
+
+    rows: list[Any]
+    digest: str
+
+
+class Mirrored(TypedDict):
+    """A run in MLflow: its id, and the SHA-256 of each artifact."""
+
+    run_id: str
+    artifacts: dict[str, str]
+
+
+class TrackingRecord(TypedDict):
+    """`tracking/<method>.json`."""
+
+    experiment: str
+    experiment_id: str
+    parent_run_id: str
+    runs: dict[str, Mirrored]
+
+
+class StoreRecord(TypedDict):
+    """`tracking/store.json`."""
+
+    experiment_id: str
+    preparation: int
+
+
+class Candidate(TypedDict):
+    """A candidate of a row of `candidate_groups.jsonl`."""
+
+    response: str
+    question: str | None
+    answer: str | None
+    utility: float
+    gain: float
+    credit: float
+    executed: bool
+    supervised: bool
+
+
+class GroupRow(TypedDict):
+    """A row of `candidate_groups.jsonl`."""
+
+    update: int
+    case_id: str
+    turn: int
+    baseline: float
+    spread: float
+    initial: str
+    options: dict[str, str]
+    answer_label: str
+    history: list[dict[str, Any]]
+    candidates: list[Candidate]
+
+
+class TreeNode(TypedDict):
+    """A node of a row of `trees.jsonl`; the first is the root."""
+
+    parent: int | None
+    depth: int
+    reward: float
+    value: float
+    terminal: bool
+    uncertainty: float | None
+    pruned: bool
+    backed_up: float
+    visits: int
+    advantage: float
+    question: str | None
+    predicted: str | None
+    ending: str | None
+
+
+class TreeRow(TypedDict):
+    """A row of `trees.jsonl`."""
+
+    update: int
+    case_id: str
+    initial: str
+    options: dict[str, str]
+    answer_label: str
+    nodes: Annotated[list[TreeNode], MinLen(1)]
+
+
+class CollectedRun(TypedDict):
+    """An entry of `collected/runs.json`."""
+
+    method: str
+    run: str
+    run_id: str
+    experiment_id: str
+    training: dict[str, Any] | None
+    evaluation: dict[str, Any]
+    selection: dict[str, Any] | None

@@ -5,6 +5,7 @@ diagnoses, so that every table and figure has something to show, and the instrum
 gain can be checked against the skills that made it.
 """
 
+import contextlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pcqc.clinic.world import (
 )
 from pcqc.config import Method, Study, load_study
 from pcqc.files import write_json, write_jsonl
+from pcqc.products import product
 
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
 SIZES = {"development": 80, "held_out": 30, "independent_source": 24}
@@ -74,7 +76,16 @@ def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
     pd.DataFrame(rows).to_parquet(collected / "predictions.parquet")
     _updates(study, world).to_parquet(collected / "updates.parquet")
     write_json(collected / "runs.json", records)
+    with contextlib.chdir(root):
+        vouch(study)
     return study
+
+
+def vouch(study: Study) -> None:
+    """Write the receipt of what is collected now; run with the study's root as folder."""
+    collected = product(study, "collect")
+    collected.receipt_path.unlink(missing_ok=True)
+    collected.vouch([path for path in collected.path.rglob("*") if path.is_file()])
 
 
 def _compared(study: Study) -> dict[str, Method]:

@@ -12,6 +12,7 @@ from pcqc.clinic.world import World
 from pcqc.config import Study, load_study
 from pcqc.files import write_json, write_jsonl
 from pcqc.paths import Paths
+from pcqc.products import product
 
 WORLD = World(
     ("amberitis", "bluepox"),
@@ -74,6 +75,10 @@ def write_study(cases: int = 3) -> Study:
         write_jsonl(folder / "consultations.jsonl", [sampled])
     write_jsonl(paths.run("pcqc", "A") / "candidate_groups.jsonl", [GROUP, OTHER_GROUP])
     write_jsonl(paths.run("atpo", "A") / "trees.jsonl", [TREE])
+    for method in METHODS:
+        folder = paths.run(method, "A")
+        write_json(folder / "manifest.json", {})
+        product(study, "train", method, "A").finish(sorted(p.name for p in folder.iterdir()))
     return study
 
 
@@ -90,6 +95,7 @@ def _evaluate(study: Study, method: str, cases: int) -> None:
         found[name] = {"dialogues": f"{name}.jsonl"}
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_json(folder / "manifest.json", {"update": 7, "benchmarks": found})
+    product(study, "evaluate", method, "A").finish(sorted(p.name for p in folder.iterdir()))
 
 
 def _candidate(one: dict, utility: float, credit: float, executed: bool) -> dict:

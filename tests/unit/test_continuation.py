@@ -32,6 +32,7 @@ from pcqc.files import csv_text, read_json, sha256_file, write_json
 from pcqc.jobs import continuation as job
 from pcqc.jobs.grounding import run_grounding
 from pcqc.paths import Paths
+from pcqc.products import product
 from pcqc.protocol import UNANSWERABLE
 from pcqc.roles.patient import Inquiry
 
@@ -215,6 +216,7 @@ def study(tmp_path, monkeypatch):
     write_cases(path, cases)
     files = {path.name: {"rows": 6, "sha256": sha256_file(path)}}
     write_json(path.with_name("manifest.json"), {"files": files})
+    product(study, "clinic").finish([path.name, "manifest.json"])
     for role in ("patient", "base"):
         write_json(Paths.of(study).model(role) / "manifest.json", {})
 
@@ -257,6 +259,13 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, m
     with pytest.raises(KeyboardInterrupt):
         job.run_continuation(study, "pcqc", "A")
     assert not (folder / "manifest.json").exists()
+    *_, block = sorted((folder / "state").rglob("*.json"))
+    kept = block.read_text()
+    for text in ("{}", "[]", "{", kept.replace("true", "false", 1), kept[:-9]):
+        block.write_text(text)
+        with pytest.raises(UserError, match=rf"{block}.*; remove {block} and run the workflow"):
+            job.run_continuation(study, "pcqc", "A")
+    block.write_text(kept)
     again = []
     monkeypatch.setattr(
         job, "draw_continuations", lambda *roles, **sizes: again.append(1) or once(*roles, **sizes)
@@ -354,6 +363,8 @@ def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study, monke
     settings = dataclasses.replace(study.continuation, ungrounded=1.0)
     changed = dataclasses.replace(study, continuation=settings)
     WORLD.save(Paths.of(study).world)
+    data = [f"{study.development}.jsonl", "world.json", "manifest.json"]
+    product(study, "clinic").finish(data)
     job.run_continuation(changed, "pcqc", "A")
     folder = Paths.of(study).continuation("pcqc", "A")
     rows = pq.read_table(folder / "candidates.parquet").to_pylist()

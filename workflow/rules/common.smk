@@ -16,8 +16,9 @@ from pcqc.config import digest, load_study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold
 from pcqc.instruction import instruction_files
+from pcqc.integrity import check_results, recipe
 from pcqc.paths import Paths
-from pcqc.products import recipe
+from pcqc.products import product
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.settings import nearest
 from pcqc.tracking.prepare import preparation
@@ -37,6 +38,10 @@ try:
                 "changed in its file"
             )
     STUDY = load_study(STUDY_ARGUMENT)
+    # Once: each job starts with these rules too.
+    if workflow.is_main_process:
+        check_results(STUDY)
+    PREPARATION = preparation(STUDY)
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 
@@ -47,9 +52,16 @@ ABLATIONS = [name for name in RUNNABLE if STUDY.methods[name].role == "ablation"
 ATPO_ABLATIONS = [name for name in ABLATIONS if STUDY.methods[name].tree]
 METHODS = [name for name in RUNNABLE if name not in ABLATIONS]
 RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
-TABLES = analysis.tables.TABLES.outputs(STUDY)
-FIGURES = analysis.figures.FIGURES.outputs(STUDY)
-PAPER = analysis.paper.outputs(STUDY)
+
+
+def receipt(job, method=None):
+    """Receipt of a job that makes its results from those of others: a declared output."""
+    return product(STUDY, job, method).receipt_path
+
+
+TABLES = [*analysis.tables.TABLES.outputs(STUDY), receipt("tables")]
+FIGURES = [*analysis.figures.FIGURES.outputs(STUDY), receipt("figures")]
+PAPER = [*analysis.paper.outputs(STUDY), receipt("paper")]
 REPORT = RESULTS / "report.html"
 TRANSCRIPTS = transcripts.page(STUDY)
 TRAINED = [
@@ -151,4 +163,5 @@ def files(method):
         *(path.with_name("manifest.json") for path in continued(method)),
         *continued(method),
         tracked(method),
+        receipt("mirror", method),
     ]

@@ -44,6 +44,7 @@ rule report:
         FIGURES,
     output:
         REPORT,
+        receipt("report"),
     log:
         LOGS / "report.log",
     params:
@@ -65,6 +66,7 @@ rule transcripts:
         ABLATED,
     output:
         TRANSCRIPTS,
+        receipt("transcripts"),
     log:
         LOGS / "transcripts.log",
     params:
@@ -106,6 +108,7 @@ rule publish:
         TRANSCRIPTS,
     output:
         PUBLISHED,
+        receipt("publish"),
     log:
         LOGS / "track" / "publish.log",
     params:

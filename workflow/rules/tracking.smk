@@ -1,22 +1,23 @@
 STORE = tracking_uri(STUDY)
 PUBLISHED = published(STUDY)
-PREPARED = RESULTS / "tracking" / "prepared"
+PREPARED = receipt("store")
 
 
 # The store is migrated once, before several jobs could race to do it. What it has lost changes the
 # number of its preparation: the store is prepared anew, and all runs are mirrored again.
 rule track_prepare:
     output:
-        touch(PREPARED),
+        PREPARED,
+        PATHS.store,
     log:
         LOGS / "track" / "prepare.log",
     params:
         store=digest(STORE),
-        number=preparation(STUDY),
+        number=PREPARATION,
     message:
         "Prepare MLflow"
     shell:
-        pcqc(f"track prepare {STUDY_NAME}")
+        pcqc(f"track prepare {STUDY_NAME} --number {{params.number}}")
 
 
 rule track:
@@ -26,6 +27,7 @@ rule track:
         lambda wildcards: continued(wildcards.method),
     output:
         PATHS.tracking("{method}"),
+        PATHS.tracking("{method}").with_suffix(".receipt.json"),
     log:
         LOGS / "track" / "{method}.log",
     params:
@@ -49,6 +51,7 @@ rule collect:
         PATHS.collected / "predictions.parquet",
         PATHS.collected / "updates.parquet",
         PATHS.collected / "runs.json",
+        receipt("collect"),
     log:
         LOGS / "track" / "collect.log",
     params:

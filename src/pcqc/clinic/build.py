@@ -19,8 +19,12 @@ def build_clinic(study: Study) -> None:
 
     Splits share no patient: a case with the options, complaint and facts of an earlier one is
     drawn again.
+
+    Raises:
+        UserError: too few different cases, or not the files that were made of the same before.
     """
-    paths, clinic = Paths.of(study), study.clinic
+    paths, clinic, result = Paths.of(study), study.clinic, product(study, "clinic")
+    before = result.begin(resumable=True)
     world = make_world(clinic)
     world.save(paths.world)
     sampler = _Sampler(world, clinic.seed)
@@ -48,7 +52,15 @@ def build_clinic(study: Study) -> None:
     rows["sft.jsonl"] = len(conversations)
     files = {n: {"rows": r, "sha256": sha256_file(paths.data / n)} for n, r in rows.items()}
     write_json(paths.data / "manifest.json", {"files": files})
-    product(study, "clinic").finish(["world.json", *rows, "manifest.json"])
+    names = ["world.json", *rows, "manifest.json"]
+    for name, digest in (before.outputs or {}).items():
+        if sha256_file(paths.data / name) != digest:
+            raise UserError(
+                f"{paths.data / name}: the same settings and modules make another file than before "
+                f"(another version of numpy?); move {paths.data} away and run the workflow again "
+                "if the study is to begin anew"
+            )
+    result.finish(names)
 
 
 class _Sampler:

@@ -135,7 +135,7 @@ def pretrain(study: Study) -> None:
     rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
     write_jsonl(paths.root / "models" / "base_losses.jsonl", rows)
     save_model(paths.model("base"), model, tokenizer, {"steps": len(losses), "validation": scores})
-    result.finish(["base/manifest.json"])
+    result.finish(["base/manifest.json", "base_losses.jsonl"])
 
 
 def make_model(settings: ScratchModel, vocabulary: int, tokenizer) -> Qwen3ForCausalLM:

@@ -11,7 +11,7 @@ from pcqc.cases import Case
 from pcqc.choice import selected_success
 from pcqc.clinic.ungrounded import Changed, UngroundedPatient
 from pcqc.clinic.world import World
-from pcqc.config import Continuation, Study
+from pcqc.config import Continuation, Study, digest
 from pcqc.consultation import RolloutContext
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
@@ -25,6 +25,7 @@ from pcqc.products import product
 from pcqc.progress import Progress
 from pcqc.provenance import heading
 from pcqc.roles import Patient
+from pcqc.shapes import Block
 
 CANDIDATES = pa.schema(
     [
@@ -160,8 +161,13 @@ class Job:
         if not path.exists():
             for role in (self.context.actor, self.context.patient, self.scorer):
                 role.engine.reset_cache()
-            write_json(path, draw())
-        return read_json(path)
+            rows = draw()
+            write_json(path, {"rows": rows, "digest": digest([name, rows])})
+        remedy = f"remove {path} and run the workflow again"
+        kept = read_json(path, Block, remedy)
+        if digest([name, kept["rows"]]) != kept["digest"]:
+            raise UserError(f"{path}: altered since it was written; {remedy}")
+        return kept["rows"]
 
     def _asking(self) -> RolloutContext:
         """The roles that draw candidates: the clinic's patient may be made to err there."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.files import read_bytes, read_json, sha256_file, write_json
+from pcqc.models import MANIFEST, check_folder
 from pcqc.products import Product
 from pcqc.tracking.record import RunRecord
 
@@ -57,6 +58,8 @@ class RunFolder:
         """
         for name, entry in written.items():
             self._check(name, entry, update)
+            if name.endswith(f"/{MANIFEST}"):
+                check_folder((self.path / name).parent, self._remedy(update))
         self._files = {n: e for n, e in written.items() if "/" in n}
         self._open = {}
         for name in self.records:
@@ -72,12 +75,15 @@ class RunFolder:
         content = read_bytes(path)[: entry["bytes"]] if path.is_file() else b""
         if hashlib.sha256(content).hexdigest() != entry["sha256"]:
             how = "altered since it was written" if path.is_file() else "missing"
-            whole = [p for p in sorted(self.path.glob("checkpoints/*")) if p.is_dir()]
-            kept = f" (its {len(whole)} checkpoints can be kept)" if whole else ""
-            raise UserError(
-                f"{path}: {how}, and the run cannot go on after update {update} without it; move "
-                f"{self.path} away{kept} and run the workflow again"
-            )
+            raise UserError(f"{path}: {how}; {self._remedy(update)}")
+
+    def _remedy(self, update: int) -> str:
+        whole = [p for p in sorted(self.path.glob("checkpoints/*")) if p.is_dir()]
+        kept = f" (its {len(whole)} checkpoints can be kept)" if whole else ""
+        return (
+            f"the run cannot go on after update {update} without it; move "
+            f"{self.path} away{kept} and run the workflow again"
+        )
 
     def written(self) -> dict[str, dict]:
         """Length and digest of every file that the run has written, for `go_on`."""

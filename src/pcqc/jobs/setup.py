@@ -9,6 +9,7 @@ import torch
 
 from pcqc.cases import Case, read_cases
 from pcqc.chat import ChatFormat
+from pcqc.checked_data import check_data
 from pcqc.config import Study
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
@@ -18,7 +19,7 @@ from pcqc.instruction import read_instruction
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.paths import Paths
 from pcqc.processes import require_gpu
-from pcqc.products import check_data, product
+from pcqc.products import product
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy
 
@@ -76,7 +77,7 @@ def _made_by(study: Study, command: str, model: str, role: str) -> Weights:
     folder = Paths.of(study).model(model)
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
     if (folder / "manifest.json").exists():
-        product(study, command, model=model).require()
+        product(study, command, model=model).require(f"{model}/manifest.json")
     return Weights(folder, study.dtype(role), remedy)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 from pcqc.chat import ChatFormat
+from pcqc.checked_data import check_data
 from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
@@ -13,7 +14,7 @@ from pcqc.models import load_model, save_model
 from pcqc.order import batches_per_pass
 from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.products import check_data, product
+from pcqc.products import product
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
     Conversation,
@@ -45,8 +46,9 @@ def run_sft(study: Study, processes: Processes = SINGLE_PROCESS) -> None:
     if processes.is_main:
         rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
         write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
+        more = {"actor": ["sft_losses.jsonl"]}
         for role, one in products.items():
-            one.finish([f"{role}/manifest.json"])
+            one.finish([f"{role}/manifest.json", *more.get(role, [])])
 
 
 def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> list[float]:

@@ -16,6 +16,8 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("study", help="name of a study in config/studies/, or a path")
         action.set_defaults(handler=handler)
+        if name == "prepare":
+            action.add_argument("--number", type=int, help="of the preparation; the workflow's")
         if name == "mirror":
             action.add_argument("method", help="name of a method in config/methods.yaml")
             action.add_argument(
@@ -31,7 +33,7 @@ def _prepare(arguments: argparse.Namespace) -> None:
     from pcqc.config import load_study
     from pcqc.tracking.prepare import prepare
 
-    prepare(load_study(arguments.study))
+    prepare(load_study(arguments.study), arguments.number)
 
 
 def _mirror(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,8 @@ from pcqc.errors import UserError
 from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
-from pcqc.tracking.finished import PLACES
+from pcqc.products import product
+from pcqc.tracking.finished import PLACES, record_of
 from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes
 from pcqc.tracking.values import is_number
 
@@ -57,6 +58,8 @@ def collect(study: Study) -> Path:
             target.rename(old)
         new.rename(target)
         shutil.rmtree(old, ignore_errors=True)
+        files = (path for path in sorted(target.rglob("*")) if path.is_file())
+        product(study, "collect").vouch(files)
     return target
 
 
@@ -70,7 +73,7 @@ def _fetch(store: Store, study: Study, method: str, folder: Path) -> dict:
     again = f"`pcqc track mirror {study.name} {method}`"
     if not path.exists():
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); run {again} first")
-    tracking = read_json(path)
+    tracking = record_of(study, method)
     for run, entry in tracking["runs"].items():
         run_id, artifacts = entry["run_id"], entry["artifacts"]
         if (found := find_run(store.client, run_id)) is None:

@@ -3,13 +3,22 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from pcqc.checked_data import check_data
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.paths import Paths
-from pcqc.products import check_data, product
-from pcqc.shapes import ContinuationManifest, EvaluationManifest, RunManifest, Selection
+from pcqc.products import product
+from pcqc.shapes import (
+    ContinuationManifest,
+    EvaluationManifest,
+    GroupRow,
+    RunManifest,
+    Selection,
+    TrackingRecord,
+)
 
 # Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
 # again.
@@ -96,12 +105,12 @@ class FinishedRun:
     @cached_property
     def groups(self) -> list[dict]:
         """The run's candidate groups; none for a method that draws none."""
-        return self.rows("training/candidate_groups.jsonl")
+        return self.rows("training/candidate_groups.jsonl", GroupRow)
 
-    def rows(self, artifact: str) -> list[dict]:
+    def rows(self, artifact: str, shape: Any = None) -> list[dict]:
         """Rows of a JSON-lines file of the run; none where the run has no such file."""
         path = self.files.get(artifact)
-        return [row for _, row in read_jsonl(path)] if path else []
+        return [row for _, row in read_jsonl(path, shape)] if path else []
 
 
 def read_finished(study: Study, method: str, run: str) -> FinishedRun:
@@ -168,6 +177,15 @@ def _selection(path: Path | None, evaluation: dict) -> dict | None:
     if selection["selected"]["update"] != evaluation["update"]:
         raise UserError(f"{path}: chooses another checkpoint than was evaluated; {remedy}")
     return selection
+
+
+def record_of(study: Study, method: str) -> dict:
+    """What was mirrored of a method: `tracking/<method>.json`; UserError where it was altered."""
+    mirrored = product(study, "mirror", method)
+    mirrored.require(mirrored.path.name)
+    return read_json(
+        mirrored.path, TrackingRecord, f"remove {mirrored.path} and run the workflow again"
+    )
 
 
 def finished_runs(study: Study, method: str) -> list[str]:

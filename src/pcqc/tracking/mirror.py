@@ -16,8 +16,10 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_atomic, write_json
 from pcqc.paths import Paths
+from pcqc.products import product
+from pcqc.shapes import TreeRow
 from pcqc.tracking import notes, reading, search_tree, traces, values
-from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished
+from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished, record_of
 from pcqc.tracking.store import Store, answering, open_store, sizes
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         raise UserError(
             f"{study.results} holds no evaluated run of {method} to mirror; evaluate it first"
         )
-    written = {run.run: _write_pages(run) for run in finished}
+    written = {run.run: _pages(run) for run in finished}
     target = Paths.of(study).tracking(method)
     remedy = (
         "the run's files are complete, "
@@ -62,9 +64,11 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         mirrored = {
             run.run: _mirror_run(store, run, written[run.run], parent, known) for run in finished
         }
-        earlier = read_json(target)["runs"] if runs and target.exists() else {}
+        earlier = record_of(study, method)["runs"] if runs and target.exists() else {}
         experiment = {"experiment": study.name, "experiment_id": store.experiment.experiment_id}
+        pages = [path for run in finished for path in _write_pages(run, written[run.run])]
         write_json(target, {**experiment, "parent_run_id": parent, "runs": {**earlier, **mirrored}})
+        product(study, "mirror", method).vouch([target, *pages])
     return target
 
 
@@ -145,17 +149,25 @@ def _is_whole(store: Store, run: FinishedRun, target: "Run", written: dict[str, 
     return sizes(store.client, target.info.run_id) == expected
 
 
-def _write_pages(run: FinishedRun) -> dict[str, str]:
-    """Artifacts that the mirror makes itself, the pages also as files below `reading/`."""
+def _pages(run: FinishedRun) -> dict[str, str]:
+    """Artifacts that the mirror makes itself."""
     pages = {}
     if run.groups:
         pages["questions.html"] = reading.page(run.name, run.groups)
-    if trees := run.rows("training/trees.jsonl"):
+    if trees := run.rows("training/trees.jsonl", TreeRow):
         pages["search_tree.svg"] = search_tree.draw(search_tree.chosen(trees), run.name)
-    for name, text in pages.items():
-        write_atomic(Paths.of(run.study).reading(run.method, run.run) / name, text)
     settings = json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)
     return {"config.json": settings, **{f"reading/{name}": text for name, text in pages.items()}}
+
+
+def _write_pages(run: FinishedRun, written: dict[str, str]) -> list[Path]:
+    """The pages as files below the study's `reading/`; their paths."""
+    folder, paths = Paths.of(run.study).reading(run.method, run.run), []
+    for name, text in written.items():
+        if PurePosixPath(name).parent.name == "reading":
+            paths.append(folder / PurePosixPath(name).name)
+            write_atomic(paths[-1], text)
+    return paths
 
 
 def _create(store: Store, run: FinishedRun, parent: str) -> "Run":

@@ -14,11 +14,15 @@ from pcqc.config import Study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_json
 from pcqc.paths import Paths
+from pcqc.products import product
+from pcqc.shapes import StoreRecord
 from pcqc.tracking import notes
+from pcqc.tracking.finished import record_of
 from pcqc.tracking.store import (
     SQLITE,
     answering,
     artifacts,
+    check_working_directory,
     check_writable,
     connection,
     find_run,
@@ -38,16 +42,20 @@ PATIENCE = 300  # seconds for others that prepare the same database, which takes
 KIND = "mlflow.experimentKind"  # decides whether the interface opens an experiment with its runs
 
 
-def prepare(study: Study) -> str:
+def prepare(study: Study, number: int | None = None) -> str:
     """Make the store ready for a study and return the study's experiment id. Safe to call again.
 
     SQLite's tables are created or migrated, which concurrent first users would race. Records of
     runs that the store has lost are removed: their methods are mirrored again.
 
+    Args:
+        study: the study.
+        number: of the preparation (see `preparation`), where Snakemake has deleted the last one.
+
     Raises:
         UserError: the store does not answer, is no MLflow database, or is locked.
     """
-    number = preparation(study)
+    number = number or preparation(study)
     uri = tracking_uri(study)
     load_mlflow(study)
     with answering(study, f"run `pcqc track prepare {study.name}` again"):
@@ -60,9 +68,13 @@ def prepare(study: Study) -> str:
                 _migrate(study, database)
                 experiment = describe_study(study)
         for method in _lost(study, connection(study)):
-            Paths.of(study).tracking(method).unlink()
+            mirrored = product(study, "mirror", method)
+            mirrored.receipt_path.unlink()
+            mirrored.path.unlink(missing_ok=True)
     entry = {"experiment_id": experiment.experiment_id, "preparation": number}
-    write_json(Paths.of(study).store, entry)
+    result = product(study, "store")
+    write_json(result.path, entry)
+    result.vouch([result.path])
     return experiment.experiment_id
 
 
@@ -72,13 +84,15 @@ def preparation(study: Study) -> int:
     The store is compared with the records of what was mirrored into it, and nothing is changed: of
     an SQLite database a copy is read. A store that does not answer is not taken for a lost one.
     """
+    check_working_directory(study)
     path = Paths.of(study).store
     if not path.exists():
         return 1
-    last, database = read_json(path).get("preparation", 0), sqlite_file(tracking_uri(study))
+    known = read_json(path, StoreRecord, f"remove {path} and run the workflow again")
+    last, database = known["preparation"], sqlite_file(tracking_uri(study))
     if database and not database.exists():
         return last + 1
-    if not any(Paths.of(study).tracking(method).exists() for method in study.methods):
+    if not _recorded(study):
         return last
     load_mlflow(study)
     try:
@@ -108,12 +122,16 @@ def _lost(study: Study, address: str) -> list[str]:
     """Methods of which the store lacks a run, or an artifact of one, that their record names."""
     from mlflow import MlflowClient
 
-    client, paths = MlflowClient(address), Paths.of(study)
-    recorded = [method for method in study.methods if paths.tracking(method).exists()]
+    client, recorded = MlflowClient(address), _recorded(study)
     experiment = client.get_experiment_by_name(study.name)
     if experiment is None or was_moved(study, experiment):
         return recorded
-    return [m for m in recorded if not _holds(client, experiment, read_json(paths.tracking(m)))]
+    return [m for m in recorded if not _holds(client, experiment, record_of(study, m))]
+
+
+def _recorded(study: Study) -> list[str]:
+    """Methods whose mirror has finished."""
+    return [m for m in study.methods if product(study, "mirror", m).receipt_path.exists()]
 
 
 def _holds(client: "MlflowClient", experiment: "Experiment", record: dict) -> bool:

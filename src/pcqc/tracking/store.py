@@ -135,6 +135,16 @@ def within(study: Study, call: Callable[[], Any]) -> Any:
     return result
 
 
+def check_working_directory(study: Study) -> None:
+    """UserError where MLflow cannot make a database: it writes the path into SQL as it is."""
+    here = str(Path.cwd())
+    if sqlite_file(tracking_uri(study)) and "'" in here and '"' in here:
+        raise UserError(
+            f"{here}: MLflow makes no SQLite store below a path with both kinds of quotes; rename "
+            "the folder, or name a server in tracking.uri or MLFLOW_TRACKING_URI"
+        )
+
+
 def load_mlflow(study: Study) -> None:
     """Import MLflow, its waiting bounded and its log quiet; what the user has set stands.
 
@@ -149,6 +159,7 @@ def load_mlflow(study: Study) -> None:
             f"the MLflow address '{masked(uri)}' is neither sqlite:///<file> nor http(s)://...; "
             "fix tracking.uri or MLFLOW_TRACKING_URI"
         )
+    check_working_directory(study)
     # Two attempts, each a little under half of the time, fit into the study's time-out.
     attempt = max(1, int(study.tracking.timeout_seconds / 2 - 1))
     defaults = {

@@ -9,6 +9,7 @@ import pytest
 from pcqc.config import Tracking
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, sha256_file, write_json
+from pcqc.products import product
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
@@ -61,6 +62,7 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     assert sorted(p.name for p in collected.iterdir()) == [
         "dialogues",
         "predictions.parquet",
+        "receipt.json",
         "runs.json",
         "updates.parquet",
     ]
@@ -95,6 +97,7 @@ def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored):
     entry = record["runs"]["B"]["artifacts"]
     entry["evaluation/clinic_dev.parquet"] = sha256_file(path)
     write_json(tracking, record)
+    product(mirrored, "mirror", "pcqc").vouch([tracking])
     with pytest.raises(UserError, match="not the file of its run's manifest"):
         collect(mirrored)
 
@@ -132,7 +135,8 @@ def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
         collect(mirrored)
     mirror(mirrored, "pcqc")
     after = tree(collect(mirrored))
-    assert after.pop("runs.json") != before.pop("runs.json")
+    for name in ("runs.json", "receipt.json"):
+        assert after.pop(name) != before.pop(name)
     assert after == before
 
 

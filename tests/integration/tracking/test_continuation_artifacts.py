@@ -4,6 +4,7 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_atomic, write_json
+from pcqc.products import product
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
@@ -32,6 +33,7 @@ def continued(ready):
         "files": {n: sha256_file(folder / n) for n in TEXTS if n.endswith("parquet")},
     }
     write_json(folder / "manifest.json", manifest)
+    product(ready, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
     for method in ready.methods:
         mirror(ready, method)
     return ready

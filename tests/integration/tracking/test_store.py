@@ -276,3 +276,18 @@ def test_an_address_is_shown_without_its_secrets():
     assert masked("https://me:secret@host/api?token=abc&key=def failed") == (
         "https://***@host/api?token=***&key=*** failed"
     )
+
+
+def test_a_folder_with_both_kinds_of_quotes_is_refused_before_anything_is_made(study, monkeypatch):
+    """MLflow puts the path into an SQL statement; one kind of quotes, `$` and spaces do no harm."""
+    folder = Path("a b'$(c)\"").resolve()
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for refused in (preparation, prepare):
+        with pytest.raises(UserError, match="both kinds of quotes; rename the folder") as said:
+            refused(study)
+        assert str(folder) in str(said.value)
+    assert not list(folder.iterdir())
+    folder = folder.rename(folder.with_name("a b'$(c)"))
+    monkeypatch.chdir(folder)
+    prepare(study)

@@ -442,7 +442,13 @@ def spoiled(folder, monkeypatch, change):
     monkeypatch.chdir(folder)
     path = folder / "results/clinic/collected/predictions.parquet"
     change(pd.read_parquet(path)).to_parquet(path)
-    return simulated.load_study("clinic")
+    return vouched(simulated.load_study("clinic"))
+
+
+def vouched(study):
+    """The study, as if its collection had been made as it is now."""
+    simulated.vouch(study)
+    return study
 
 
 @pytest.mark.parametrize(
@@ -458,6 +464,7 @@ def spoiled(folder, monkeypatch, change):
             "pcqc run C was evaluated on other cases of clinic_dev",
         ),
         (lambda f: f.replace({"method": {"grpo": "gpro"}}), "method 'gpro' is not in study"),
+        (lambda f: f.drop(columns=["turns", "run"]), "no column run, turns; collect the study's"),
     ],
 )
 def test_incomplete_collections_are_refused(study_folder, tmp_path, monkeypatch, change, message):
@@ -471,12 +478,33 @@ def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
     shutil.copytree(study_folder / "results", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "results/clinic/collected/updates.parquet"
-    path.write_bytes(path.read_bytes()[:100])
+    study, whole = simulated.load_study("clinic"), path.read_bytes()
+    path.write_bytes(whole[:100])
+    with pytest.raises(
+        UserError, match=r"updates\.parquet: altered since .* move .*collected away"
+    ):
+        reader.load(study)
     with pytest.raises(UserError, match=r"updates\.parquet: .*collect the study's runs again"):
-        reader.load(simulated.load_study("clinic"))
+        reader.load(vouched(study))
     path.unlink()
-    with pytest.raises(UserError, match=r"updates\.parquet: no such file"):
-        reader.load(simulated.load_study("clinic"))
+    with pytest.raises(UserError, match=r"updates\.parquet: missing; move .*collected away"):
+        reader.load(study)
+    simulated.vouch(study)
+    (study.results / "collected" / "receipt.json").unlink()
+    with pytest.raises(
+        UserError, match=r"collected/receipt\.json: missing; run the workflow again"
+    ):
+        reader.load(study)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "[{}]", "null", '[{"method": 1}]', "{"])
+def test_a_list_of_runs_of_another_shape_is_one_line(study_folder, tmp_path, monkeypatch, content):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/clinic/collected/runs.json").write_text(content)
+    with pytest.raises(UserError, match=r"runs\.json.*; collect the study's runs again") as refused:
+        reader.load(vouched(simulated.load_study("clinic")))
+    assert "\n" not in str(refused.value)
 
 
 # The \label of every table and figure of the paper.

@@ -156,6 +156,7 @@ def spoiled(study_folder, tmp_path, monkeypatch, change):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results" / "clinic" / "collected"
     change(folder)
+    simulated.vouch(simulated.load_study("clinic"))
     return reader.load(simulated.load_study("clinic"))
 
 
