@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from damage import DAMAGES, follow, swap
 from small_runs import Killed, digests, small_study
 
 from pcqc import provenance
@@ -151,6 +152,9 @@ def test_an_accepted_run_stands_and_says_why(done, edit, monkeypatch):
     (entry,) = read_json(FOLDER / "manifest.json")["accepted"]
     assert (entry["because"], entry["changes"]) == ("a message", ["module pcqc.errors changed"])
     assert (FOLDER / "manifest.json").stat().st_mtime_ns == age
+    (entry,) = read_json(EVALUATION / "manifest.json")["accepted"]
+    assert entry["because"] == "a message"
+    assert "training accepted: module pcqc.errors changed" in entry["changes"]
     before = digests(ROOT, "runs/**/*", "evaluation/**/*")
     monkeypatch.setattr(rl_loop, "Run", None)
     make(done)
@@ -256,6 +260,43 @@ def test_a_run_does_not_go_on_from_an_altered_record(half, name, how):
         (delete_line if how == "a line" else flip)(path)
     with pytest.raises(UserError, match=rf"{name}: (altered|missing).* move {FOLDER} away"):
         rl_loop.run_training(half, METHOD, RUN)
+
+
+def trained(study):
+    """Train the run on; the error line, empty where it ends well."""
+    try:
+        rl_loop.run_training(study, METHOD, RUN)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("how", [*DAMAGES, "swapped"])
+def test_any_damaged_file_of_a_killed_run_is_refused_or_changes_nothing(half, finished, how):
+    """What the line says, done to the letter, leads to the run that was never killed.
+
+    Each file meets two of the six damages: all would take minutes.
+    """
+    files = [p for p in sorted(FOLDER.rglob("*")) if p.is_file()]
+    expected, refused = digests(finished / "runs" / METHOD / RUN, *KEPT), 0
+    mine = files[[*DAMAGES, "swapped"].index(how) % 3 :: 3]
+    for path in mine:
+        other = next((p for p in files if p.suffix == path.suffix and p != path), None)
+        if how == "swapped" and other is None:
+            continue
+        shutil.copytree(ROOT, "kept")
+        swap(path, other) if how == "swapped" else DAMAGES[how](path)
+        line = trained(half)
+        assert "\n" not in line
+        if line:
+            refused += 1
+            assert list(follow(line, Path(), Path("aside"))), line
+        if not line or refused % 4 == 1:  # the remedies are few
+            assert (line and trained(half)) == ""
+            assert digests(FOLDER, *KEPT) == expected, (path, line)
+        shutil.rmtree(ROOT)
+        shutil.move("kept", ROOT)
+    assert refused > len(mine) / 2
 
 
 def test_moving_a_damaged_run_away_leads_to_the_same_run(half, finished):

@@ -1,0 +1,23 @@
+"""Every file of a finished study is damaged in turn, and the workflow asked what it says.
+
+What is done to the letter of an error line is tried with one file of each kind; see
+`tests/integration/workflow/test_damage.py` for a few of them.
+"""
+
+import random
+
+import pytest
+from damage import DAMAGES, leads_back, of_each_kind, results, sweep
+
+
+def test_no_damaged_file_of_a_finished_study_goes_unnoticed(copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(copy.folder)
+    files = results(copy.results)
+    print(f"{len(files)} files: {sweep(copy, files, tmp_path / 'kept')}")
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_what_an_error_line_says_leads_back_to_the_results(mini, copy, tmp_path, how):
+    for name in of_each_kind(results(mini.results), random.Random(how)):
+        said = leads_back(mini, copy, name, how, tmp_path / "aside")
+        print(f"{name} {how}: {said or 'made again'}")
