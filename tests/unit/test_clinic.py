@@ -18,6 +18,7 @@ from pcqc.clinic.posterior import (
     question_values,
     random_accuracy,
 )
+from pcqc.clinic.pretrain import LEVELS, WINDOW, draw_batch
 from pcqc.clinic.world import World, as_case, ask, draw_patient, make_world, read_findings
 from pcqc.config import Benchmark, Clinic, load_study
 from pcqc.errors import UserError
@@ -286,6 +287,14 @@ def test_a_world_with_too_few_cases_says_so(world, monkeypatch):
     assert sampler.cases("none", TRAINING, 0) == []
     with pytest.raises(UserError, match=r"too few different cases: .* drawn for 'dev'"):
         sampler.cases("dev", sparse, 2000)
+
+
+def test_look_ups_offer_no_more_options_than_there_are_diseases(chat):
+    study = load_study("clinic-mini")
+    few = make_world(dataclasses.replace(study.clinic, diseases=4, typical=4))
+    passed = [0.0] * WINDOW * (len(LEVELS) - 1)  # losses that end in the last level
+    batch = draw_batch(few, chat, study.scratch_model, len(passed), passed)
+    assert len(batch) == study.scratch_model.documents_per_step
 
 
 def test_the_study_of_the_repository_draws_the_same_bytes_twice(tmp_path, monkeypatch):

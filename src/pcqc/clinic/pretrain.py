@@ -191,7 +191,8 @@ def _look_up(subject: Subject, level: int) -> Example:
     options, spaced = LEVELS[level]
     if subject.rng.random() < FACTS:
         return weighted(recall(subject, spaced), 1.0)
-    return weighted(glossary(subject, options, spaced), 1.0)
+    most = min(options, len(subject.world.diseases))
+    return weighted(glossary(subject, most, spaced), 1.0)
 
 
 def learning_rate(step: int, losses, settings: ScratchModel) -> float:

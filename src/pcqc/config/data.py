@@ -45,7 +45,8 @@ class Benchmark:
 class Clinic:
     """The synthetic world; `docs/clinic.md` gives its Bayes figures."""
 
-    diseases: Annotated[int, Field(ge=2, le=12)]  # pcqc.clinic.world has names for so many
+    # A training case has four options or more; pcqc.clinic.world has names for twelve diseases.
+    diseases: Annotated[int, Field(ge=4, le=12)]
     findings: Annotated[int, Field(ge=1, le=16)]
     typical: Count  # findings typical of each disease
     # probability that a finding departs from its profile
