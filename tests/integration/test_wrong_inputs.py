@@ -73,7 +73,7 @@ COMMANDS = {
     "train clinic grpo A": "missing; run the workflow again",
     "evaluate clinic pcqc A": "missing",
     "select clinic grpo A --benchmark clinic_wide": "may not select checkpoints",
-    "tables clinic": "no such file; collect the study's runs again",
+    "tables clinic": "collected/receipt.json: missing; run the workflow again",
     "transcripts clinic": "data/world.json",
     "answer clinic grpo": "grpo of study 'clinic' is not evaluated yet; run `snakemake",
     "explain clinic grpo A": "clinic has no grpo run A yet; make it with `snakemake",

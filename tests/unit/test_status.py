@@ -30,7 +30,7 @@ def study(tmp_path, monkeypatch):
     }
     study = replace(study, methods=methods, continuation=None)
     for one in steps(study, "grpo", "A"):
-        content = SELECTION if one.job == "select" else {"job": one.name}
+        content = SELECTION if one.job == "select" else {"job": one.name, "files": {}}
         write_json(one.manifest, content)
         one.finish([str(one.manifest.relative_to(one.receipt_path.parent))])
     write_atomic(study.results / "report.html", "all of it")
