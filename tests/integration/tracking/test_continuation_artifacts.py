@@ -76,6 +76,8 @@ def test_an_altered_artifact_is_refused(continued, name):
 
 def test_a_study_of_another_checkpoint_is_refused(continued):
     path = continued.results / "continuation" / "pcqc" / "A" / "manifest.json"
-    write_json(path, {**read_json(path), "checkpoint": "another"})
+    manifest = read_json(path)
+    write_json(path, {**manifest, "checkpoint": "another"})
+    product(continued, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
     with pytest.raises(UserError, match="continues from another checkpoint than was evaluated"):
         mirror(continued, "pcqc")
