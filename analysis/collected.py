@@ -22,7 +22,7 @@ from pcqc.files import read_json, read_jsonl
 from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA
 from pcqc.products import product
-from pcqc.shapes import CollectedRun
+from pcqc.shapes import CollectedRuns
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 
@@ -229,7 +229,7 @@ def load(study: Study) -> Collected:
     product(study, "collect").require()
     predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
     updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
-    runs = read_json(folder / "runs.json", list[CollectedRun], "collect the study's runs again")
+    runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")
     records = {(r["method"], r["run"]): r for r in runs}
     path = folder / "further_updates.parquet"
     further = read_frame(path, SCHEMA.names) if path.exists() else None

@@ -211,3 +211,7 @@ class CollectedRun(TypedDict):
     training: dict[str, Any] | None
     evaluation: dict[str, Any]
     selection: dict[str, Any] | None
+
+
+# `collected/runs.json`.
+CollectedRuns = Annotated[list[CollectedRun], MinLen(1)]
