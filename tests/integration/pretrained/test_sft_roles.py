@@ -13,6 +13,7 @@ from pcqc.files import read_jsonl, sha256_file
 from pcqc.jobs.sft import run_sft
 from pcqc.models import save_model
 from pcqc.paths import Paths
+from pcqc.products import product
 
 
 @pytest.fixture
@@ -59,8 +60,9 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study):
     models = dataclasses.replace(study.models, patient=Pretrained("another"))
     apart = dataclasses.replace(study, name="apart", models=models)
     paths, old = Paths.of(apart), Paths.of(study)
-    save_model(paths.model("base"), tiny_model(), make_tokenizer())
-    save_model(paths.model("patient_base"), tiny_model(seed=5), make_tokenizer())
+    for name, seed in (("base", 0), ("patient_base", 5)):
+        save_model(paths.model(name), tiny_model(seed=seed), make_tokenizer())
+        product(apart, "models", model=name).finish([f"{name}/manifest.json"])
     shutil.copytree(old.converted("train").parent, paths.converted("train").parent)
     weights, again = taught(apart, epochs=1, patient_epochs=1)
     assert (weights["actor"], again) == (together["actor"], losses)
