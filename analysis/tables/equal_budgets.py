@@ -1,5 +1,7 @@
 """What each method has learned for the same consultations, or the same time of the devices."""
 
+import itertools
+
 from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, number
@@ -20,7 +22,7 @@ COLUMNS = (
 def build(collected: Collected) -> Table:
     """Every RL method and control at three budgets of each kind."""
     development = collected.benchmarks[collected.study.development].title
-    rows = [row for cost in COSTS for share in SHARES for row in _rows(collected, cost, share)]
+    rows = [row for cost in COSTS for row in _rows(collected, cost)]
     caption = (
         f"Validation on {development}, as recorded in training: every run's last checkpoint within "
         "the budget, mean ± sample standard deviation over runs. The largest budget of a kind is "
@@ -31,16 +33,17 @@ def build(collected: Collected) -> Table:
     return Table(NAME, "Accuracy at equal budgets.", caption, COLUMNS, tuple(rows))
 
 
-def _rows(collected: Collected, cost: str, share: float) -> list[Row]:
-    """Methods at a share of the largest budget that every run reaches."""
+def _rows(collected: Collected, cost: str) -> list[Row]:
+    """Methods at shares of the largest budget of a kind that every run reaches."""
     rl = [m for m in collected.methods() if collected.study.method(m).kind == "rl"]
     if not rl:
         return []
     spent = {(m, run): _spent(collected, m, run, cost) for m in rl for run in collected.runs(m)}
-    budget = share * min(by_update[max(by_update)] for by_update in spent.values())
+    most = min(by_update[max(by_update)] for by_update in spent.values())
     what, digits = COSTS[cost]
     rows = []
-    for method in rl:
+    for share, method in itertools.product(SHARES, rl):
+        budget = share * most
         letters = collected.runs(method)
         reached = [_last_within(spent[method, run], budget) for run in letters]
         cells: list[Cell] = [MISSING] * 3

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from pcqc.cases import Case
-from pcqc.clinic.posterior import evidence, posterior, question_values
+from pcqc.clinic.posterior import evidence, posterior
+from pcqc.clinic.quality import SAME, Values
 from pcqc.clinic.world import World, ask, asked_findings
-
-SAME = 1e-9  # values this close are equal
 
 
 class ExactValues:
@@ -25,7 +24,7 @@ class ExactValues:
 
     def __init__(self, world: World, rates: np.ndarray):
         self.world, self.rates = world, rates
-        self._known: dict[tuple, tuple[dict[str, float], dict[int, float]]] = {}
+        self._values = Values(world, rates)
 
     def state(self, case: Case, turns: list[dict]) -> dict[str, Any]:
         """A state after some turns of a dialogue.
@@ -34,11 +33,13 @@ class ExactValues:
             `right`, the probability of the correct option; `now`, the accuracy of the Bayes
             diagnosis; `best`, its accuracy after the best question; `ask`, the best questions.
         """
-        probability, values = self._at(case, turns)
-        best, now = max(values.values()), max(probability.values())
+        answered = evidence(self.world, {"turns": turns})
+        probability = posterior(self.world, case, answered, self.rates)
+        values = self._values(case, answered, (), 1)
+        best, now = max(values.values()), float(probability.max())
         names = [ask(self.world.findings[f]) for f, v in values.items() if v > best - SAME]
         return {
-            "right": round(probability[case.options[case.answer]], 4),
+            "right": round(float(probability[list(case.options).index(case.answer)]), 4),
             "now": round(now, 4),
             "best": round(best, 4),
             "ask": names if best > now + SAME else [],
@@ -49,16 +50,5 @@ class ExactValues:
         found = asked_findings(self.world, question or "")
         if len(found) != 1:
             return None
-        return round(self._at(case, turns)[1][found.pop()], 4)
-
-    def _at(self, case: Case, turns: list[dict]) -> tuple[dict[str, float], dict[int, float]]:
-        """Probability of each option's disease, and the value of asking about each finding."""
         answered = evidence(self.world, {"turns": turns})
-        # Neither the order of the options nor the facts change it.
-        key = (case.initial, frozenset(case.options.values()), frozenset(answered.items()))
-        if key not in self._known:
-            probability = posterior(self.world, case, answered, self.rates)
-            by_name = dict(zip(case.options.values(), map(float, probability), strict=True))
-            values = question_values(self.world, case, answered, rates=self.rates)
-            self._known[key] = by_name, values
-        return self._known[key]
+        return round(self._values(case, answered, (), 1)[found.pop()], 4)

@@ -147,13 +147,14 @@ def _alone(study, *job: str):
     Jobs outlive a workflow that was killed without them.
     """
     from pcqc.files import hold
+    from pcqc.paths import Paths
 
     # Nothing was made yet that the job could start from; it says so itself.
     if not study.results.is_dir():
         return contextlib.nullcontext()
     name = " ".join(job)
     # `pcqc status` may look at the lock just now.
-    return hold(study.results / "locks" / name.replace(" ", "-"), f"`pcqc {name}`", patience=1.0)
+    return hold(Paths.of(study).lock(name), f"`pcqc {name}`", patience=1.0)
 
 
 def _pretrain(arguments: argparse.Namespace) -> None:

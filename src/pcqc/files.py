@@ -102,6 +102,21 @@ def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
     return file
 
 
+def held(lock: Path) -> bool:
+    """Whether a living process holds a lock file.
+
+    The lock is taken for an instant, shared: who wants it then waits that instant.
+    """
+    try:
+        with open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _locked(file: BinaryIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

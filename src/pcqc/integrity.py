@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.products import DERIVED, Product, is_trained, product, products
+from pcqc.products import DERIVED, Product, product, products, steps
 from pcqc.provenance import made_from
+from pcqc.receipts import Receipt
 
 # All that these write are declared outputs: Snakemake makes again what is missing.
 _DECLARED = ("clinic", "store", "tables", "figures", "paper", "report")
@@ -31,44 +32,32 @@ def check_results(study: Study) -> None:
             if one.manifest.exists():
                 one.require()
             continue
-        derived = one.job in DERIVED
-        if found.outputs is None or not (derived or _holds(one)):
+        if found.outputs is None or not (one.job in DERIVED or _taken_for_made(one, found)):
             continue
+        again = {*found.outputs} if one.job in _DECLARED else found.manifests
         folder = found.path.parent
         names = [
             name
             for name in found.outputs
-            if name not in one.keep
-            and ((folder / name).exists() or name not in found.manifests)
-            and ((folder / name).exists() or one.job not in _DECLARED)
+            if name not in one.keep and ((folder / name).exists() or name not in again)
         ]
         if names:
             found.check(*names, touched=True)
 
 
-def _holds(one: Product) -> bool:
-    """Whether the workflow takes the result for made: see `recipe`."""
-    today = made_from(one.study, one.job, one.method, one.run)
-    found = one.receipt()
-    return bool(found and found.holds_for(today, inputs=False))
+def _taken_for_made(one: Product, found: Receipt) -> bool:
+    """Whether the workflow goes on from the result: see `recipe`."""
+    return found.holds_for(made_from(one.study, one.job, one.method, one.run), inputs=False)
 
 
 def _results(study: Study) -> Iterator[Product]:
-    """Results of all jobs, in the order in which they are made."""
-    for job in ["clinic", "pretrain"] if study.synthetic else ["models"]:
-        yield from products(study, job, None, None)
-    yield from products(study, "sft", None, None)
-    yield product(study, "store")
-    for method, settings in study.methods.items():
-        for run in settings.runs:
-            jobs = ["train"] if is_trained(study, method) else []
-            jobs += ["select", "evaluate"]
-            jobs += ["continuation", "grounding"] if (method, run) in study.continued else []
-            for job in jobs:
-                yield product(study, job, method, run)
-        yield product(study, "mirror", method)
-    for job in ("collect", "tables", "figures", "paper", "report", "transcripts", "publish"):
-        yield product(study, job)
+    """Results of all jobs: those of every run, then what is made from all of them."""
+    runs = [(name, run) for name, method in study.methods.items() for run in method.runs]
+    made = {one.receipt_path: one for name, run in runs for one in steps(study, name, run)}
+    yield from made.values()
+    for job in DERIVED:
+        for method in study.methods if job == "mirror" else (None,):
+            yield product(study, job, method)
 
 
 def recipe(study: Study, job: str, method: str | None = None, run: str | None = None) -> str:

@@ -73,6 +73,10 @@ class Paths:
     def continuation(self, method: str, run: str) -> Path:
         return self.root / "continuation" / method / run
 
+    def lock(self, job: str) -> Path:
+        """What a job, such as `train pcqc A`, holds while it runs."""
+        return self.root / "locks" / job.replace(" ", "-")
+
     def review_sheet(self, method: str, run: str) -> Path:
         """Answers to be reviewed by a person, with the judges' votes."""
         return self.root / "review" / f"{method}-{run}.csv"

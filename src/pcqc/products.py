@@ -1,7 +1,7 @@
 """What each job reads and makes: inputs, results, and the receipts that vouch for them."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -230,6 +230,19 @@ def products(study: Study, job: str, method: str | None, run: str | None) -> lis
     """All results of a job, of which some make several models."""
     models = {"sft": ("actor", "patient"), "models": tuple(study.pretrained)}.get(job, ("base",))
     return [product(study, job, method, run, model) for model in models]
+
+
+def steps(study: Study, method: str, run: str) -> Iterator[Product]:
+    """Results on the way to a run's numbers, in the order in which they are made.
+
+    Those that all runs share come first; they have no `run`.
+    """
+    for job in [*(("clinic", "pretrain") if study.synthetic else ("models",)), "sft"]:
+        yield from products(study, job, None, None)
+    own = [*(["train"] if is_trained(study, method) else []), "select", "evaluate"]
+    if (method, run) in study.continued:
+        own += ["continuation", "grounding"]
+    yield from (product(study, job, method, run) for job in own)
 
 
 def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> list[Path]:

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen
 
 from pcqc.cases import Case
 from pcqc.chat import ChatFormat
+from pcqc.clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
 from pcqc.config import Decoding, Protocol
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
@@ -18,18 +19,7 @@ from pcqc.roles import Actor, Patient, Scorer
 from pcqc.seeds import stream
 
 INSTRUCTION = "Ask or answer."
-END = "<|im_end|>"
-SPECIAL = ("<|endoftext|>", "<|im_start|>", END)
-THINKING = ("<think>", "</think>")
 WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", " C", " D")
-CHATML = (
-    "{% for message in messages %}"
-    "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
-    "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n"
-    "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
-    "{% endif %}"
-)
 # Log-probabilities of the same tokens by two ways of summing in fp32: logits are tens in size and
 # sums of a hundred products, so that some 1e-5 is rounding, by whichever instructions. A wrong
 # token, mask or weight moves them by 1e-2 and more.
@@ -55,10 +45,10 @@ def make_tokenizer(joined: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     tokenizer.add_tokens(list(THINKING))
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        eos_token=END,
+        eos_token="<|im_end|>",
         pad_token="<|endoftext|>",
         unk_token="<|unknown|>",
-        chat_template=CHATML,
+        chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
 

@@ -2,14 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_json
 from pcqc.jobs.select import run_manifest
-from pcqc.products import Product, is_trained, product, products
+from pcqc.products import Product, product, steps
 from pcqc.receipts import Receipt
 
 ACTIONS = {
@@ -23,7 +22,6 @@ ACTIONS = {
     "continuation": "the continuation study",
     "grounding": "the judgement of its answers",
 }
-SHARED = ("clinic", "pretrain", "models", "sft")
 
 
 def explain(study: Study, method: str, run: str) -> str:
@@ -34,7 +32,7 @@ def explain(study: Study, method: str, run: str) -> str:
     """
     study.require(method, run)
     way = list(steps(study, method, run))
-    if not any(one.manifest.exists() or one.receipt_path.exists() for one in _own(way)):
+    if not any(one.manifest.exists() or one.receipt_path.exists() for one in way if one.run):
         raise UserError(
             f"{study.name} has no {method} run {run} yet; make it with "
             f"`snakemake --cores all {method} --config study={study.name}`"
@@ -129,23 +127,8 @@ def _in_manifest(one: Product, found: Receipt, entry: dict) -> Receipt:
     )
 
 
-def steps(study: Study, method: str, run: str) -> Iterator[Product]:
-    """Results on the way to a run's numbers, in the order in which they are made."""
-    jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
-    jobs += ["sft", *(["train"] if is_trained(study, method) else []), "select", "evaluate"]
-    if (method, run) in study.continued:
-        jobs += ["continuation", "grounding"]
-    for job in jobs:
-        own = (None, None) if job in SHARED else (method, run)
-        yield from products(study, job, *own)
-
-
-def _own(way: list[Product]) -> list[Product]:
-    return [one for one in way if one.job not in SHARED]
-
-
 def _heading(study: Study, method: str, run: str) -> str:
-    trained = next(o for o in steps(study, method, run) if o.job not in SHARED)
+    trained = next(one for one in steps(study, method, run) if one.run)
     line = f"{study.name} {method} run {run}: seed {study.seed(run)}"
     if trained.job != "train" or not trained.manifest.exists():
         return line

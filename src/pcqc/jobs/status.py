@@ -1,6 +1,5 @@
 """Where a study stands, at any moment and from another terminal: nothing is written or started."""
 
-import fcntl
 import re
 import time
 from dataclasses import dataclass
@@ -9,8 +8,10 @@ from pathlib import Path
 
 from pcqc.config import ROOT, Study, load_study
 from pcqc.errors import UserError
-from pcqc.jobs.explain import ACTIONS, SHARED, steps, why
-from pcqc.products import Product
+from pcqc.files import held
+from pcqc.jobs.explain import ACTIONS, why
+from pcqc.paths import Paths
+from pcqc.products import Product, steps
 
 STATES = ("running", "failed", "stale", "to do", "done")
 MOST = 12  # lines of one state, beyond which the rest is counted
@@ -87,8 +88,8 @@ def job_states(study: Study) -> list[Job]:
     for name, method in study.methods.items():
         for run in method.runs:
             way = list(steps(study, name, run))
-            own = [one for one in way if one.job not in SHARED]
-            if method.role == "ablation" and not any(one.path.exists() for one in own):
+            begun = any(one.path.exists() for one in way if one.run)
+            if method.role == "ablation" and not begun:
                 continue
             again = ""
             for one in way:
@@ -105,7 +106,7 @@ def job_states(study: Study) -> list[Job]:
 
 def _state(one: Product, again: str) -> Job:
     """A job's state; `again` is a job before it that has to run first."""
-    if held(one.study.results / "locks" / one.name.replace(" ", "-")):
+    if held(Paths.of(one.study).lock(one.name)):
         return Job(one, "running", _last_line(log(one)))
     made, reasons = one.manifest.exists(), why(one)
     if not made and (error := _error(log(one))):
@@ -114,21 +115,6 @@ def _state(one: Product, again: str) -> Job:
         more = [f"and {len(reasons) - 2} more"] if len(reasons) > 2 else []
         return Job(one, "stale", "; ".join([*reasons[:2], *more]) or f"after {again}")
     return Job(one, "done" if made else "to do")
-
-
-def held(lock: Path) -> bool:
-    """Whether a living process holds a lock file.
-
-    The lock is taken for an instant, shared: who wants it then waits that instant.
-    """
-    try:
-        with open(lock, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def work_left(jobs: list[Job]) -> float:
