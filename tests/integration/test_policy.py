@@ -11,9 +11,12 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from learner_material import COEFFICIENTS, gradients, sequences, updated
 from learner_material import UNCLIPPED as RL
 
+from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.training.batching import micro_batches, pad, token_logprobs
+from pcqc.planning.architecture import SCRATCH_VOCABULARY
+from pcqc.training import scoring_head
+from pcqc.training.batching import TokenModel, micro_batches, pad
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
@@ -51,6 +54,28 @@ def test_losses_and_gradient_are_those_of_a_computation_by_hand():
     assert report.losses == pytest.approx(losses, rel=1e-4)
     assert torch.allclose(found, gradient, rtol=1e-3, atol=2e-6)
     assert report.statistics["gradient_norm"] == pytest.approx(float(gradient.norm()), rel=1e-4)
+
+
+@pytest.mark.parametrize("tokens", [1, 7])
+def test_logits_in_parts_give_the_same_losses_and_gradient(tokens, monkeypatch):
+    whole, expected = updated(sequences())
+    held = []
+    monkeypatch.setattr(scoring_head, "LOGITS", tokens * tiny_model(0).config.vocab_size)
+    score = scoring_head.ScoringHead._score
+    monkeypatch.setattr(
+        scoring_head.ScoringHead, "_score", lambda *a: held.append(len(a[1])) or score(*a)
+    )
+    parts, found = updated(sequences())
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert max(held) == tokens
+
+
+def test_the_clinics_logits_are_one_part():
+    """So that what it computes, and how fast, is as if there were no parts."""
+    for name in ("clinic", "clinic-mini", "clinic-mini-engines"):
+        most = load_study(name).rl.tokens_per_micro_batch
+        assert most * SCRATCH_VOCABULARY <= scoring_head.LOGITS
 
 
 @pytest.mark.parametrize("budget", [1, 50, 100, 200])
@@ -158,9 +183,9 @@ def test_a_step_raises_the_probability_of_credited_tokens():
     policy = Policy(tiny_model(0), None, dataclasses.replace(RL, learning_rate=1e-3))
     selected = [seqs[0].terms[TERMINAL].weights > 0]
     padded = pad(seqs, selected, "cpu")
-    before = token_logprobs(policy.model, padded).sum()
+    before = TokenModel(policy.model)(padded).sum()
     policy.update(seqs, {TERMINAL: 1.0, QUESTION: 0.0, KL: 0.0})
-    assert token_logprobs(policy.model, padded).sum() > before
+    assert TokenModel(policy.model)(padded).sum() > before
 
 
 @pytest.mark.parametrize(
@@ -221,7 +246,7 @@ def test_micro_batches_keep_the_budget_and_hold_every_sequence():
 def test_padding_changes_no_probability():
     seqs, model = sequences(), tiny_model(0)
     selected = [np.arange(len(s.tokens)) > 0 for s in seqs]
-    found = token_logprobs(model, pad(seqs, selected, "cpu"))
+    found = TokenModel(model)(pad(seqs, selected, "cpu"))
     expected = [
         float(row[i, token])
         for s in seqs

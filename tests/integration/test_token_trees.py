@@ -7,7 +7,7 @@ from learner_material import COEFFICIENTS, updated
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training import token_trees
-from pcqc.training.batching import token_logprobs
+from pcqc.training.batching import TokenModel
 from pcqc.training.sequences import KL, Term, TrainingSequence
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 
@@ -64,7 +64,7 @@ def test_logprobs_are_those_of_the_sequences_alone():
     members = [m for tree in grown for m in tree.members]
     selected = [np.arange(len(m.tokens)) > 0 for m in members]
     with torch.no_grad():
-        found = token_logprobs(model, pad_token_trees(grown, selected, "cpu"))
+        found = TokenModel(model)(pad_token_trees(grown, selected, "cpu"))
         alone = torch.cat(
             [
                 plain_logprobs(model, m.tokens)[range(len(m.tokens) - 1), m.tokens[1:]]

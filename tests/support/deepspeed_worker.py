@@ -28,6 +28,7 @@ from pcqc.config import LearnerPlacement, Sft
 from pcqc.errors import UserError
 from pcqc.methods.sequences import TERMINAL
 from pcqc.processes import join, shutdown
+from pcqc.training import scoring_head
 from pcqc.training.backend import model_weights
 from pcqc.training.batching import TokenModel
 from pcqc.training.deepspeed_backend import DeepSpeedBackend
@@ -67,6 +68,9 @@ def whole(weights) -> dict[str, torch.Tensor]:
 def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
     """Five updates at a stretch; then again with a save and a new start after the third."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
+    if placement.zero == 3:
+        # Ten tokens at a time: processes have different numbers of parts.
+        scoring_head.LOGITS = 10 * 120
     policy, reports = make_policy(name, backend), []
     for step in range(UPDATES):
         report = policy.update(sequences(step), COEFFICIENTS)

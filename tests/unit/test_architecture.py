@@ -24,7 +24,7 @@ PUBLISHED = {
 SMALL = {
     "qwen3": Architecture(64, 3, 4, 2, 32, 96, 120, tied=False),
     "qwen3, tied": Architecture(64, 3, 4, 2, 32, 96, 120, tied=True),
-    "llama": Architecture(96, 2, 3, 1, 32, 128, 80, tied=True, head_norms=False),
+    "llama": Architecture(96, 2, 6, 3, 16, 128, 80, tied=True, head_norms=False),
 }
 TOKENS = 24
 
@@ -61,22 +61,24 @@ def test_bytes_of_the_cache(shape):
 
 
 def kept(shape: Architecture, dtype: torch.dtype, checkpointing: bool) -> float:
-    """Bytes per token that a forward pass keeps for the backward pass, weights left out."""
+    """Bytes per token that a forward pass keeps for the backward pass, but weights and mask."""
     model = build(shape).to(dtype).train()
+    mask = torch.zeros(1, 1, TOKENS, TOKENS, dtype=dtype)
     if checkpointing:
         model.gradient_checkpointing_enable()
-    weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    given = {t.untyped_storage().data_ptr() for t in (mask, *model.parameters())}
     alive, found = [], {}
 
     def pack(tensor):
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
+        if storage.data_ptr() not in given:
             alive.append(tensor)
             found[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        model.model(torch.zeros(1, TOKENS, dtype=torch.long), use_cache=False)
+        ids = torch.zeros(1, TOKENS, dtype=torch.long)
+        model.model(ids, attention_mask=mask, use_cache=False)
     return sum(found.values()) / TOKENS
 
 

@@ -73,18 +73,22 @@ class Architecture:
         """Bytes of one token's keys and values, at `number` bytes each."""
         return 2 * self.layers * self.kv_heads * self.head_dim * number
 
+    def norm_activation_bytes(self, number: int) -> int:
+        """Bytes per token of a norm: input in fp32, normalised form, statistic, and its output."""
+        return self.width * (4 + 2 * number) + 4
+
     def layer_activation_bytes(self, number: int) -> int:
         """Bytes that one layer keeps per token for its backward pass, at `number` bytes a number.
 
         Counted on the layer as transformers writes it, in the manner of Korthikanti et al. 2022,
-        Section 4.1. A norm keeps its input in fp32, its normalised form and one statistic, and what
-        comes out is kept by the matrices that read it; attention keeps queries, keys, values, its
-        output and one statistic per head; the feed-forward gate, its activation, up and product.
+        Section 4.1. Attention keeps queries, keys, values, its output and one statistic per head,
+        keys and values repeated for every head, as it has a mask; the feed-forward gate, its
+        activation, up and product.
         """
         heads = self.heads + self.kv_heads
-        norms = 2 * (self.width * (4 + 2 * number) + 4)
+        norms = 2 * self.norm_activation_bytes(number)
         head_norms = heads * (self.head_dim * (4 + number) + 4) * self.head_norms
-        attention = 2 * heads * self.head_dim * number + 4 * self.heads
+        attention = 4 * self.heads * self.head_dim * number + 4 * self.heads
         return norms + head_norms + attention + 4 * self.hidden * number
 
 

@@ -8,14 +8,15 @@ micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 
 from dataclasses import asdict, dataclass
 
 from pcqc.config import EnginePlacement, Method, Study
+from pcqc.config.buffers import BUCKET, LOGITS
 from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
-# Per logit, besides its gradient in the model's format: its fp32 log-probability and its gradient.
-LOGIT_BYTES = 4 + 4
+# Per logit, in fp32: log-probability and its gradient, and the gradient of the logit.
+LOGIT_BYTES = 4 + 4 + 4
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,12 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         resident["reference"] = number * weights
     if place.zero == 3:
         resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB
-    # Policy and critic update in turn; the critic's activations are no more than the policy's.
+    # Policy and critic update in turn, and what the critic needs for it is no more.
     update = {} if critic else {"activations": activation_bytes(study, shape, number) / GIB}
+    if place.zero == 3:
+        resident["reduced"] = 4 * min(parameters, BUCKET) / GIB
+    elif place.zero and not critic:
+        update["reduced"] = 4 * min(parameters, BUCKET) / GIB
     # Blocks that stay in use after the cache is emptied; policy and critic share one allocator.
     rollout = {"reserved": study.assumptions.learner_reserved_gib} if role == "learner" else {}
     return RoleMemory(
@@ -133,17 +138,25 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
 
 
 def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
-    """Bytes of one micro-batch's layers and output layer.
+    """Bytes of one micro-batch at its peak: in the output layer, or in a layer's backward pass.
 
     With gradient checkpointing each layer keeps its input, and one at a time all it computes (Chen
-    et al. 2016). Logits are counted for every token: an upper bound, as prompts have none.
+    et al. 2016). Logits are counted for every token, but never more than are held at a time; an
+    output layer that takes several parts has its gradient twice while they are added up. A tied
+    one's gradient waits for the embedding's.
     """
-    whole, tokens = shape.layer_activation_bytes(number), study.rl.tokens_per_micro_batch
-    if study.placement.learner.gradient_checkpointing:
-        layers = shape.layers * shape.width * number + whole
-    else:
-        layers = shape.layers * whole
-    return tokens * (layers + shape.vocabulary * (LOGIT_BYTES + number))
+    tokens, one = study.rl.tokens_per_micro_batch, shape.layer_activation_bytes(number)
+    checkpointing = study.placement.learner.gradient_checkpointing
+    kept = shape.layers * (shape.width * number if checkpointing else one)
+    kept += shape.norm_activation_bytes(number)
+    mask = tokens**2 * (1 + number)  # of one tree, as booleans and as numbers
+    logits = shape.vocabulary * min(tokens, max(1, LOGITS // shape.vocabulary))
+    gradient = shape.embedding * number
+    sums = 2 if tokens * shape.vocabulary > logits else 1
+    output = max(LOGIT_BYTES * logits + gradient, number * logits + sums * gradient)
+    # The gradients of what the feed-forward reads and computes; others are smaller.
+    layer = tokens * (one * checkpointing + (shape.width + shape.hidden) * number)
+    return tokens * kept + mask + max(output, layer + gradient * shape.tied)
 
 
 def engine_memory(study: Study, role: str) -> RoleMemory:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
+
+from pcqc.training.scoring_head import with_scoring_head
 
 
 class HasTokens(Protocol):
@@ -123,25 +125,19 @@ def take_selected(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) 
     return np.concatenate([np.empty(0), *parts])
 
 
-def token_logprobs(model, padded: Padded) -> torch.Tensor:
-    """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
-
-    The output layer runs on the selected places alone: with a large vocabulary it takes most of
-    the memory.
-    """
-    hidden = hidden_states(model.model, padded)
-    logits = model.lm_head(hidden[padded.rows, padded.parents]).float()
-    targets = padded.ids[padded.rows, padded.columns]
-    return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
-
-
 class TokenModel(torch.nn.Module):
     """A causal language model seen from the learner: a micro-batch in, log-probabilities out."""
 
     def __init__(self, model: torch.nn.Module):
         super().__init__()
-        self.model = model
+        self.model = with_scoring_head(model)
 
     def forward(self, padded: Padded) -> torch.Tensor:
-        """See `token_logprobs`."""
-        return token_logprobs(self.model, padded)
+        """Log-probabilities [selected] of the selected tokens, each given the tokens before it.
+
+        The output layer runs on the selected places alone: with a large vocabulary it takes most of
+        the memory.
+        """
+        model: Any = self.model
+        hidden = hidden_states(model.model, padded)[padded.rows, padded.parents]
+        return model.lm_head(hidden, padded.ids[padded.rows, padded.columns])

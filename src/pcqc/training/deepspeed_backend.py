@@ -18,14 +18,13 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pcqc.config import LearnerPlacement, Rl, Sft
+from pcqc.config.buffers import BUCKET
 from pcqc.errors import UserError
 from pcqc.processes import Processes
 from pcqc.training.batching import Padded
 from pcqc.training.token_trees import empty_batch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-# Gradients reduced at a time; a buffer of this size is allocated in every update.
-BUCKET = 500_000_000
 # More than any run's updates: DeepSpeed prints no progress lines.
 NEVER = 10**9
 

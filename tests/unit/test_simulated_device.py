@@ -1,0 +1,35 @@
+"""The plan's memory of an update, against torch's own operations at the models' real shapes."""
+
+import dataclasses
+
+import pytest
+import torch
+from simulated_device import fullest_tree, update_peak
+
+from pcqc.config import load_study
+from pcqc.planning.architecture import KNOWN
+from pcqc.planning.fit import changed
+from pcqc.planning.memory import activation_bytes, longest
+
+SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
+FEW_WORDS = dataclasses.replace(SHALLOW, vocabulary=4096)
+CASES = {
+    "real": ("real", KNOWN["Qwen3-0.6B"], torch.bfloat16, True),
+    "paper": ("paper", KNOWN["Qwen3-8B"], torch.bfloat16, True),
+    "paper, with its scorer": ("paper", KNOWN["Qwen3-14B"], torch.bfloat16, True),
+    "float32": ("paper", SHALLOW, torch.float32, True),
+    "all activations kept": ("paper", SHALLOW, torch.bfloat16, False),
+    "one part of logits": ("paper", FEW_WORDS, torch.bfloat16, True),
+}
+
+
+@pytest.mark.parametrize(("name", "shape", "dtype", "checkpointing"), CASES.values(), ids=CASES)
+def test_the_planned_peak_of_a_micro_batch(name, shape, dtype, checkpointing):
+    study = load_study(name)
+    study = changed(study, "placement.learner.gradient_checkpointing", checkpointing)
+    padded = fullest_tree(
+        study.rl.tokens_per_micro_batch, longest(study, "actor"), study.protocol.prompt_tokens
+    )
+    planned = activation_bytes(study, shape, dtype.itemsize)
+    measured = update_peak(shape, padded, dtype, checkpointing=checkpointing)
+    assert measured == pytest.approx(planned, rel=0.1)
