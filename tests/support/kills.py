@@ -2,15 +2,16 @@
 
 Compared are weights, predictions, dialogues, candidate groups, selections, tables and figures.
 Left out, by name, is what holds measured seconds (`events.jsonl` and its receipt, two numbers of a
-run's manifest, the columns of `collected/updates.parquet` that are seconds, the table of training
-cost and the report) or identities that MLflow draws (`tracking/`, `collected/runs.json`, the
-report).
+run's manifest, the columns of `collected/updates.parquet` that are seconds, the tables of training
+cost and of equal budgets, the report) or identities that MLflow draws (`tracking/`,
+`collected/runs.json`, the report).
 """
 
 import os
 import shutil
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pandas as pd
@@ -34,7 +35,7 @@ def essence(results: Path) -> dict[str, object]:
             continue
         if name.endswith("receipt.json"):
             continue
-        if path.stem.startswith("training_cost"):
+        if path.stem.startswith(("training_cost", "equal_budgets")):
             continue
         found[name] = digest
         if path.match("runs/*/*/manifest.json"):
@@ -50,20 +51,25 @@ def essence(results: Path) -> dict[str, object]:
 
 def start(place: Workplace, command: list[str]) -> subprocess.Popen:
     """Start a command in a process group of its own."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=place.folder,
         env=place.environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         start_new_session=True,
     )
+    process.drain = threading.Thread(target=process.stdout.read, daemon=True)
+    process.drain.start()
+    return process
 
 
 def kill(process: subprocess.Popen) -> None:
-    """SIGKILL to the whole group of a process that `start` started."""
+    """SIGKILL to the whole group of a process that `start` started; returns when all are gone."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    process.drain.join(WAIT)  # until none of its processes holds its output open
+    assert not process.drain.is_alive()
 
 
 def lines(path: Path) -> int:

@@ -10,6 +10,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import warm
+
 from pcqc.config import ROOT
 from pcqc.files import sha256_file
 
@@ -43,6 +45,8 @@ class Workplace:
         folder: a new folder.
     """
 
+    python = staticmethod(warm.python)
+
     def __init__(self, folder: Path):
         self._at(folder)
         folder.mkdir(parents=True)
@@ -75,13 +79,19 @@ class Workplace:
                     )
         return copy
 
+    def cold(self) -> "Workplace":
+        """The same place, where each command is a Python of its own, as a user starts it."""
+        place = self.existing(self.folder)
+        place.python = lambda: sys.executable
+        return place
+
     def command(self, *arguments: str) -> list[str]:
         """`pcqc ...` as it is typed, from this copy of the code."""
-        return [sys.executable, "-m", "pcqc.cli", *arguments]
+        return [self.python(), "-m", "pcqc.cli", *arguments]
 
     def workflow(self, *arguments: str, study: str = STUDY) -> list[str]:
         """What `make results` runs."""
-        start = [sys.executable, "-m", "snakemake"]
+        start = [self.python(), "-m", "snakemake"]
         return [*start, "--cores", str(CORES), *arguments, "--config", f"study={study}"]
 
     def environment(self, **more: str) -> dict[str, str]:

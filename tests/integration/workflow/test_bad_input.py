@@ -181,7 +181,8 @@ def test_a_full_disk(copy, tmp_path, command):
     before = digests(copy.folder / "results")
     start = ["unshare", "--map-root-user", "--mount", "bash", "-c", FULL_DISK, "bash"]
     done = copy.run(
-        [*start, str(disk), str(copy.folder / "results"), *copy.command(*command)], KEPT=str(kept)
+        [*start, str(disk), str(copy.folder / "results"), *copy.cold().command(*command)],
+        KEPT=str(kept),
     )
     line = complaint(done)
     assert "No space left on device; free some space on that disk and run again" in line

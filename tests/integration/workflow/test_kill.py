@@ -104,7 +104,7 @@ def test_a_killed_pretraining_goes_on_to_the_same_weights(unmade):
 
 def test_two_trainings_of_one_run_keep_out_of_each_other(unmade):
     """A job may outlive a workflow that was killed alone; a rerun then waits for the user."""
-    place = unmade("runs/pcqc/A")
+    place = unmade("runs/pcqc/A").cold()
     command = place.command("train", STUDY, "pcqc", "A")
     first = start(place, command)
     events = place.results / "runs/pcqc/A/events.jsonl"

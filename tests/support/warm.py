@@ -1,0 +1,150 @@
+"""Python commands that start at once: forked from a process that has imported the libraries.
+
+A job of the miniature study computes for a second and imports for eight. Here torch, transformers
+and MLflow are imported once for each test process; a command is a fork of that, which then imports
+this repository's modules from its own `PYTHONPATH`, with its own working directory, environment and
+descriptors. What a command does from there on is what it does when typed.
+
+`python()` is the program to name in the place of `sys.executable`. It waits for its command, and
+the command's processes are killed as soon as it is gone. So whoever kills it and then waits until a
+descriptor that it passed on is closed by all knows that nothing is left.
+"""
+
+import array
+import atexit
+import functools
+import gc
+import json
+import os
+import runpy
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LIBRARIES = (
+    "matplotlib.figure",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "pandas",
+    "pyarrow.parquet",
+    "scipy.stats",
+    "snakemake.cli",
+    "torch",
+    "transformers.models.qwen3.modeling_qwen3",
+)
+ended = {"status": 1}  # an error that nothing catches
+SETTINGS = {"OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}  # read at import
+
+
+@functools.cache
+def python() -> str:
+    """Path of a program that takes Python's arguments; `-m module ...` starts warm."""
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    program, place = folder / "python", folder / "socket"
+    command = [sys.executable, "-S", "-E", __file__, "run", str(place), str(program)]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    program.chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | SETTINGS
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(place))
+    listener.listen()
+    server = subprocess.Popen(
+        [sys.executable, __file__, "serve", str(listener.fileno())],
+        env=environment,
+        stdin=subprocess.PIPE,  # closed when this process ends, however it ends
+        pass_fds=[listener.fileno()],
+        cwd=folder,
+    )
+    listener.close()
+    atexit.register(lambda: (server.communicate(), subprocess.run(["rm", "-r", str(folder)])))
+    return str(program)
+
+
+def run(place: str, program: str, *arguments: str) -> int:
+    """Hand a command to the server and wait for its exit status."""
+    if arguments[:1] != ("-m",):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    request = {"arguments": arguments, "cwd": os.getcwd(), "env": dict(os.environ)}
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(place)
+        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
+        server.sendmsg([b"."], passed)
+        server.sendall(json.dumps(request | {"program": program}).encode() + b"\n")
+        return int(server.makefile().readline() or 1)
+
+
+def serve(number: str) -> None:
+    """Import the libraries, then fork for each request until standard input is closed."""
+    atexit.register(_leave)  # first, so that it runs last
+    for name in LIBRARIES:
+        __import__(name)
+    gc.freeze()  # else each fork's collections copy the libraries
+    listener = socket.socket(fileno=int(number))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the children's children are waited for
+    while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os._exit(_watch(connection))
+        connection.close()
+
+
+def _watch(connection: socket.socket) -> int:
+    """Run one request in a process of its own, which ends with its client."""
+    os.setsid()  # a kill of the client's group is not one of this process
+    _, passed, _, _ = connection.recvmsg(1, socket.CMSG_LEN(3 * 4))
+    descriptors = array.array("i", passed[0][2])
+    request = json.loads(connection.makefile().readline())
+    worker = os.fork()
+    if worker == 0:
+        connection.close()
+        os.setsid()
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        _become(request)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    ended = os.pidfd_open(worker)
+    if connection in select.select([connection, ended], [], [])[0]:
+        os.killpg(worker, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
+    return 0
+
+
+def _become(request: dict) -> None:
+    """Run a module as `python -m` does, in the place that the client was started from."""
+    _, module, *arguments = request["arguments"]
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    own = [path for path in sys.path if path != str(Path(__file__).parent)]
+    given = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [os.getcwd(), *filter(None, given), *own]
+    sys.executable = request["program"]
+    sys.argv = [module, *arguments]
+    sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
+    sys.stderr.reconfigure(line_buffering=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        ended["status"] = 0
+    except SystemExit as error:
+        ended["status"] = error.code if isinstance(error.code, int) else int(bool(error.code))
+        raise
+
+
+def _leave() -> None:
+    """End at once: to tear the libraries down takes longer than most commands."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended["status"])
+
+
+if __name__ == "__main__":
+    sys.exit(run(*sys.argv[2:]) if sys.argv[1] == "run" else serve(*sys.argv[2:]))
