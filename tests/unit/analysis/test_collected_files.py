@@ -1,0 +1,80 @@
+"""Damaged and incomplete collections are refused in one line."""
+
+import shutil
+
+import pandas as pd
+import pytest
+import simulated
+
+from analysis import collected as reader
+from pcqc.errors import UserError
+
+
+def spoiled(folder, monkeypatch, change):
+    """A copy of the study whose predictions were changed."""
+    monkeypatch.chdir(folder)
+    path = folder / "results/clinic/collected/predictions.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
+    return vouched(simulated.load_study("clinic"))
+
+
+def vouched(study):
+    """The study, as if its collection had been made as it is now."""
+    simulated.vouch(study)
+    return study
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda f: f[~((f.method == "grpo") & (f.run == "B"))],
+            "no predictions of grpo run B on clinic_dev; evaluate and collect that run",
+        ),
+        (lambda f: pd.concat([f, f.iloc[:1]]), "is there twice for shared_sft run A"),
+        (
+            lambda f: f[~((f.method == "pcqc") & (f.run == "C") & (f.case_id == "clinic_dev-3"))],
+            "pcqc run C was evaluated on other cases of clinic_dev",
+        ),
+        (lambda f: f.replace({"method": {"grpo": "gpro"}}), "method 'gpro' is not in study"),
+        (lambda f: f.drop(columns=["turns", "run"]), "no column run, turns; collect the study's"),
+    ],
+)
+def test_incomplete_collections_are_refused(study_folder, tmp_path, monkeypatch, change, message):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    study = spoiled(tmp_path, monkeypatch, change)
+    with pytest.raises(UserError, match=message):
+        reader.load(study)
+
+
+def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "results/clinic/collected/updates.parquet"
+    study, whole = simulated.load_study("clinic"), path.read_bytes()
+    path.write_bytes(whole[:100])
+    with pytest.raises(
+        UserError, match=r"updates\.parquet: altered since .* move .*collected away"
+    ):
+        reader.load(study)
+    with pytest.raises(UserError, match=r"updates\.parquet: .*collect the study's runs again"):
+        reader.load(vouched(study))
+    path.unlink()
+    with pytest.raises(UserError, match=r"updates\.parquet: missing; move .*collected away"):
+        reader.load(study)
+    simulated.vouch(study)
+    (study.results / "collected" / "receipt.json").unlink()
+    with pytest.raises(
+        UserError, match=r"collected/receipt\.json: missing; run the workflow again"
+    ):
+        reader.load(study)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "[{}]", "null", '[{"method": 1}]', "{"])
+def test_a_list_of_runs_of_another_shape_is_one_line(study_folder, tmp_path, monkeypatch, content):
+    shutil.copytree(study_folder / "results", tmp_path / "results")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/clinic/collected/runs.json").write_text(content)
+    with pytest.raises(UserError, match=r"runs\.json.*; collect the study's runs again") as refused:
+        reader.load(vouched(simulated.load_study("clinic")))
+    assert "\n" not in str(refused.value)

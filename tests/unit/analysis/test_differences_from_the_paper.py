@@ -1,0 +1,149 @@
+"""Ours beside the paper's numbers: what is compared, and with which uncertainty."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from built_tables import build, cell
+
+from analysis import tables
+from analysis.companion import companion, differences
+from analysis.figures import FIGURES
+from analysis.published import published
+from analysis.table import Column, Number, Row, Statement, Table
+from pcqc.config import load_study
+
+
+@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
+def test_published_table_has_the_form_of_ours(collected, name):
+    """Shared row and column keys are what differences are computed over."""
+    ours, paper = build(name, collected), tables.TABLES.module(name).paper()
+    assert ours.columns[0].key == paper.columns[0].key
+    assert len(companion(ours, paper, collected.study)) == 2
+
+
+def test_differences_carry_both_sides_uncertainty():
+    columns = (Column("method", "Method", numeric=False), Column("medqa", "MedQA"))
+
+    def table(value, se):
+        cells = ("PCQC", Number(value, se=se))
+        return Table("main_accuracy", "t", "c", columns, (Row("pcqc", cells),))
+
+    (row,) = differences(table(60.0, 0.3), table(62.54, 0.4)).rows
+    assert row.cells[4].text() == "−2.54"
+    assert row.cells[5].value == pytest.approx(1.96 * 0.5, abs=1e-4)
+    (row,) = differences(table(60.0, None), table(62.54, 0.4)).rows
+    assert row.cells[5] == "—"
+
+
+@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
+def test_comparable_study_gets_differences(comparable, name):
+    module = tables.TABLES.module(name)
+    (found,) = companion(module.build(comparable), module.paper(), comparable.study)
+    assert found.rows
+    for row in found.rows:
+        published, ours, difference, half = row.cells[2:]
+        if isinstance(difference, Number):
+            assert difference.value == pytest.approx(ours.value - published.value)
+        else:
+            assert difference in ("same", "differs", "—")
+        if isinstance(half, Number):
+            assert half.value >= 1.95 * max(ours.se, published.se)
+
+
+def test_differences_of_a_paired_row_carry_both_intervals(comparable):
+    module = tables.TABLES.module("paired")
+    ours, paper = module.build(comparable), module.paper()
+    rows = {row.key: row for row in differences(ours, paper).rows}
+    found = rows["medqa:pcqc-atpo:gain"]
+    assert found.cells[0] == "Clinic-Dev: PCQC − ATPO"
+    assert found.cells[2].value == 4.50
+    low, high = (cell(t, "medqa:pcqc-atpo", "interval") for t in (ours, paper))
+    widths = [(r.high - r.low) / 2 for r in (low, high)]
+    assert found.cells[5].value == pytest.approx(np.hypot(*widths))
+    assert rows["medqa:pcqc-atpo:p"].cells[4] == "—"
+
+
+def test_texts_of_a_comparable_study_are_same_or_differ(comparable):
+    module = tables.TABLES.module("configuration")
+    rows = {r.key: r.cells[4] for r in differences(module.build(comparable), module.paper()).rows}
+    assert rows["max_turns:setting"] == "differs"
+    assert rows["pcqc_terminal_group:setting"] == "same"
+
+
+def test_cases_of_another_kind_are_not_compared(collected):
+    """Real or not: a study without a benchmark of the paper gets the two tables."""
+    own = replace(collected.study, synthetic=False)
+    module = tables.TABLES.module("main_accuracy")
+    ours, paper = companion(module.build(collected), module.paper(), own)
+    assert ours.title.startswith("This study.")
+    assert paper.title.startswith("Published.")
+
+
+def test_the_papers_study_names_benchmarks_as_the_paper_is_read():
+    ours, paper = load_study("paper").benchmarks, published().benchmarks
+    assert {n: (b.title, b.cases, b.role) for n, b in ours.items()} == {
+        n: (b.title, b.cases, b.role) for n, b in paper.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["paper", "real-smoke"])
+def test_configuration_names_pretrained_models(collected, name):
+    study = load_study(name)
+    table = build("configuration", replace(collected, study=study))
+    settings = {row.key: row.cells[1] for row in table.rows}
+    assert "world" not in settings
+    if name == "paper":
+        published_setting = {
+            r.key: r.cells[1] for r in tables.TABLES.module("configuration").paper().rows
+        }
+        assert settings["actor"] == published_setting["actor"] == "Qwen3-8B"
+        assert settings["scorer"] == published_setting["scorer"]
+        assert settings["patient"] == "Frozen Qwen3-8B; SFT, 1 epoch"
+        assert settings["atpo_tree"].endswith("up to 128 consultations a case")
+    else:
+        assert settings["actor"] == "SmolLM2-135M-Instruct.Q4_1"
+        assert settings["scorer"] == f"Frozen {settings['actor']}"
+
+
+# The \label of every table and figure of the paper.
+PAPERS = {
+    "tab:main_results": "main_accuracy",
+    "tab:inquiry_results": "inquiry_turns",
+    "tab:matched_beta0_control": "question_supervision",
+    "tab:continuation_validation": "continuation",
+    "tab:training_setup": "configuration",
+    "tab:compute_performance": "training_cost",
+    "tab:pipeline_visibility": "information_access",
+    "tab:seed_robustness": "pcqc_runs",
+    "tab:paired_inference": "paired",
+    "tab:selectivity_support": "generation_length",
+    "tab:question_supervision_inference": "question_supervision_paired",
+    "tab:same_state_q1_normalization": "same_state_q1",
+    "tab:compliant_continuation_sensitivity": "grounded_continuation",
+    "fig:teaser": "teaser",
+    "fig:method_overview": "method_overview",
+    "fig:accuracy_inquiry": "accuracy_inquiry",
+    "fig:continuation_validation": "continuation_gains",
+}
+
+
+def test_a_study_fills_every_table_and_figure_of_the_paper(collected):
+    study = collected.study
+    made = {*tables.TABLES.names(study), *FIGURES.names(study)}
+    assert {*PAPERS.values()} <= made
+    beside = {name for name, entry in tables.TABLES.entries.items() if entry.paper}
+    assert beside == {name for label, name in PAPERS.items() if label.startswith("tab:")}
+
+
+def test_statements_are_compared_by_meaning_and_not_by_wording():
+    columns = (Column("item", "Item", numeric=False), Column("said", "Said", numeric=False))
+
+    def table(text, epochs):
+        row = Row("actor", ("Actor", Statement(text, epochs)))
+        return Table("configuration", "t", "c", columns, (row,))
+
+    ours = table("Shared SFT, 3 epochs", 3)
+    (same,) = differences(ours, table("Shared protocol-SFT, 3 epochs / step 96", 3)).rows
+    (other,) = differences(ours, table("Shared protocol-SFT, 2 epochs / step 64", 2)).rows
+    assert (same.cells[4], other.cells[4]) == ("same", "differs")

@@ -1,0 +1,98 @@
+"""Files of tables: which are written, and how numbers and texts stand in them."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from built_tables import accuracies, build
+
+from analysis import figures, tables
+from analysis.figures import FIGURES
+from analysis.render import render
+from analysis.table import Column, Number, Probability, Range, Row, Table
+from pcqc.errors import UserError
+
+
+def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
+    written = tables.write(collected)
+    assert written == tables.TABLES.outputs(collected.study)
+    before = {path: path.read_bytes() for path in written}
+    tables.write(collected)
+    assert {path: path.read_bytes() for path in written} == before
+
+
+@pytest.mark.parametrize(("kind", "own"), [(tables, "claims"), (figures, "method_overview")])
+def test_what_a_study_no_longer_fills_is_removed(collected, tmp_path, monkeypatch, kind, own):
+    monkeypatch.chdir(tmp_path)
+    registry = tables.TABLES if kind is tables else FIGURES
+    shorter = replace(collected.study, continuation=None)
+    paths = registry.outputs(collected.study)
+    foreign = paths[0].with_name("mine.md")
+    for path in [*paths, foreign]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("of earlier settings")
+    kind.write(replace(collected, study=shorter), [own])
+    assert set(foreign.parent.iterdir()) == {*registry.outputs(shorter), foreign}
+
+
+def test_csv_holds_raw_numbers(collected):
+    table = build("main_accuracy", collected)
+    rows = {row["row"]: row for row in csv.DictReader(io.StringIO(render("csv", [table])))}
+    assert float(rows["pcqc"]["clinic_dev"]) == pytest.approx(
+        accuracies(collected.predictions, "pcqc", "clinic_dev").mean()
+    )
+    assert float(rows["pcqc"]["clinic_dev_sd"]) > 0
+    assert rows["shared_sft"]["clinic_dev_sd"] == ""
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (Number(-0.561, signed=True), "−0.56"),
+        (Number(0.001, signed=True), "0.00"),
+        (Number(113664, digits=0), "113,664"),
+        (Range(-6.667, 9.333), "[−6.67, +9.33]"),
+        (Probability(0.00083), "0.00083"),
+        (Probability(0.8746), "0.875"),
+        (Probability(1e-9), "<0.0001"),
+    ],
+)
+def test_numbers_are_printed_as_in_the_paper(cell, text):
+    assert cell.text() == text
+
+
+def test_texts_cannot_break_a_table():
+    columns = (Column("a", "100% & _x_", numeric=False),)
+    table = Table("t", "<b> | $x$", "a\\b {c}", columns, (Row("r", ("#1 ^ ~",)),))
+    assert r"100\% \& \_x\_" in render("tex", [table])
+    assert r"\$x\$" in render("tex", [table])
+    assert "\\|" in render("md", [table])
+
+
+def test_unknown_and_impossible_tables_are_refused(collected):
+    with pytest.raises(UserError, match="no table 'main_acuracy'; did you mean 'main_accuracy'"):
+        tables.write(collected, ["main_acuracy"])
+    without = replace(collected, study=replace(collected.study, clinic=None))
+    with pytest.raises(UserError, match="cannot fill the table 'instrument': it needs the setting"):
+        tables.write(without, ["instrument"])
+    methods = {n: replace(m, runs=()) for n, m in collected.study.methods.items()}
+    without = replace(collected, study=replace(collected.study, methods=methods))
+    with pytest.raises(UserError, match="'pcqc_runs': it needs the method 'pcqc'"):
+        tables.write(without, ["pcqc_runs"])
+
+
+def test_a_text_that_looks_like_a_formula_is_quoted_in_csv_and_numbers_are_not():
+    columns = (Column("text", "Text", numeric=False), Column("value", "Value"))
+    rows = (
+        Row("=a", ("=1+1", Number(-2.5))),
+        Row("b", ("@SUM(A1)", Number(3.0))),
+        Row("c", ("plain", Number(0.5))),
+    )
+    table = Table("t", "t", "c", columns, rows)
+    assert render("csv", [table]).splitlines() == [
+        "row,text,value",
+        "'=a,'=1+1,-2.5",
+        "b,'@SUM(A1),3",
+        "c,plain,0.5",
+    ]
