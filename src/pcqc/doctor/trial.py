@@ -161,7 +161,7 @@ class Trial:
         ((said,),) = self.context.actor.act([self.context.chat.open(CASE.public)], [(1,)])
         (answer,) = self.context.patient.answer([Inquiry(CASE.facts, "Any fever?", 2)])
         if isinstance(answer, Failure):
-            raise UserError(f"the patient's server failed ({answer}); see to the server")
+            raise UserError(f"the patient's server failed ({answer}); check the server")
         seconds = time.perf_counter() - start
         return f"{len(said.tokens)} tokens of the actor and an answer in {seconds:.1f} s"
 
@@ -171,7 +171,7 @@ class Trial:
             return "no method of the study has a scorer"
         (found,) = self.scorer.probabilities([(CASE.public, ())])
         if isinstance(found, Failure) or not math.isclose(found.sum(), 1.0, rel_tol=1e-6):
-            raise UserError(f"the scorer gives {found}; see to its server, or to its weights")
+            raise UserError(f"the scorer gives {found}; check its server, or its weights")
         return f"probabilities {', '.join(f'{p:.2f}' for p in found)}"
 
     def step(self) -> str:

@@ -98,8 +98,8 @@ class ModelJudge:
         drawn = self.engine.generate(requests, self.sampling)
         if failures := [one for (one,) in drawn if isinstance(one, Failure)]:
             raise UserError(
-                f"the judge's server failed {len(failures)} times ({failures[0]}); see to the "
-                "server and run again"
+                f"the judge's server failed {len(failures)} times ({failures[0]}); check the "
+                "server and rerun"
             )
         replies = iter(drawn)
         return [
