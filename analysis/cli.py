@@ -89,12 +89,12 @@ def run_transcripts(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/transcripts/`."""
     from analysis import transcripts
     from pcqc.config import load_study
-    from pcqc.products import product
+    from pcqc.job_outputs import job_output
 
     study = load_study(arguments.study)
     page = transcripts.write(study)
     files = [path for path in page.parent.rglob("*") if path.is_file()]
-    product(study, "transcripts").vouch(files)
+    job_output(study, "transcripts").vouch(files)
     print(f"open {page}")
 
 
@@ -141,9 +141,9 @@ def _load(name: str):
 
 def _finish(study, job: str, paths: list) -> None:
     """Write the job's receipt, and say what was written."""
-    from pcqc.products import product
+    from pcqc.job_outputs import job_output
 
-    product(study, job).vouch(paths)
+    job_output(study, job).vouch(paths)
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")

@@ -19,9 +19,9 @@ from analysis.table import listed
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA
-from pcqc.products import product
 from pcqc.shapes import CollectedRuns
 
 ROWS = ("method", "control")  # roles of what tables and figures show
@@ -226,7 +226,7 @@ def load(study: Study) -> Collected:
         UserError: a file is missing or broken, or holds what the study does not have.
     """
     folder = Paths.of(study).collected
-    product(study, "collect").require()
+    job_output(study, "collect").require()
     predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
     updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
     runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")

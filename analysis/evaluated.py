@@ -13,9 +13,9 @@ import pandas as pd
 from analysis.collected import Collected
 from pcqc.config import Study
 from pcqc.files import read_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions
-from pcqc.products import product
 
 
 def evaluated_methods(study: Study) -> list[str]:
@@ -36,7 +36,7 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
     for name in methods:
         for run in study.method(name).runs:
             folder = paths.evaluation(name, run)
-            product(study, "evaluate", name, run).require()
+            job_output(study, "evaluate", name, run).require()
             manifest = read_json(folder / "manifest.json")
             found = manifest["benchmarks"]
             frames += [
@@ -45,7 +45,7 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
             ]
             training = paths.run(name, run) / "manifest.json"
             if training.exists():
-                product(study, "train", name, run).require(training.name)
+                job_output(study, "train", name, run).require(training.name)
             records[name, run] = {
                 "evaluation": manifest,
                 "training": read_json(training) if training.exists() else None,

@@ -18,8 +18,8 @@ from pcqc.clinic.world import World
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 
 TRAINING = "training"
 
@@ -121,7 +121,7 @@ def consultations(study: Study, found: list[Place]) -> Iterator[Consultation]:
     for method in evaluated_methods(study):
         for run in study.method(method).runs:
             folder = Paths.of(study).evaluation(method, run)
-            product(study, "evaluate", method, run).require()
+            job_output(study, "evaluate", method, run).require()
             manifest = read_json(folder / "manifest.json")
             opening = _opening_states(study, method, run)
             for place in benchmarks:
@@ -141,7 +141,7 @@ def _of_training(study: Study, method: str, run: str, place: Place) -> Iterator[
     files = [folder / name for name in names if (folder / name).exists()]
     if not files:
         return
-    product(study, "train", method, run).require(*(path.name for path in files))
+    job_output(study, "train", method, run).require(*(path.name for path in files))
     rows = {path.name: [row for _, row in read_jsonl(path)] for path in files}
     sampled = rows.get("consultations.jsonl", [])
     kept = {(row["update"], row["case_id"]) for row in sampled}
@@ -165,7 +165,7 @@ def _opening_states(study: Study, method: str, run: str) -> dict[str, Callable[[
     folder = Paths.of(study).continuation(method, run)
     if (method, run) not in study.continued or not (folder / "manifest.json").exists():
         return {}
-    product(study, "continuation", method, run).require()
+    job_output(study, "continuation", method, run).require()
     outcomes = read_frame(folder / "continuations.parquet", ["case_id", "candidate", "correct"])
     right = outcomes.groupby(["case_id", "candidate"])["correct"].mean()
     frame = read_frame(folder / "candidates.parquet", ["case_id", "candidate"])

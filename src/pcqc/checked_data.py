@@ -6,8 +6,8 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file
 from pcqc.instruction import instruction_files
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.shapes import DataManifest
 
 
@@ -22,7 +22,7 @@ def check_data(study: Study, *files: Path) -> None:
     if not manifest.exists():
         raise UserError(f"{manifest}: missing; run the workflow again")
     if study.synthetic:
-        product(study, "clinic").require(manifest.name)
+        job_output(study, "clinic").require(manifest.name)
     remedy = f"remove {manifest} and run the workflow again"
     known = read_json(manifest, DataManifest, remedy)
     digests = {paths.data / name: entry["sha256"] for name, entry in known["files"].items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.products import DERIVED, Product, product, products, steps
+from pcqc.job_outputs import DERIVED, JobOutput, job_output, job_outputs, steps
 from pcqc.provenance import made_from
 from pcqc.receipts import Receipt
 
@@ -45,19 +45,19 @@ def check_results(study: Study) -> None:
             found.check(*names, touched=True)
 
 
-def _taken_for_made(one: Product, found: Receipt) -> bool:
+def _taken_for_made(one: JobOutput, found: Receipt) -> bool:
     """Whether the workflow goes on from the result: see `recipe`."""
     return found.holds_for(made_from(one.study, one.job, one.method, one.run), inputs=False)
 
 
-def _results(study: Study) -> Iterator[Product]:
+def _results(study: Study) -> Iterator[JobOutput]:
     """Results of all jobs: those of every run, then what is made from all of them."""
     runs = [(name, run) for name, method in study.methods.items() for run in method.runs]
     made = {one.receipt_path: one for name, run in runs for one in steps(study, name, run)}
     yield from made.values()
     for job in DERIVED:
         for method in study.methods if job == "mirror" else (None,):
-            yield product(study, job, method)
+            yield job_output(study, job, method)
 
 
 def recipe(study: Study, job: str, method: str | None = None, run: str | None = None) -> str:
@@ -67,7 +67,7 @@ def recipe(study: Study, job: str, method: str | None = None, run: str | None = 
     accepted; else today's.
     """
     today = made_from(study, job, method, run)
-    for one in products(study, job, method, run):
+    for one in job_outputs(study, job, method, run):
         try:
             found = one.receipt()
         except UserError:  # whoever reads the result says so

@@ -7,13 +7,13 @@ from helpers import make_tokenizer, tiny_model
 from small_runs import small_study
 
 from pcqc.clinic.build import build_clinic
+from pcqc.job_outputs import job_output
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
 from pcqc.models import save_model
 from pcqc.paths import Paths
-from pcqc.products import product
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,7 @@ def prepared(tmp_path_factory):
         build_clinic(study)
         tokenizer = make_tokenizer()
         save_model(Paths.of(study).model("base"), tiny_model(0, len(tokenizer)), tokenizer)
-        product(study, "pretrain").finish(["base/manifest.json"])
+        job_output(study, "pretrain").finish(["base/manifest.json"])
         sft_job.run_sft(study)
     return folder
 

@@ -14,6 +14,7 @@ from stub_server import Stub, said
 from pcqc.config import Server, Servers
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.job_outputs import job_output
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
@@ -22,7 +23,6 @@ from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
 from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA, read_predictions
-from pcqc.products import product
 
 METHOD, RUN = "pcqc", "A"
 make_study = small_study
@@ -63,7 +63,7 @@ def test_another_base_is_fine_tuned_afresh(study, prepared):
     paths = Paths.of(study)
     tokenizer = make_tokenizer()
     save_model(paths.model("base"), tiny_model(5, len(tokenizer)), tokenizer)
-    product(study, "pretrain").finish(["base/manifest.json"])
+    job_output(study, "pretrain").finish(["base/manifest.json"])
     sft_job.run_sft(study)
     before, after = weights(prepared / "results" / "small"), weights(paths.root)
     assert all(before[name] != after[name] for name in before)

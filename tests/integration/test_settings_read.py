@@ -9,13 +9,13 @@ from small_runs import small_study
 from pcqc.clinic import pretrain as pretrain_job
 from pcqc.clinic.build import build_clinic
 from pcqc.clinic.judge import clinic_judge
+from pcqc.job_outputs import job_output
 from pcqc.jobs.continuation import run_continuation
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.grounding import run_grounding
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.sft import run_sft
-from pcqc.products import product
 from pcqc.provenance import SETTINGS_READ
 
 CONTINUATION = {"states": 1, "candidates": 2, "continuations": 1}
@@ -36,7 +36,7 @@ class Recording:
     def __getattr__(self, name):
         value = getattr(self.real, name)
         readers = [frame.f_globals["__name__"] for frame in (sys._getframe(1), sys._getframe(2))]
-        if {"pcqc.provenance", "pcqc.products"} & set(readers):
+        if {"pcqc.provenance", "pcqc.job_outputs"} & set(readers):
             return value
         if name == "dtype" and not self.prefix:
             return lambda role: self.seen.add(f"dtypes.{role}") or value(role)
@@ -69,7 +69,7 @@ def seen(tmp_path_factory, prepared):
     patch.setattr(pretrain_job, "is_finished", lambda *_: True)
     patch.setattr(pretrain_job, "validate", lambda *_: {})
     found["pretrain"] = reads(study, "pretrain", pretrain_job.pretrain)
-    assert product(study, "pretrain").path.is_dir()
+    assert job_output(study, "pretrain").path.is_dir()
     found["sft"] = reads(study, "sft", run_sft)
     for job, do in (
         ("train", run_training),

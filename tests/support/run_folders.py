@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from pcqc.config import Study, Tracking, load_study
 from pcqc.files import read_json, sha256_file, write_json, write_jsonl
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}
 QUESTIONS = ["Any fever?", "Any rash?", "Any <cough>?", "Any pain?"]
@@ -35,7 +35,7 @@ def write_study(study: Study, methods: list[str], runs: str = "ABC", **size) -> 
         write_jsonl(data / f"{name}.jsonl", [{"case_id": f"{name}-{i}"} for i in range(3)])
         files[f"{name}.jsonl"] = {"sha256": sha256_file(data / f"{name}.jsonl"), "rows": 3}
     write_json(data / "manifest.json", {"files": files})
-    product(study, "clinic").finish([*files, "manifest.json"])
+    job_output(study, "clinic").finish([*files, "manifest.json"])
     for method in methods:
         for run in runs:
             if run in study.method(method).runs:
@@ -78,9 +78,9 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
         checkpoint=f"checkpoints/{updates:06}",
         benchmarks=benchmarks,
     )
-    product(study, "select", method, run).finish(["selection.json"])
+    job_output(study, "select", method, run).finish(["selection.json"])
     names = [path.name for path in folder.iterdir() if not path.name.endswith("receipt.json")]
-    product(study, "evaluate", method, run).finish(sorted(names))
+    job_output(study, "evaluate", method, run).finish(sorted(names))
 
 
 def _write_training(study: Study, method: str, run: str, updates: int, metrics: int) -> None:
@@ -117,7 +117,7 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "checkpoints" / "weights").write_bytes(b"weights")
     files = read_json(folder / "manifest.json")["files"]
-    product(study, "train", method, run).finish([*files, "manifest.json"])
+    job_output(study, "train", method, run).finish([*files, "manifest.json"])
 
 
 def _write_manifest(folder: Path, study: Study, method: str, run: str, **entries) -> None:

@@ -23,7 +23,7 @@ from pcqc.clinic.world import (
 )
 from pcqc.config import Method, Study, load_study
 from pcqc.files import write_json, write_jsonl
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
 SIZES = {"development": 80, "held_out": 30, "independent_source": 24}
@@ -83,7 +83,7 @@ def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
 
 def vouch(study: Study) -> None:
     """Write the receipt of what is collected now; run with the study's root as folder."""
-    collected = product(study, "collect")
+    collected = job_output(study, "collect")
     collected.receipt_path.unlink(missing_ok=True)
     collected.vouch([path for path in collected.path.rglob("*") if path.is_file()])
 

@@ -11,8 +11,8 @@ from pcqc.cases import Case, write_cases
 from pcqc.clinic.world import World
 from pcqc.config import Study, load_study
 from pcqc.files import write_json, write_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 
 WORLD = World(
     ("amberitis", "bluepox"),
@@ -78,7 +78,7 @@ def write_study(cases: int = 3) -> Study:
     for method in METHODS:
         folder = paths.run(method, "A")
         write_json(folder / "manifest.json", {})
-        product(study, "train", method, "A").finish(sorted(p.name for p in folder.iterdir()))
+        job_output(study, "train", method, "A").finish(sorted(p.name for p in folder.iterdir()))
     return study
 
 
@@ -95,7 +95,7 @@ def _evaluate(study: Study, method: str, cases: int) -> None:
         found[name] = {"dialogues": f"{name}.jsonl"}
         write_jsonl(folder / f"{name}.jsonl", rows)
     write_json(folder / "manifest.json", {"update": 7, "benchmarks": found})
-    product(study, "evaluate", method, "A").finish(sorted(p.name for p in folder.iterdir()))
+    job_output(study, "evaluate", method, "A").finish(sorted(p.name for p in folder.iterdir()))
 
 
 def _candidate(one: dict, utility: float, credit: float, executed: bool) -> dict:

@@ -29,10 +29,10 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.files import csv_text, read_json, sha256_file, write_json
+from pcqc.job_outputs import job_output
 from pcqc.jobs import continuation as job
 from pcqc.jobs.grounding import run_grounding
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.protocol import UNANSWERABLE
 from pcqc.roles.patient import Inquiry
 
@@ -216,7 +216,7 @@ def study(tmp_path, monkeypatch):
     write_cases(path, cases)
     files = {path.name: {"rows": 6, "sha256": sha256_file(path)}}
     write_json(path.with_name("manifest.json"), {"files": files})
-    product(study, "clinic").finish([path.name, "manifest.json"])
+    job_output(study, "clinic").finish([path.name, "manifest.json"])
     for role in ("patient", "base"):
         write_json(Paths.of(study).model(role) / "manifest.json", {})
 
@@ -364,7 +364,7 @@ def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study, monke
     changed = dataclasses.replace(study, continuation=settings)
     WORLD.save(Paths.of(study).world)
     data = [f"{study.development}.jsonl", "world.json", "manifest.json"]
-    product(study, "clinic").finish(data)
+    job_output(study, "clinic").finish(data)
     job.run_continuation(changed, "pcqc", "A")
     folder = Paths.of(study).continuation("pcqc", "A")
     rows = pq.read_table(folder / "candidates.parquet").to_pylist()

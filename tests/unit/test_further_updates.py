@@ -52,7 +52,7 @@ def evaluated(tmp_path, monkeypatch):
         )
         for update, value in ((2, 0.25), (6, 0.75))
     }
-    monkeypatch.setattr(job, "product", lambda *_: result)
+    monkeypatch.setattr(job, "job_output", lambda *_: result)
     monkeypatch.setattr(job, "single_threaded", lambda *_: nullcontext())
     monkeypatch.setattr(job, "read_checked_cases", lambda *_: [])
     monkeypatch.setattr(job, "selected_weights", lambda *_: (4, "digest 4", None))

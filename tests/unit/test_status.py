@@ -6,10 +6,10 @@ import pytest
 
 from pcqc.config import load_study
 from pcqc.files import hold, write_atomic, write_json
+from pcqc.job_outputs import steps
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, status, status_of_all
 from pcqc.paths import Paths
-from pcqc.products import steps
 
 SELECTION = {
     "benchmark": "clinic_dev",

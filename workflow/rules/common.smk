@@ -18,7 +18,7 @@ from pcqc.files import hold
 from pcqc.instruction import instruction_files
 from pcqc.integrity import check_results, recipe
 from pcqc.paths import Paths
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 from pcqc.provenance import inputs_fingerprint, source_fingerprint
 from pcqc.settings import nearest
 from pcqc.tracking.prepare import preparation
@@ -56,7 +56,7 @@ RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
 
 def receipt(job, method=None):
     """Receipt of a job that makes its results from those of others: a declared output."""
-    return product(STUDY, job, method).receipt_path
+    return job_output(STUDY, job, method).receipt_path
 
 
 TABLES = [*analysis.tables.TABLES.outputs(STUDY), receipt("tables")]

@@ -6,8 +6,8 @@ from pcqc.clinic.world import Patient, World, as_case, draw_patient, make_world
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_json, write_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.seeds import generator
 
 TRAINING = Benchmark("Training", "held_out")
@@ -23,7 +23,7 @@ def build_clinic(study: Study) -> None:
     Raises:
         UserError: too few different cases, or not the files that were made of the same before.
     """
-    paths, clinic, result = Paths.of(study), study.clinic, product(study, "clinic")
+    paths, clinic, result = Paths.of(study), study.clinic, job_output(study, "clinic")
     before = result.begin(resumable=True)
     world = make_world(clinic)
     world.save(paths.world)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pcqc.clinic.world import World, asked_findings, read_findings
 from pcqc.config import Study
 from pcqc.evaluation.grounding import Answered, Judgement
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.protocol import UNANSWERABLE
 
 _SENTENCE = re.compile(r"[^.]+\.?")
@@ -50,5 +50,5 @@ class ClinicJudge:
 
 def clinic_judge(study: Study) -> ClinicJudge:
     """The judge of a synthetic study's world."""
-    product(study, "clinic").require("world.json")
+    job_output(study, "clinic").require("world.json")
     return ClinicJudge(World.load(Paths.of(study).world))

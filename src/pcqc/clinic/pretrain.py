@@ -29,9 +29,9 @@ from pcqc.config import ScratchModel, Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.models import save_model
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.seeds import generator
 from pcqc.training.backend import TorchBackend
 from pcqc.training.batching import TokenModel, pad
@@ -101,12 +101,12 @@ def pretrain(study: Study) -> None:
     Raises:
         UserError: it stopped learning before the last stage.
     """
-    result = product(study, "pretrain")
+    result = job_output(study, "pretrain")
     if result.stands():
         return
     single_threaded()
     paths, settings = Paths.of(study), study.scratch_model
-    product(study, "clinic").require("world.json")
+    job_output(study, "clinic").require("world.json")
     world = World.load(paths.world)
     tokenizer = make_tokenizer(world, study.protocol.instruction)
     chat = ChatFormat(tokenizer, study.protocol.instruction)

@@ -17,11 +17,11 @@ from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.files import read_json, sha256_file, write_json
+from pcqc.job_outputs import job_output
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
 from pcqc.paths import Paths
 from pcqc.predictions import write_table
-from pcqc.products import product
 from pcqc.progress import Progress
 from pcqc.provenance import heading
 from pcqc.roles import Patient
@@ -57,7 +57,7 @@ def run_continuation(study: Study, method: str, run: str) -> None:
     if study.continuation is None:
         raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
     study.require(method, run)
-    if product(study, "continuation", method, run).stands():
+    if job_output(study, "continuation", method, run).stands():
         return
     single_threaded(study.deterministic)
     job = Job(study, study.continuation, method, run)
@@ -72,7 +72,7 @@ class Job:
     def __init__(self, study: Study, settings: Continuation, method: str, run: str):
         self.study, self.settings, self.method, self.run = study, settings, method, run
         self.paths = Paths.of(study)
-        self.product = product(study, "continuation", method, run)
+        self.product = job_output(study, "continuation", method, run)
         self.folder = self.product.path
         self.cases = read_checked_cases(study, self.paths.cases(study.development))
         self.update, self.checkpoint, weights = selected_weights(study, method, run)
@@ -174,7 +174,7 @@ class Job:
         if not self.settings.ungrounded:
             return self.context
         share, seed = self.settings.ungrounded, self.settings.seed
-        product(self.study, "clinic").require("world.json")
+        job_output(self.study, "clinic").require("world.json")
         world = World.load(self.paths.world)
         patient = UngroundedPatient(self.context.patient, world, share, seed)
         return dataclasses.replace(self.context, patient=cast(Patient, patient))

@@ -9,10 +9,10 @@ from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.files import sha256_file, write_json
+from pcqc.job_outputs import job_output
 from pcqc.jobs.select import checkpoints_of, selected_checkpoint
 from pcqc.jobs.setup import Weights, make_context, read_checked_cases, role_weights
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.progress import Progress
 from pcqc.provenance import heading
 
@@ -23,7 +23,7 @@ def run_evaluation(study: Study, method: str, run: str) -> None:
     Files of the selected checkpoint are named `<benchmark>`, of another `<benchmark>@<update>`.
     """
     study.require(method, run)
-    paths, result = Paths.of(study), product(study, "evaluate", method, run)
+    paths, result = Paths.of(study), job_output(study, "evaluate", method, run)
     if result.stands():
         return
     single_threaded(study.deterministic)

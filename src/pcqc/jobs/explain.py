@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_json
+from pcqc.job_outputs import JobOutput, job_output, steps
 from pcqc.jobs.select import run_manifest
-from pcqc.products import Product, product, steps
 from pcqc.receipts import Receipt
 
 ACTIONS = {
@@ -53,7 +53,7 @@ def explain(study: Study, method: str, run: str) -> str:
     return "\n".join(lines if again else [*lines, "nothing would run again"])
 
 
-def why(one: Product) -> list[str]:
+def why(one: JobOutput) -> list[str]:
     """Why a job would run again, a clause each; nothing where its result stands."""
     if not one.manifest.exists():
         return ["it has not finished" if one.receipt_path.exists() else "it has not been made"]
@@ -92,13 +92,13 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
             _accept(one, entry)
             said.append(f"{ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
     if said:
-        evaluation = product(study, "evaluate", method, run)
+        evaluation = job_output(study, "evaluate", method, run)
         entry = {"when": when, "because": because, "changes": said}
         _in_manifest(evaluation, evaluation.require(), entry).write()
     return said or ["nothing to accept: nothing would run again"]
 
 
-def _accept(one: Product, entry: dict) -> None:
+def _accept(one: JobOutput, entry: dict) -> None:
     """Record it in the receipt; in a run's manifest too, which keeps its age."""
     found = one.receipt()
     if found is None:
@@ -115,7 +115,7 @@ def _accept(one: Product, entry: dict) -> None:
     replace(found, accepted=accepted).write()
 
 
-def _in_manifest(one: Product, found: Receipt, entry: dict) -> Receipt:
+def _in_manifest(one: JobOutput, found: Receipt, entry: dict) -> Receipt:
     """Add what was accepted to the manifest; the receipt that knows it, not yet written."""
     manifest = read_json(one.manifest)
     write_json(one.manifest, {**manifest, "accepted": [*manifest.get("accepted", []), entry]})

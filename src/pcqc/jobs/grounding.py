@@ -22,11 +22,11 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.files import csv_text, no_formula, read_json, write_atomic
+from pcqc.job_outputs import job_output
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.setup import Weights, chat_format, make_engine, read_checked_cases, role_weights
 from pcqc.paths import Paths
 from pcqc.predictions import read_table
-from pcqc.products import product
 from pcqc.shapes import ContinuationManifest
 
 Key = tuple[str, int]  # case id and candidate
@@ -42,10 +42,10 @@ def run_grounding(
         method, run: the policy.
         judges: by name; the study's where none are given.
     """
-    paths, result = Paths.of(study), product(study, "grounding", method, run)
+    paths, result = Paths.of(study), job_output(study, "grounding", method, run)
     if result.stands():
         return
-    continued = product(study, "continuation", method, run)
+    continued = job_output(study, "continuation", method, run)
     continued.require("manifest.json", "candidates.parquet")
     remedy = f"remove {continued.manifest} and run the workflow again"
     benchmark = read_json(continued.manifest, ContinuationManifest, remedy)["benchmark"]

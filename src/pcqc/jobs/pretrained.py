@@ -2,8 +2,8 @@
 
 from pcqc.config import Study
 from pcqc.errors import UserError
+from pcqc.job_outputs import job_output
 from pcqc.pretrained import download, install
-from pcqc.products import product
 
 
 def run_models(study: Study, fetch: bool = False) -> None:
@@ -18,7 +18,7 @@ def run_models(study: Study, fetch: bool = False) -> None:
             f"study '{study.name}' trains its base model from scratch: `pcqc pretrain {study.name}`"
         )
     for folder, source in study.pretrained.items():
-        result = product(study, "models", model=folder)
+        result = job_output(study, "models", model=folder)
         if fetch and source.revision:
             download(source)
         if not result.stands():

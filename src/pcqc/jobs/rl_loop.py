@@ -11,6 +11,7 @@ from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.job_outputs import job_output
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
@@ -25,7 +26,6 @@ from pcqc.methods.rollouts import RolloutBatch
 from pcqc.order import batch_of_step
 from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.products import product
 from pcqc.progress import Progress
 from pcqc.provenance import heading
 from pcqc.training.backend import MakeBackend
@@ -42,7 +42,7 @@ def run_training(
     """
     if study.method(method_name).kind != "rl":
         raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
-    if all(processes.gather(product(study, "train", method_name, run).stands())):
+    if all(processes.gather(job_output(study, "train", method_name, run).stands())):
         return
     single_threaded(study.deterministic)
     Run(study, method_name, run, processes).train()
@@ -90,7 +90,7 @@ class Run:
         self.method: Any = self._method(backend)  # each learns from the batches that it makes
         unused = "candidate_groups" if self.settings.tree else "trees"
         records = [record for record in RECORDS if record != unused]
-        self.folder = RunFolder(product(study, "train", name, letter), records)
+        self.folder = RunFolder(job_output(study, "train", name, letter), records)
         self.totals = {"trajectories": 0, "actor_tokens": 0, "device_seconds": 0.0}
 
     def train(self) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.files import read_bytes, read_json, sha256_file, write_json
+from pcqc.job_outputs import JobOutput
 from pcqc.models import MANIFEST, check_folder
-from pcqc.products import Product
 from pcqc.tracking.record import RunRecord
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")
@@ -22,7 +22,7 @@ class RunFolder:
         records: which of `RECORDS` the run keeps.
     """
 
-    def __init__(self, product: Product, records: Sequence[str]):
+    def __init__(self, product: JobOutput, records: Sequence[str]):
         self.product, self.path, self.records = product, product.path, records
         self.checkpoints: dict[int, dict] = {}
 

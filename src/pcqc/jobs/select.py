@@ -6,7 +6,7 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import check_role, select
 from pcqc.files import read_json, write_json
-from pcqc.products import is_trained, product
+from pcqc.job_outputs import is_trained, job_output
 from pcqc.shapes import RunManifest, Selection
 
 
@@ -17,13 +17,13 @@ def run_selection(study: Study, method: str, run: str, benchmark: str | None = N
     """
     benchmark = benchmark or study.development
     check_role(study, benchmark)
-    result = product(study, "select", method, run)
+    result = job_output(study, "select", method, run)
     if result.stands():
         return
     choice = _choice(study, method, run, benchmark)
     if known := result.receipt():
         known.restore_manifests()
-    evaluation = product(study, "evaluate", method, run)
+    evaluation = job_output(study, "evaluate", method, run)
     evaluated = evaluation.manifest.exists() or evaluation.receipt_path.exists()
     if evaluated and result.path.is_file() and read_json(result.path) != choice:
         whole = dataclasses.replace(evaluation, keep=())
@@ -41,7 +41,7 @@ def selected_checkpoint(study: Study, method: str, run: str) -> tuple[int, dict]
     Raises:
         UserError: the choice is not the one that was written, or not of this run.
     """
-    result = product(study, "select", method, run)
+    result = job_output(study, "select", method, run)
     remedy = f"remove {result.path} and run the workflow again"
     result.require()
     selected = read_json(result.path, Selection, remedy)["selected"]
@@ -60,7 +60,7 @@ def checkpoints_of(study: Study, method: str, run: str) -> dict[int, dict]:
 
 def run_manifest(study: Study, method: str, run: str) -> dict:
     """A finished run's manifest; UserError where it is not the one that was written."""
-    trained = product(study, "train", method, run)
+    trained = job_output(study, "train", method, run)
     trained.require("manifest.json")
     remedy = f"remove {trained.manifest} and run the workflow again"
     return read_json(trained.manifest, RunManifest, remedy)

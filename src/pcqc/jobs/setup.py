@@ -16,10 +16,10 @@ from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
 from pcqc.errors import UserError
 from pcqc.instruction import read_instruction
+from pcqc.job_outputs import job_output
 from pcqc.models import check_folder, load_model, load_tokenizer
 from pcqc.paths import Paths
 from pcqc.processes import require_gpu
-from pcqc.products import product
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.training.policy import Policy
 
@@ -77,7 +77,7 @@ def _made_by(study: Study, command: str, model: str, role: str) -> Weights:
     folder = Paths.of(study).model(model)
     remedy = f"remove {folder} and run `pcqc {command} {study.name}`"
     if (folder / "manifest.json").exists():
-        product(study, command, model=model).require(f"{model}/manifest.json")
+        job_output(study, command, model=model).require(f"{model}/manifest.json")
     return Weights(folder, study.dtype(role), remedy)
 
 

@@ -8,13 +8,13 @@ from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.setup import chat_format, start_weights
 from pcqc.models import load_model, save_model
 from pcqc.order import batches_per_pass
 from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.products import product
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
     Conversation,
@@ -33,7 +33,7 @@ def run_sft(study: Study, processes: Processes = SINGLE_PROCESS) -> None:
 
     Every process learns from its share of each step; the first writes.
     """
-    products = {role: product(study, "sft", model=role) for role in ("actor", "patient")}
+    products = {role: job_output(study, "sft", model=role) for role in ("actor", "patient")}
     if all(processes.gather(all(one.stands() for one in products.values()))):
         return
     single_threaded(study.deterministic)
@@ -62,9 +62,9 @@ def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> li
     per_epoch = batches_per_pass(len(examples), settings.batch_size)
     if processes.is_main:
         for role in epochs:
-            product(study, "sft", model=role).begin()
+            job_output(study, "sft", model=role).begin()
     processes.barrier()
-    fingerprint = product(study, "sft", model=first).receipt().made_from.fingerprint
+    fingerprint = job_output(study, "sft", model=first).receipt().made_from.fingerprint
     state = paths.root / "models" / "state" / f"sft-{first}-{fingerprint}"
     make = make_backend(study, processes)
     backend = make(TokenModel(model), settings.learning_rate, settings)

@@ -9,9 +9,9 @@ from pathlib import Path
 from pcqc.config import ROOT, Study, load_study
 from pcqc.errors import UserError
 from pcqc.files import held
+from pcqc.job_outputs import JobOutput, steps
 from pcqc.jobs.explain import ACTIONS, why
 from pcqc.paths import Paths
-from pcqc.products import Product, steps
 
 STATES = ("running", "failed", "stale", "to do", "done")
 MOST = 12  # lines of one state, beyond which the rest is counted
@@ -28,7 +28,7 @@ class Job:
         reason: why it is stale, how it failed, or how far it is.
     """
 
-    product: Product
+    product: JobOutput
     state: str
     reason: str = ""
 
@@ -104,7 +104,7 @@ def job_states(study: Study) -> list[Job]:
     return list(known.values())
 
 
-def _state(one: Product, again: str) -> Job:
+def _state(one: JobOutput, again: str) -> Job:
     """A job's state; `again` is a job before it that has to run first."""
     if held(Paths.of(one.study).lock(one.name)):
         return Job(one, "running", _last_line(log(one)))
@@ -134,7 +134,7 @@ def work_left(jobs: list[Job]) -> float:
     return left
 
 
-def log(one: Product) -> Path:
+def log(one: JobOutput) -> Path:
     """What the workflow keeps of the job's messages."""
     logs = one.study.results / "logs"
     shared = {"clinic": "data", "pretrain": "base", "models": "base", "sft": "sft"}
@@ -178,7 +178,7 @@ def _since_start(path: Path) -> float:
     return max(0.0, time.time() - start) if start else 0.0
 
 
-def _seconds(one: Product) -> float:
+def _seconds(one: JobOutput) -> float:
     """How long a finished job took; 0 where its log does not say."""
     start = _start(log(one))
     return max(0.0, one.manifest.stat().st_mtime - start) if start else 0.0

@@ -10,9 +10,9 @@ import pyarrow
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
-from pcqc.products import product
 from pcqc.tracking.finished import PLACES, record_of
 from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes
 from pcqc.tracking.values import is_number
@@ -59,7 +59,7 @@ def collect(study: Study) -> Path:
         new.rename(target)
         shutil.rmtree(old, ignore_errors=True)
         files = (path for path in sorted(target.rglob("*")) if path.is_file())
-        product(study, "collect").vouch(files)
+        job_output(study, "collect").vouch(files)
     return target
 
 

@@ -9,8 +9,8 @@ from pcqc.checked_data import check_data
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.shapes import (
     ContinuationManifest,
     EvaluationManifest,
@@ -131,7 +131,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     for place, folder_of in PLACES.items():
         folder = folder_of(Paths.of(study), method, run)
         if (folder / "manifest.json").exists():
-            product(study, JOBS[place], method, run).require("manifest.json")
+            job_output(study, JOBS[place], method, run).require("manifest.json")
             manifests[place] = _collect(folder, place, files, digests)
         elif place in needed:
             raise UserError(f"{folder} has no manifest.json: {needed[place]}")
@@ -181,7 +181,7 @@ def _selection(path: Path | None, evaluation: dict) -> dict | None:
 
 def record_of(study: Study, method: str) -> dict:
     """What was mirrored of a method: `tracking/<method>.json`; UserError where it was altered."""
-    mirrored = product(study, "mirror", method)
+    mirrored = job_output(study, "mirror", method)
     mirrored.require(mirrored.path.name)
     return read_json(
         mirrored.path, TrackingRecord, f"remove {mirrored.path} and run the workflow again"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_atomic, write_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.shapes import TreeRow
 from pcqc.tracking import notes, reading, search_tree, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished, record_of
@@ -68,7 +68,7 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         experiment = {"experiment": study.name, "experiment_id": store.experiment.experiment_id}
         pages = [path for run in finished for path in _write_pages(run, written[run.run])]
         write_json(target, {**experiment, "parent_run_id": parent, "runs": {**earlier, **mirrored}})
-        product(study, "mirror", method).vouch([target, *pages])
+        job_output(study, "mirror", method).vouch([target, *pages])
     return target
 
 

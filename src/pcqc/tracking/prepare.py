@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pcqc.config import Study, tracking_uri
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.products import product
 from pcqc.shapes import StoreRecord
 from pcqc.tracking import notes
 from pcqc.tracking.finished import record_of
@@ -68,11 +68,11 @@ def prepare(study: Study, number: int | None = None) -> str:
                 _migrate(study, database)
                 experiment = describe_study(study)
         for method in _lost(study, connection(study)):
-            mirrored = product(study, "mirror", method)
+            mirrored = job_output(study, "mirror", method)
             mirrored.receipt_path.unlink()
             mirrored.path.unlink(missing_ok=True)
     entry = {"experiment_id": experiment.experiment_id, "preparation": number}
-    result = product(study, "store")
+    result = job_output(study, "store")
     write_json(result.path, entry)
     result.vouch([result.path])
     return experiment.experiment_id
@@ -131,7 +131,7 @@ def _lost(study: Study, address: str) -> list[str]:
 
 def _recorded(study: Study) -> list[str]:
     """Methods whose mirror has finished."""
-    return [m for m in study.methods if product(study, "mirror", m).receipt_path.exists()]
+    return [m for m in study.methods if job_output(study, "mirror", m).receipt_path.exists()]
 
 
 def _holds(client: "MlflowClient", experiment: "Experiment", record: dict) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pcqc.config import Study, digest
 from pcqc.errors import UserError
 from pcqc.files import hold, sha256_file, write_json
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 from pcqc.tracking import notes
 from pcqc.tracking.store import Store, answering, open_store, sizes
 
@@ -22,7 +22,7 @@ STAGE = "study"
 
 def published(study: Study) -> Path:
     """The record of what was published, and in which run."""
-    return product(study, "publish").path
+    return job_output(study, "publish").path
 
 
 def publish(study: Study) -> Path:
@@ -50,7 +50,7 @@ def publish(study: Study) -> Path:
             store.client.set_tag(run.info.run_id, "contents", contents)
         store.client.set_terminated(run.info.run_id, "FINISHED")
         write_json(target, {"run_id": run.info.run_id, "artifacts": digests})
-        product(study, "publish").vouch([target])
+        job_output(study, "publish").vouch([target])
     return target
 
 

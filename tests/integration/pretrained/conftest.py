@@ -11,10 +11,10 @@ from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 from pcqc.cases import write_cases
 from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
 from pcqc.files import write_json
+from pcqc.job_outputs import job_output
 from pcqc.models import load_tokenizer, save_model
 from pcqc.paths import Paths
 from pcqc.pretrained import install
-from pcqc.products import product
 
 LIMIT = 160  # the short cases' prompts have 141 tokens
 LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
@@ -81,7 +81,7 @@ def study(tmp_path, monkeypatch) -> Study:
     )
     paths = Paths.of(study)
     save_model(paths.model("base"), tiny_model(), make_tokenizer())
-    product(study, "models").finish(["base/manifest.json"])
+    job_output(study, "models").finish(["base/manifest.json"])
     for name, count in (("train", 12), ("dev", 6), ("few", 9)):
         write_cases(paths.converted(name), cases(name, count))
         write_card(study, name)

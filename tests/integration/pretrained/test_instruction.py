@@ -15,9 +15,9 @@ from pcqc.config import ROOT, RawFile, load_study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
 from pcqc.instruction import instruction_files, read_instruction
+from pcqc.job_outputs import job_output
 from pcqc.jobs.setup import chat_format
 from pcqc.paths import Paths
-from pcqc.products import product
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"
 
@@ -175,7 +175,7 @@ def test_other_words_are_another_run(open_study, publish):
     jobs = [("sft",), *((job, "pcqc", "A") for job in ("train", "evaluate", "continuation"))]
 
     def fingerprints() -> list[str]:
-        return [product(open_study, *job).today.fingerprint for job in jobs]
+        return [job_output(open_study, *job).today.fingerprint for job in jobs]
 
     before = fingerprints()
     assert fingerprints() == before

@@ -10,10 +10,10 @@ from data_prep.prepare import prepare
 from pcqc.config import Pretrained
 from pcqc.errors import UserError
 from pcqc.files import read_jsonl, sha256_file
+from pcqc.job_outputs import job_output
 from pcqc.jobs.sft import run_sft
 from pcqc.models import save_model
 from pcqc.paths import Paths
-from pcqc.products import product
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study):
     paths, old = Paths.of(apart), Paths.of(study)
     for name, seed in (("base", 0), ("patient_base", 5)):
         save_model(paths.model(name), tiny_model(seed=seed), make_tokenizer())
-        product(apart, "models", model=name).finish([f"{name}/manifest.json"])
+        job_output(apart, "models", model=name).finish([f"{name}/manifest.json"])
     shutil.copytree(old.converted("train").parent, paths.converted("train").parent)
     weights, again = taught(apart, epochs=1, patient_epochs=1)
     assert (weights["actor"], again) == (together["actor"], losses)

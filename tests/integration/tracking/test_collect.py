@@ -9,7 +9,7 @@ import pytest
 from pcqc.config import Tracking
 from pcqc.errors import UserError
 from pcqc.files import hold, read_json, sha256_file, write_json
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
@@ -97,7 +97,7 @@ def test_an_artifact_other_than_the_manifest_says_is_refused(mirrored):
     entry = record["runs"]["B"]["artifacts"]
     entry["evaluation/clinic_dev.parquet"] = sha256_file(path)
     write_json(tracking, record)
-    product(mirrored, "mirror", "pcqc").vouch([tracking])
+    job_output(mirrored, "mirror", "pcqc").vouch([tracking])
     with pytest.raises(UserError, match="not the file of its run's manifest"):
         collect(mirrored)
 

@@ -4,7 +4,7 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.files import read_json, sha256_file, write_atomic, write_json
-from pcqc.products import product
+from pcqc.job_outputs import job_output
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
@@ -33,7 +33,7 @@ def continued(ready):
         "files": {n: sha256_file(folder / n) for n in TEXTS if n.endswith("parquet")},
     }
     write_json(folder / "manifest.json", manifest)
-    product(ready, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
+    job_output(ready, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
     for method in ready.methods:
         mirror(ready, method)
     return ready
@@ -78,6 +78,6 @@ def test_a_study_of_another_checkpoint_is_refused(continued):
     path = continued.results / "continuation" / "pcqc" / "A" / "manifest.json"
     manifest = read_json(path)
     write_json(path, {**manifest, "checkpoint": "another"})
-    product(continued, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
+    job_output(continued, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
     with pytest.raises(UserError, match="continues from another checkpoint than was evaluated"):
         mirror(continued, "pcqc")

@@ -12,9 +12,9 @@ from analysis.tables import ablations
 from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.files import write_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA, write_table
-from pcqc.products import product
 
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3}  # of four cases of each benchmark
 
@@ -46,8 +46,8 @@ def study(tmp_path, monkeypatch):
         totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
         write_json(Paths.of(study).run(method, "A") / "manifest.json", {"totals": totals})
         names = [f"{name}.parquet" for name in study.benchmarks]
-        product(study, "train", method, "A").finish(["manifest.json"])
-        product(study, "evaluate", method, "A").finish([*names, "manifest.json"])
+        job_output(study, "train", method, "A").finish(["manifest.json"])
+        job_output(study, "evaluate", method, "A").finish([*names, "manifest.json"])
     return study
 
 

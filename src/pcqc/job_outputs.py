@@ -25,7 +25,7 @@ DERIVED = (
 
 
 @dataclass(frozen=True)
-class Product:
+class JobOutput:
     """The result of one job, whether it is there or not.
 
     Attributes:
@@ -174,9 +174,9 @@ class Product:
         return found
 
 
-def product(
+def job_output(
     study: Study, job: str, method: str | None = None, run: str | None = None, model: str = "base"
-) -> Product:
+) -> JobOutput:
     """The result of a job.
 
     Args:
@@ -190,11 +190,11 @@ def product(
         return _derived(study, job, method)
     if job == "clinic":
         folder = paths.data
-        return Product(study, job, folder, folder / "receipt.json", folder / "manifest.json")
+        return JobOutput(study, job, folder, folder / "receipt.json", folder / "manifest.json")
     if job in ("pretrain", "models", "sft"):
         folder = paths.model(model)
         receipt = folder.with_name(f"{model}.receipt.json")
-        return Product(study, job, folder, receipt, folder / "manifest.json")
+        return JobOutput(study, job, folder, receipt, folder / "manifest.json")
     folder = {
         "train": paths.run,
         "continuation": paths.continuation,
@@ -202,13 +202,13 @@ def product(
     }.get(job, paths.evaluation)(method, run)
     if job in ("select", "grounding"):
         file = folder / ("selection.json" if job == "select" else "grounding.csv")
-        return Product(study, job, file, file.with_suffix(".receipt.json"), file, method, run)
+        return JobOutput(study, job, file, file.with_suffix(".receipt.json"), file, method, run)
     keep = {"evaluate": _files("selection.json")}.get(job, ())
     manifest = folder / "manifest.json"
-    return Product(study, job, folder, folder / "receipt.json", manifest, method, run, keep)
+    return JobOutput(study, job, folder, folder / "receipt.json", manifest, method, run, keep)
 
 
-def _derived(study: Study, job: str, method: str | None) -> Product:
+def _derived(study: Study, job: str, method: str | None) -> JobOutput:
     paths = Paths.of(study)
     path = {
         "store": paths.store,
@@ -219,30 +219,30 @@ def _derived(study: Study, job: str, method: str | None) -> Product:
         "report": paths.root / "report.html",
     }.get(job, paths.root / job)
     receipt = path.with_suffix(".receipt.json") if path.suffix else path / "receipt.json"
-    return Product(study, job, path, receipt, receipt, method)
+    return JobOutput(study, job, path, receipt, receipt, method)
 
 
 def _files(name: str) -> tuple[str, str]:
     return name, str(Path(name).with_suffix(".receipt.json"))
 
 
-def products(study: Study, job: str, method: str | None, run: str | None) -> list[Product]:
+def job_outputs(study: Study, job: str, method: str | None, run: str | None) -> list[JobOutput]:
     """All results of a job, of which some make several models."""
     models = {"sft": ("actor", "patient"), "models": tuple(study.pretrained)}.get(job, ("base",))
-    return [product(study, job, method, run, model) for model in models]
+    return [job_output(study, job, method, run, model) for model in models]
 
 
-def steps(study: Study, method: str, run: str) -> Iterator[Product]:
+def steps(study: Study, method: str, run: str) -> Iterator[JobOutput]:
     """Results on the way to a run's numbers, in the order in which they are made.
 
     Those that all runs share come first; they have no `run`.
     """
     for job in [*(("clinic", "pretrain") if study.synthetic else ("models",)), "sft"]:
-        yield from products(study, job, None, None)
+        yield from job_outputs(study, job, None, None)
     own = [*(["train"] if is_trained(study, method) else []), "select", "evaluate"]
     if (method, run) in study.continued:
         own += ["continuation", "grounding"]
-    yield from (product(study, job, method, run) for job in own)
+    yield from (job_output(study, job, method, run) for job in own)
 
 
 def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> list[Path]:
@@ -307,7 +307,7 @@ def checkpoint_folder(study: Study, method: str, run: str) -> Path:
     """
     paths = Paths.of(study)
     selection = paths.evaluation(method, run) / "selection.json"
-    product(study, "select", method, run).require()
+    job_output(study, "select", method, run).require()
     found = read_json(selection, Selection, f"remove {selection} and run the workflow again")
     update = found["selected"]["update"]
     trained = paths.run(method, run) / "checkpoints" / f"{update:06d}"
