@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from helpers import make_tokenizer, tiny_model
+from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from small_runs import small_study
 
 from pcqc.clinic.build import build_clinic
@@ -46,6 +46,7 @@ def finished(request, prepared, tmp_path_factory):
     shutil.copytree(prepared / "results", folder / "results")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
         study = module.make_study(folder)
         for job in (run_training, run_selection, run_evaluation):
             job(study, module.METHOD, module.RUN)

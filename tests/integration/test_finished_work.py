@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from damage import DAMAGES, follow, swap
+from helpers import SECRETS
 from small_runs import Killed, digests, small_study
 
 from pcqc import provenance
@@ -73,6 +74,14 @@ def test_a_finished_run_is_not_made_again_and_its_manifest_comes_back(done, monk
     (EVALUATION / "selection.json").unlink()
     make(done)
     assert digests(ROOT, "runs/**/*", "evaluation/**/*.json*") == before
+
+
+def test_no_manifest_and_no_record_holds_the_password_of_mlflow(finished):
+    """The run was made with one in the address."""
+    files = [path for path in finished.rglob("*") if path.is_file()]
+    assert finished / "runs/pcqc/A/manifest.json" in files
+    for path in files:
+        assert not [secret for secret in SECRETS if secret in path.read_bytes()], path
 
 
 def test_what_other_settings_made_is_set_aside_and_comes_back_with_them(done):

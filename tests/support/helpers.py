@@ -24,6 +24,8 @@ WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", "
 # sums of a hundred products, so that some 1e-5 is rounding, by whichever instructions. A wrong
 # token, mask or weight moves them by 1e-2 and more.
 ROUNDING = 1e-4
+SECRETS = (b"s3cret", b"t0ken")
+SECRET_ADDRESS = "http://me:s3cret@127.0.0.1:1/?token=t0ken"
 
 
 def make_tokenizer(joined: Sequence[str] = ()) -> PreTrainedTokenizerFast:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import simulated
+from helpers import SECRET_ADDRESS
 
 from analysis import report
 from analysis.collected import Collected, load
@@ -30,6 +31,7 @@ def report_text(study_folder):
     """The simulated study's report, built once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(study_folder)
+        patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
         return report.build(load(simulated.load_study("clinic")))
 
 

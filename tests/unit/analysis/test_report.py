@@ -97,7 +97,7 @@ def test_report_needs_no_other_file_and_repeats_byte_for_byte(collected, report_
     outside = [source for source in sources if not source.startswith(here)]
     assert not outside
     assert "<script" not in text
-    assert text == report_text
+    assert text == report_text  # which was made with a password in the address of MLflow
 
 
 def test_report_opens_with_its_conclusion_and_numbers_tables_and_figures(collected, report_text):

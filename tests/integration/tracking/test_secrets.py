@@ -1,0 +1,29 @@
+"""A password or token in MLFLOW_TRACKING_URI reaches no record, and nothing that MLflow keeps."""
+
+from pathlib import Path
+
+from helpers import SECRET_ADDRESS, SECRETS
+
+from pcqc.tracking.collect import collect
+from pcqc.tracking.mirror import mirror
+from pcqc.tracking.prepare import prepare
+from pcqc.tracking.publish import publish
+
+
+def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
+    """An SQLite store stands for the server of that address."""
+    database = f"sqlite:///{Path('server.db').resolve()}"
+    for module in ("store", "prepare"):
+        monkeypatch.setattr(f"pcqc.tracking.{module}.connection", lambda _: database)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
+    for name in set(study.methods) - {"grpo"}:
+        del study.methods[name]
+    (study.results / "report.html").write_text("<p>")
+    prepare(study)
+    mirror(study, "grpo")
+    collect(study)
+    publish(study)
+    files = [path for path in Path().rglob("*") if path.is_file()]
+    assert {"server.db", "grpo.json", "runs.json", "report.html"} <= {path.name for path in files}
+    for path in files:
+        assert not [secret for secret in SECRETS if secret in path.read_bytes()], path
