@@ -8,6 +8,7 @@ from small_runs import Killed, digests, small_study
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.jobs import rl_loop
 from pcqc.methods.atpo.critic import Critic
+from pcqc.processes import SINGLE_PROCESS
 
 METHOD, RUN = "atpo", "A"
 TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}
@@ -40,6 +41,17 @@ def kill_at_call(monkeypatch, owner, name: str, number: int):
         return original(*arguments, **named)
 
     monkeypatch.setattr(owner, name, killing)
+
+
+def test_the_critic_is_made_before_engines_take_memory(study, monkeypatch):
+    """While a model is sharded it is also whole: beside vLLM's memory it would not fit."""
+    made, make_context = [], rl_loop.make_context
+    monkeypatch.setattr(
+        rl_loop, "make_context", lambda *a: made.append("engines") or make_context(*a)
+    )
+    monkeypatch.setattr(rl_loop, "Critic", lambda *a: made.append("critic") or Critic(*a))
+    rl_loop.Run(study, METHOD, RUN, SINGLE_PROCESS)
+    assert made == ["critic", "engines"]
 
 
 @pytest.mark.parametrize(

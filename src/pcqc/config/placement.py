@@ -74,7 +74,18 @@ class Assumptions:
     sft_conversations: Count = 4157  # rows of `data.sft`, of which each trains one action
     update_utilisation: Utilisation = 0.4  # of the peak, in training passes
     scoring_utilisation: Utilisation = 0.4  # of the peak, in reading prompts
-    decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens
+    decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens with full batches
+    # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
+    # Estimated, see docs/plan.md.
+    full_batches: Utilisation = 0.3
+    # Measured on one device (benchmarks.device), each in place of the utilisations of its phase:
+    rollout_tokens_per_second: Positive | None = None  # written by the actor
+    patient_tokens_per_second: Positive | None = None  # written by the patient
+    scorer_tokens_per_second: Positive | None = None  # of the prompts that the scorer reads
+    update_tokens_per_second: Positive | None = None  # once common beginnings are merged
+    start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
+    sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
+    saving_gib_per_second: Positive = 0.6  # states and checkpoints, hashed by one process
     reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
     engine_working_gib: Weight = 2.0  # per device and engine: activations, captured graphs
     learner_reserved_gib: Weight = 1.0  # per device: what its allocator keeps during rollouts

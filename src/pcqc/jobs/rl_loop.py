@@ -16,7 +16,13 @@ from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
-from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases, role_weights
+from pcqc.jobs.setup import (
+    chat_format,
+    make_context,
+    make_scorer,
+    read_checked_cases,
+    role_weights,
+)
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.grpo import Grpo
@@ -81,13 +87,15 @@ class Run:
         reference = weights.load() if self.settings.kl_coefficient else None
         backend = make_backend(study, processes)
         self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
+        # Before the engines: while a model is sharded, it is also whole.
+        critic = self._critic(backend) if self.settings.tree else None
         shared = self.model if self.policy.backend.unsharded else None
         self.context = make_context(study, weights, shared)
         self.scorer = make_scorer(study) if self.settings.question_credit != "none" else None
         self.engines = Engines(
             study, self.context, self.scorer, self.policy, self.development, processes
         )
-        self.method: Any = self._method(backend)  # each learns from the batches that it makes
+        self.method: Any = self._method(critic)  # each learns from the batches that it makes
         unused = "candidate_groups" if self.settings.tree else "trees"
         records = [record for record in RECORDS if record != unused]
         self.folder = RunFolder(job_output(study, "train", name, letter), records)
@@ -125,13 +133,16 @@ class Run:
             batch = self.method.collect_rollouts(context, cases, update)
         return batch, {**rollout_metrics(batch), **health}
 
-    def _method(self, backend: MakeBackend) -> Grpo | Atpo:
-        """What samples, credits and learns; ATPO's critic starts from Shared SFT too."""
+    def _critic(self, backend: MakeBackend) -> Critic:
+        """ATPO's critic; it starts from Shared SFT too."""
+        body = role_weights(self.study, "actor").load().model
+        ending = chat_format(self.study, self.paths.model("actor")).ending
+        return Critic(body, ending, self.settings.tree, self.rl, backend)
+
+    def _method(self, critic: Critic | None) -> Grpo | Atpo:
+        """What samples, credits and learns."""
         settings, policy, seed = self.settings, self.policy, self.seed
-        if settings.tree:
-            body = role_weights(self.study, "actor").load().model
-            ending = self.context.chat.ending
-            critic = Critic(body, ending, settings.tree, self.rl, backend)
+        if critic:
             return Atpo(settings, policy, seed, critic)
         if self.scorer:
             return Pcqc(settings, policy, seed, self.scorer)

@@ -1,16 +1,15 @@
-"""Time: FLOPs over the speed that the devices reach.
+"""Time: tokens over a measured speed, or FLOPs over the speed that the devices reach.
 
 Seconds = FLOPs / (devices x peak x utilisation), each role on its own devices, one role after the
-other: the actor waits for the patient's answers, the learner for the scores. Not counted: weight
-syncs, writing checkpoints and start-up. Waiting for a batch's longest sequence is part of the
-utilisations.
+other: the actor waits for the patient's answers, the learner for the scores. In rollouts batches
+are full only part of the time.
 """
 
 from pcqc.config import Method, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import engines
-from pcqc.planning.storage import checkpoints
+from pcqc.planning.storage import checkpoints, saved_gib, sync_gib
 from pcqc.planning.work import FineTuning, Work, evaluation_work, training_work
 
 
@@ -19,27 +18,39 @@ def run_cost(study: Study, method: Method) -> dict[str, float]:
 
     `gpu_hours` are the sum of the phases times all allocated devices.
     """
-    training = training_work(study, method)
+    training, saved = training_work(study, method), checkpoints(study, method)
     development = study.benchmarks[study.development].cases or 0
-    validation = evaluation_work(study, development * checkpoints(study, method))
+    validation = evaluation_work(study, development * saved)
     hours = {
+        "start": study.assumptions.start_seconds,
+        "sync": _sync(study, method),
         "rollout": _actor(study, training),
         "patient": _patient(study, training),
         "scorer": _scorer(study, training),
         "update": _update(study, method, training),
         "validation": _actor(study, validation) + _patient(study, validation),
+        "saving": saved_gib(study, method) / study.assumptions.saving_gib_per_second,
     }
-    hours = {name: seconds / 3600 for name, seconds in hours.items()}
-    return {**hours, "gpu_hours": sum(hours.values()) * study.placement.devices}
+    return _hours(study, hours)
 
 
 def sft_cost(study: Study, work: FineTuning) -> dict[str, float]:
-    """Expected hours of a course of SFT, as in `run_cost`; its start and end are not counted."""
+    """Expected hours of a course of SFT, as in `run_cost`; its states are not counted."""
     learner, dtype = study.placement.learner, study.dtype(work.role)
     shape, passes = architecture(study, work.role)[1], 3 + learner.gradient_checkpointing
     one = shape.forward_flops(work.trained_tokens, _mean_context(study), work.credited_tokens)
-    hours = _learning_seconds(study, passes * one, dtype) / 3600
-    return {"update": hours, "gpu_hours": hours * study.placement.devices}
+    update = _learning_seconds(study, passes * one, dtype)
+    return _hours(study, {"start": study.assumptions.start_seconds, "update": update})
+
+
+def _hours(study: Study, seconds: dict[str, float]) -> dict[str, float]:
+    hours = {name: value / 3600 for name, value in seconds.items()}
+    return {**hours, "gpu_hours": sum(hours.values()) * study.placement.devices}
+
+
+def _sync(study: Study, method: Method) -> float:
+    """New weights in every update: written once on each node, then read."""
+    return 2 * method.updates * sync_gib(study) / study.assumptions.sync_gib_per_second
 
 
 def _actor(study: Study, work: Work) -> float:
@@ -48,23 +59,21 @@ def _actor(study: Study, work: Work) -> float:
     context = _mean_context(study)
     written = work.responses * assumed.action_tokens
     read = work.opened * assumed.prompt_tokens + work.answers * assumed.answer_tokens
-    return _seconds(
-        study,
-        "actor",
-        decoded=shape.forward_flops(written, context, written),
-        read=shape.forward_flops(read, context, 0),
-    )
+    if rate := assumed.rollout_tokens_per_second:
+        return _at_rate(study, "actor", written, rate)
+    decoded = shape.forward_flops(written, context, written)
+    read = shape.forward_flops(read, context, 0)
+    return _seconds(study, "actor", decoded, read) / assumed.full_batches
 
 
 def _patient(study: Study, work: Work) -> float:
     assumed, shape = study.assumptions, architecture(study, "patient")[1]
     prompt, written = assumed.patient_prompt_tokens, work.answers * assumed.answer_tokens
-    return _seconds(
-        study,
-        "patient",
-        decoded=shape.forward_flops(written, prompt, written),
-        read=shape.forward_flops(work.answers * prompt, prompt / 2, 0),
-    )
+    if rate := assumed.patient_tokens_per_second:
+        return _at_rate(study, "patient", written, rate)
+    decoded = shape.forward_flops(written, prompt, written)
+    read = shape.forward_flops(work.answers * prompt, prompt / 2, 0)
+    return _seconds(study, "patient", decoded, read) / assumed.full_batches
 
 
 def _scorer(study: Study, work: Work) -> float:
@@ -72,6 +81,8 @@ def _scorer(study: Study, work: Work) -> float:
     if not work.scores:
         return 0.0
     shape, prompt = architecture(study, "scorer")[1], _mean_context(study)
+    if rate := study.assumptions.scorer_tokens_per_second:
+        return _at_rate(study, "scorer", work.scores * prompt, rate)
     read = shape.forward_flops(work.scores * prompt, prompt / 2, work.scores)
     return _seconds(study, "scorer", decoded=0.0, read=read)
 
@@ -96,6 +107,8 @@ def _update(study: Study, method: Method, work: Work) -> float:
     """
     shape = architecture(study, "actor")[1]
     learner, dtype = study.placement.learner, study.dtype("actor")
+    if rate := study.assumptions.update_tokens_per_second:
+        return work.trained_tokens / (rate * len(learner.devices))
     context, recomputed = _mean_context(study), learner.gradient_checkpointing
     one = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
     flops = update_passes(method, recomputed) * one
@@ -114,6 +127,12 @@ def _mean_context(study: Study) -> float:
     assumed = study.assumptions
     dialogue = assumed.inquiries * (assumed.action_tokens + assumed.answer_tokens)
     return assumed.prompt_tokens + (dialogue + assumed.action_tokens) / 2
+
+
+def _at_rate(study: Study, role: str, tokens: float, rate: float) -> float:
+    """Seconds at a measured rate; 0 if a server elsewhere does the role's work."""
+    places = engines(study)
+    return tokens / (rate * len(places[role].devices)) if role in places else 0.0
 
 
 def _seconds(study: Study, role: str, decoded: float, read: float) -> float:

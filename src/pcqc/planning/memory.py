@@ -72,14 +72,15 @@ def engines(study: Study) -> dict[str, EnginePlacement]:
 def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
     """Roles that run at the same time -> the courses of SFT, or the methods, that use them.
 
-    Servers may already run during SFT. A second course of SFT runs in the same processes, in which
-    DeepSpeed still holds the first.
+    A server that any method needs runs during all of them, and may already run during SFT. A second
+    course of SFT runs in the same processes, in which DeepSpeed still holds the first.
     """
+    needed = {role for method in trained(study).values() for role in roles_of(method)}
+    servers = [role for role in ("patient", "scorer") if role in needed and served(study, role)]
     methods: dict[tuple[str, ...], list[str]] = {}
     for name, method in trained(study).items():
-        methods.setdefault(roles_of(method), []).append(name)
-    needed = {role for roles in methods for role in roles}
-    servers = [role for role in ("patient", "scorer") if role in needed and served(study, role)]
+        roles = dict.fromkeys((*roles_of(method), *servers))
+        methods.setdefault(tuple(roles), []).append(name)
     courses = list(fine_tunings(study))
     sft = {(*courses[: n + 1], *servers): [course] for n, course in enumerate(courses)}
     return {**sft, **methods}

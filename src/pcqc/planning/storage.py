@@ -17,8 +17,8 @@ def storage(study: Study) -> dict[str, float]:
 
     A checkpoint holds the weights. A resumable state of DeepSpeed (a study with a placement) holds
     fp32 weights and two moments; of plain torch, weights, tied ones twice, and moments in the
-    model's format. SFT and each run keep one state, and a second while it is replaced; a tree
-    search keeps the critic's too.
+    model's format. SFT and each run keep one state, one of them a second while it is replaced; a
+    tree search keeps the critic's too.
 
     Returns:
         `checkpoint_gib`, `state_gib`, `critic_state_gib` of one; `models_gib`, `checkpoints_gib`,
@@ -33,18 +33,24 @@ def storage(study: Study) -> dict[str, float]:
         "state_gib": _state_gib(study, "actor"),
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
-    states = [
-        len(m.runs) * (one["state_gib"] + (one["critic_state_gib"] if m.tree else 0))
-        for m in methods
-    ]
+    state = [one["state_gib"] + one["critic_state_gib"] * bool(m.tree) for m in methods]
+    states = [len(m.runs) * size for m, size in zip(methods, state, strict=True)]
     fine_tuned = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
     every = {
         "models_gib": models_gib(study),
         "checkpoints_gib": one["checkpoint_gib"]
         * sum(len(m.runs) * checkpoints(study, m) for m in methods),
-        "states_gib": sum(states) + one["state_gib"] + sum(fine_tuned),
+        "states_gib": sum(states) + max([*state, *fine_tuned]) + sum(fine_tuned),
     }
     return {**one, **every, "total_gib": sum(every.values())}
+
+
+def saved_gib(study: Study, method: Method) -> float:
+    """GiB that a run writes: all its states and checkpoints."""
+    one = storage(study)
+    state = one["state_gib"] + (one["critic_state_gib"] if method.tree else 0.0)
+    saves = -(-method.updates // study.rl.save_every)
+    return saves * state + checkpoints(study, method) * one["checkpoint_gib"]
 
 
 def sync_gib(study: Study) -> float:

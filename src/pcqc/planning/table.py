@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from pcqc.planning.checks import span
 
-PHASES = ("rollout", "patient", "scorer", "update", "validation")
+PHASES = ("start", "sync", "rollout", "patient", "scorer", "update", "validation", "saving")
 
 
 def render(plan: dict) -> str:
@@ -90,7 +90,7 @@ def _hours(plan: dict) -> str:
         total += every
         phases = (f"{hours[p]:.2f}" if p in hours else "" for p in PHASES)
         rows.append((name, *phases, f"{hours['gpu_hours']:.1f}", f"{every:.1f}"))
-    rows.append(("all", *[""] * 6, f"{total:.1f}"))
+    rows.append(("all", *[""] * (len(PHASES) + 1), f"{total:.1f}"))
     header = f"method, {', '.join(PHASES)}, GPU-hours, of all runs"
     return _table(header, rows, left=1, title="Hours of SFT and of one run, by phase")
 
@@ -109,7 +109,8 @@ def _storage(plan: dict) -> str:
 
 
 def _assumptions(plan: dict) -> str:
-    rows = [(name, f"{value:g}") for name, value in plan["assumptions"].items()]
+    stated = {name: value for name, value in plan["assumptions"].items() if value is not None}
+    rows = [(name, f"{value:g}") for name, value in stated.items()]
     return _table("assumption, value", rows, left=1, title="Assumed (settings `assumptions`)")
 
 
