@@ -76,7 +76,7 @@ class Assumptions:
     scoring_utilisation: Utilisation = 0.4  # of the peak, in reading prompts
     decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens with full batches
     # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
-    # Estimated, see docs/plan.md.
+    # Simulated, see docs/plan.md.
     full_batches: Utilisation = 0.3
     # Measured on one device (benchmarks.device), each in place of the utilisations of its phase:
     rollout_tokens_per_second: Positive | None = None  # written by the actor
