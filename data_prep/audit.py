@@ -6,6 +6,8 @@ from pathlib import Path
 from data_prep.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
 from pcqc.errors import UserError
 from pcqc.files import csv_text, no_formula, sha256_file, write_atomic, write_json
+from pcqc.provenance import MadeFrom
+from pcqc.receipts import Receipt
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]
@@ -17,6 +19,7 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     - `counts.csv`: the rows returned.
     - `pairs.csv`: every overlapping pair, with its cosines and both texts.
     - `inputs.json`: the files compared, by digest, and the thresholds.
+    - `receipt.json`: digests of the three.
 
     Args:
         training: names and files of cases or of SFT rows.
@@ -46,6 +49,8 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     }
     thresholds = {measure.name: measure.threshold for measure in MEASURES}
     write_json(to / "inputs.json", {"sets": inputs, "thresholds": thresholds})
+    written = [to / name for name in ("counts.csv", "pairs.csv", "inputs.json")]
+    Receipt(to / "receipt.json", "overlap", ".", MadeFrom({}, {})).vouch(written)
     return rows
 
 

@@ -79,7 +79,8 @@ def _register_convert(actions) -> None:
 
     text = (
         "Convert a published file to cases (or SFT rows). Beside CASES.jsonl it writes "
-        "CASES.exclusions.csv, with a reason a row, and CASES.card.json, the data card."
+        "CASES.exclusions.csv, with a reason a row, CASES.card.json, the data card, and "
+        "CASES.receipt.json, the digests of the three."
     )
     convert = actions.add_parser("convert", help="a published file to cases", description=text)
     convert.add_argument("raw", type=Path, metavar="RAW", help="the file as its source has it")

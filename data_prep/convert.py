@@ -20,6 +20,8 @@ from pcqc.files import (
     write_json,
     write_jsonl,
 )
+from pcqc.provenance import MadeFrom
+from pcqc.receipts import Receipt
 from pcqc.sft_rows import SftRow
 
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
@@ -65,7 +67,7 @@ def convert_file(
     source: str | None = None,
     leave_out_bad_rows: bool = False,
 ) -> Conversion:
-    """Convert a raw file and write `to`, its `.exclusions.csv` and, last, its `.card.json`.
+    """Convert a raw file and write `to`, its `.exclusions.csv`, `.card.json` and `.receipt.json`.
 
     Args:
         raw: a file as its source publishes it.
@@ -100,7 +102,10 @@ def convert_file(
         "forms": dict(conversion.forms),
         **describe(conversion.records),
     }
-    write_json(Path(f"{beside}.card.json"), card)
+    written = [Path(f"{beside}.{ending}") for ending in ("exclusions.csv", "card.json")]
+    write_json(written[-1], card)
+    receipt = Path(f"{beside}.receipt.json")
+    Receipt(receipt, f"convert {beside.name}", to.name, MadeFrom({}, {})).vouch([to, *written])
     return conversion
 
 

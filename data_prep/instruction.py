@@ -7,6 +7,7 @@ start with the same system message. It is read from there, and not kept here.
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 
 TRAINING = "train"
@@ -63,8 +64,5 @@ def _system_message(study: Study, name: str) -> str | None:
 def _systems(study: Study, name: str) -> dict:
     """The system messages of a converted file, from its data card."""
     card = Paths.of(study).card(name)
-    content = read_json(card)
-    systems = content.get("system_messages") if isinstance(content, dict) else None
-    if not isinstance(systems, dict) or set(systems) != {"different", "text"}:
-        raise UserError(f"{card}: does not state the system messages; rerun `pcqc data convert`")
-    return systems
+    job_output(study, "convert", name).require(card.name)
+    return read_json(card)["system_messages"]

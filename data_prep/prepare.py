@@ -25,6 +25,7 @@ from pcqc.files import (
     write_jsonl,
 )
 from pcqc.instruction import read_instruction
+from pcqc.job_outputs import job_output
 from pcqc.models import load_tokenizer
 from pcqc.paths import Paths
 from pcqc.seeds import generator
@@ -77,6 +78,7 @@ def prepare(study: Study, only: str | None = None) -> list[str]:
 def _write_instruction(study: Study) -> list[str]:
     name, text = published_instruction(study)
     write_atomic(Paths.of(study).instruction, text)
+    job_output(study, "prepare", INSTRUCTION).vouch([Paths.of(study).instruction])
     return [f"the actor's system message is that of {name}, {len(text):,} characters"]
 
 
@@ -84,6 +86,8 @@ def _prepare_set(study: Study, name: str) -> list[str]:
     paths, training = Paths.of(study), name == TRAINING
     files = [n for n in study.raw_files if n.startswith(TRAINING)] if training else [name]
     most = study.data.training_cases if training else study.benchmarks[name].cases
+    for converted in files:
+        job_output(study, "convert", converted).require()
     chat = ChatFormat(load_tokenizer(paths.model("base")), read_instruction(study))
     cases = [c for n in files for c in read_cases(paths.converted(n), as_published=True)]
     selection = _select(cases, chat, study.protocol.prompt_tokens)
@@ -92,7 +96,7 @@ def _prepare_set(study: Study, name: str) -> list[str]:
             f"{paths.converted(files[0])}: none of its cases fits; raise protocol.prompt_tokens"
         )
     _keep(selection, most, study.data, name)
-    notes = []
+    notes, written = [], [paths.cases(name), paths.excluded(name)]
     if training:
         _check_sets(selection.kept, study.data.training_sets)
         sft = _sft_rows(study, selection, chat.instruction)
@@ -100,8 +104,10 @@ def _prepare_set(study: Study, name: str) -> list[str]:
         notes = agreement.notes
         write_jsonl(paths.conversations, sft)
         write_json(paths.data / "templates.json", agreement.to_dict())
+        written += [paths.conversations, paths.data / "templates.json"]
     write_cases(paths.cases(name), selection.kept)
     write_exclusions(paths.excluded(name), selection.excluded)
+    job_output(study, "prepare", name).vouch(written)
     return notes
 
 
@@ -157,6 +163,7 @@ def _sft_rows(study: Study, training: _Selection, instruction: str) -> list[dict
     """
     paths, data = Paths.of(study), study.data
     if data.sft:
+        job_output(study, "convert", "sft").require()
         rows = read_sft_rows(paths.converted("sft"))
         if data.conversations not in (None, len(rows)):
             raise UserError(
@@ -185,6 +192,8 @@ def _released(row: SftRow) -> dict:
 def _write_manifest(study: Study) -> list[str]:
     """Summarise the sets: digests, numbers of rows, exclusions of all sets in one file."""
     paths, sets = Paths.of(study), [TRAINING, *study.benchmarks]
+    for name in sets:
+        job_output(study, "prepare", name).require()
     instruction = _describe_instruction(study)
     excluded = {name: _read_exclusions(paths.excluded(name)) for name in sets}
     write_exclusions(
@@ -204,6 +213,8 @@ def _write_manifest(study: Study) -> list[str]:
             "sft": "released" if study.data.sft else "written by data_prep.conversations",
         },
     )
+    written = [paths.data / "manifest.json", paths.data / "exclusions.csv"]
+    job_output(study, "prepare", MANIFEST).vouch(written)
     return [
         f"{name} was published with another system message than the actor's"
         for name in instruction["published_otherwise"]

@@ -5,8 +5,8 @@ import csv
 from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Number, Row, Table
-from pcqc.errors import UserError
 from pcqc.files import read_json
+from pcqc.job_outputs import job_output
 
 NAME = "overlap"
 LABELS = {"evaluation": "Evaluation", "training": "Training"}
@@ -25,14 +25,10 @@ COUNTS = {
 def build(collected: Collected) -> Table:
     """One row per evaluation and training set; counts are of evaluation cases."""
     folder = collected.paths.overlap
+    job_output(collected.study, "overlap").require()
     thresholds = read_json(folder / "inputs.json")["thresholds"]
-    try:
-        with open(folder / "counts.csv", newline="", encoding="utf-8") as file:
-            counted = list(csv.DictReader(file))
-    except OSError as error:
-        raise UserError(
-            f"{folder / 'counts.csv'}: {error.strerror}; run `pcqc data overlap`"
-        ) from None
+    with open(folder / "counts.csv", newline="", encoding="utf-8") as file:
+        counted = list(csv.DictReader(file))
     columns = [Column(key, title, numeric=False) for key, title in LABELS.items()]
     columns += [Column(key, title, group) for key, (title, group) in COUNTS.items()]
     several = len({count["training"] for count in counted}) > 1

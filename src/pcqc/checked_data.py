@@ -21,8 +21,8 @@ def check_data(study: Study, *files: Path) -> None:
     manifest = paths.data / "manifest.json"
     if not manifest.exists():
         raise UserError(f"{manifest}: missing; run the workflow again")
-    if study.synthetic:
-        job_output(study, "clinic").require(manifest.name)
+    job = ("clinic",) if study.synthetic else ("prepare", "manifest")
+    job_output(study, *job).require(manifest.name)
     remedy = f"remove {manifest} and run the workflow again"
     known = read_json(manifest, DataManifest, remedy)
     digests = {paths.data / name: entry["sha256"] for name, entry in known["files"].items()}

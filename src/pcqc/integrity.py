@@ -4,7 +4,7 @@ A job that reads another's result checks it against its receipt. What no job wou
 checked when the workflow starts, so that it never calls altered results finished.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pcqc.config import Study
 from pcqc.errors import UserError
@@ -13,7 +13,10 @@ from pcqc.provenance import made_from
 from pcqc.receipts import Receipt
 
 # All that these write are declared outputs: Snakemake makes again what is missing.
-_DECLARED = ("clinic", "store", "tables", "figures", "paper", "report")
+_DECLARED = (
+    *("clinic", "convert", "overlap", "prepare"),
+    *("store", "tables", "figures", "paper", "report"),
+)
 
 
 def check_results(study: Study) -> None:
@@ -56,8 +59,17 @@ def _results(study: Study) -> Iterator[JobOutput]:
     made = {one.receipt_path: one for name, run in runs for one in steps(study, name, run)}
     yield from made.values()
     for job in DERIVED:
-        for method in study.methods if job == "mirror" else (None,):
-            yield job_output(study, job, method)
+        for name in _names(study, job):
+            yield job_output(study, job, name)
+
+
+def _names(study: Study, job: str) -> Sequence[str | None]:
+    """Methods, or sets of cases, that a job of `DERIVED` is started for; one None where for all."""
+    if job in ("convert", "overlap", "prepare") and study.synthetic:
+        return ()
+    sets = ("instruction", "train", *study.benchmarks, "manifest")
+    names = {"mirror": [*study.methods], "convert": [*study.raw_files], "prepare": [*sets]}
+    return names.get(job, [None])
 
 
 def recipe(study: Study, job: str, method: str | None = None, run: str | None = None) -> str:

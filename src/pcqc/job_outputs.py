@@ -1,6 +1,5 @@
 """What each job reads and makes: inputs, results, and the receipts that vouch for them."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file
+from pcqc.files import read_json
 from pcqc.instruction import instruction_files
 from pcqc.paths import Paths
 from pcqc.provenance import MadeFrom, made_from
@@ -19,6 +18,7 @@ from pcqc.superseded import bring_back, set_aside
 # Made in seconds from the results of other jobs. Their receipts are declared outputs: Snakemake
 # alone says when they are made again, and deletes the receipt before the job writes.
 DERIVED = (
+    *("convert", "overlap", "prepare"),
     *("store", "mirror", "collect", "tables", "figures", "paper", "report", "transcripts"),
     "publish",
 )
@@ -34,7 +34,8 @@ class JobOutput:
         path: folder or file that holds the result.
         receipt_path: of its receipt.
         manifest: a declared output of the job's rule, written last.
-        method, run: whose job it is; none for the jobs that all runs share.
+        method, run: whose job it is; none for the jobs that all runs share. `convert` and `prepare`
+            have a set of cases in place of a method.
         keep: files in the folder that other jobs wrote.
     """
 
@@ -129,10 +130,8 @@ class JobOutput:
 
     def vouch(self, files: Iterable[Path]) -> None:
         """Write the receipt of a job of `DERIVED`; what an earlier one says of others stays."""
-        folder, known = self.receipt_path.parent, self.receipt()
-        digests = {os.path.relpath(path, folder): sha256_file(path) for path in files}
-        earlier = (known.outputs or {}) if known else {}
-        replace(self._receipt(), outputs={**earlier, **digests}).write()
+        known = self.receipt()
+        replace(self._receipt(), outputs=known.outputs if known else None).vouch(files)
 
     def set_aside(self, why: list[str], found: Receipt | None) -> None:
         """Move what is there of it to the superseded results; see `pcqc.superseded`."""
@@ -211,6 +210,9 @@ def job_output(
 def _derived(study: Study, job: str, method: str | None) -> JobOutput:
     paths = Paths.of(study)
     path = {
+        "convert": paths.converted(method or ""),
+        "overlap": paths.overlap,
+        "prepare": paths.prepared(method or ""),
         "store": paths.store,
         "mirror": paths.tracking(method or ""),
         "collect": paths.collected,

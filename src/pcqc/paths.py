@@ -57,6 +57,11 @@ class Paths:
     def cases(self, benchmark: str) -> Path:
         return self.data / f"{benchmark}.jsonl"
 
+    def prepared(self, name: str) -> Path:
+        """The first file of a set of `pcqc prepare`: cases, the system message or the summary."""
+        files = {"instruction": self.instruction, "manifest": self.data / "manifest.json"}
+        return files.get(name, self.cases(name))
+
     def model(self, role: str) -> Path:
         """Folder of `base`, `actor` (Shared SFT), `patient`, or another of a study's models.
 

@@ -9,6 +9,8 @@ A receipt without `outputs` is of a job that has begun and not finished. `accept
 an author has declared harmless since: `pcqc accept`.
 """
 
+import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -42,6 +44,12 @@ class Receipt:
     manifests: dict[str, str] = field(default_factory=dict)
     accepted: list[dict] = field(default_factory=list)
     git_commit: str = field(default_factory=git_commit)
+
+    def vouch(self, files: Iterable[Path]) -> None:
+        """Write it with the digests of these files too; what it knows of others stays."""
+        names = {os.path.relpath(path, self.path.parent): path for path in files}
+        outputs = {name: sha256_file(path) for name, path in names.items()}
+        replace(self, outputs={**(self.outputs or {}), **outputs}).write()
 
     def holds_for(self, today: MadeFrom, inputs: bool = True) -> bool:
         """Whether the result would come out the same today, or its author says that it is valid.

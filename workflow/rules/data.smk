@@ -42,8 +42,11 @@ else:
             input:
                 [PATHS.card(name) for name in RAW if name not in STUDY.benchmarks],
                 PATHS.card(STUDY.development),
+                [receipt("convert", name) for name in RAW if name not in STUDY.benchmarks],
+                receipt("convert", STUDY.development),
             output:
                 INSTRUCTION,
+                receipt("prepare", "instruction"),
             log:
                 LOGS / "instruction.log",
             params:
@@ -64,6 +67,7 @@ else:
             PATHS.converted("{dataset}"),
             PATHS.converted("{dataset}").with_suffix(".exclusions.csv"),
             PATHS.card("{dataset}"),
+            receipt("convert", "{dataset}"),
         log:
             LOGS / "convert-{dataset}.log",
         params:
@@ -83,6 +87,7 @@ else:
             PATHS.overlap / "counts.csv",
             PATHS.overlap / "pairs.csv",
             PATHS.overlap / "inputs.json",
+            receipt("overlap"),
         log:
             LOGS / "overlap.log",
         params:
@@ -99,6 +104,7 @@ else:
     rule training:
         input:
             TAUGHT,
+            [receipt("convert", name) for name in RAW if name not in STUDY.benchmarks],
             INSTRUCTION,
             PATHS.model("base") / "manifest.json",
         output:
@@ -106,6 +112,7 @@ else:
             PATHS.excluded("train"),
             PATHS.conversations,
             PATHS.data / "templates.json",
+            receipt("prepare", "train"),
         log:
             LOGS / "training.log",
         params:
@@ -120,11 +127,13 @@ else:
     rule benchmark:
         input:
             PATHS.converted("{benchmark}"),
+            receipt("convert", "{benchmark}"),
             INSTRUCTION,
             PATHS.model("base") / "manifest.json",
         output:
             PATHS.cases("{benchmark}"),
             PATHS.excluded("{benchmark}"),
+            receipt("prepare", "{benchmark}"),
         log:
             LOGS / "benchmark-{benchmark}.log",
         wildcard_constraints:
@@ -146,9 +155,11 @@ else:
             rules.training.output,
             [PATHS.cases(name) for name in STUDY.benchmarks],
             [PATHS.excluded(name) for name in STUDY.benchmarks],
+            [receipt("prepare", name) for name in STUDY.benchmarks],
         output:
             PATHS.data / "manifest.json",
             PATHS.data / "exclusions.csv",
+            receipt("prepare", "manifest"),
         log:
             LOGS / "data.log",
         params:
@@ -164,4 +175,5 @@ else:
 if STUDY.synthetic:
     PROVENANCE = []
 else:
-    PROVENANCE = [*(PATHS.card(name) for name in RAW), *rules.overlap.output]
+    CARDS = [path for name in RAW for path in (PATHS.card(name), receipt("convert", name))]
+    PROVENANCE = [*CARDS, *rules.overlap.output]

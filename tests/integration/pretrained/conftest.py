@@ -83,19 +83,33 @@ def study(tmp_path, monkeypatch) -> Study:
     save_model(paths.model("base"), tiny_model(), make_tokenizer())
     job_output(study, "models").finish(["base/manifest.json"])
     for name, count in (("train", 12), ("dev", 6), ("few", 9)):
-        write_cases(paths.converted(name), cases(name, count))
-        write_card(study, name)
+        write_converted(study, name, cases(name, count))
     return study
 
 
+def write_converted(study: Study, name: str, rows: list) -> None:
+    """A converted file of cases with its card and its receipt."""
+    write_cases(Paths.of(study).converted(name), rows)
+    write_card(study, name)
+
+
 def write_card(study: Study, name: str, *systems: str) -> None:
-    """What `prepare` reads of a data card: the system messages of a converted file's rows."""
+    """What `prepare` reads of a data card, the system messages of a converted file; its receipt."""
     text = systems[0] if len(systems) == 1 else None
     card = {"system_messages": {"different": len(systems), "text": text}}
-    write_json(Paths.of(study).converted(name).with_suffix(".card.json"), card)
+    paths = Paths.of(study)
+    write_json(paths.card(name), card)
+    there = [path for path in (paths.converted(name), paths.card(name)) if path.exists()]
+    job_output(study, "convert", name).vouch(there)
 
 
 @pytest.fixture
 def publish(study):
     """Have a set's rows carry these system messages."""
     return lambda name, *systems: write_card(study, name, *systems)
+
+
+@pytest.fixture
+def convert(study):
+    """Lay down a set as converted cases."""
+    return lambda name, rows: write_converted(study, name, rows)

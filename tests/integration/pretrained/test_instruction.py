@@ -104,13 +104,6 @@ def test_training_files_that_disagree_are_refused(open_study, publish):
         prepare(study, "instruction")
 
 
-def test_a_card_of_before_is_refused(open_study):
-    card = Paths.of(open_study).converted("train").with_suffix(".card.json")
-    card.write_text("{}")
-    with pytest.raises(UserError, match=r"train\.card\.json: does not state the system messages"):
-        prepare(open_study, "instruction")
-
-
 def test_a_job_before_the_data_says_what_to_do(open_study):
     with pytest.raises(UserError, match=r"instruction\.txt: missing; run `pcqc prepare tiny`"):
         chat_format(open_study, Paths.of(open_study).model("base"))

@@ -7,12 +7,15 @@ import json
 import pytest
 from helpers import make_case
 
+from data_prep.audit import audit
 from data_prep.convert import convert_file
 from data_prep.prepare import prepare
-from pcqc.cases import read_cases, write_cases
+from pcqc.cases import read_cases
+from pcqc.checked_data import check_data
 from pcqc.config import RawFile, load_study
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
+from pcqc.integrity import check_results
 from pcqc.paths import Paths
 from pcqc.training.sft import read_conversations
 
@@ -42,7 +45,7 @@ def test_one_set_leaves_the_others_alone(study):
     before = {path: path.stat().st_mtime_ns for path in paths.data.iterdir()}
     prepare(study, "few")
     changed = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
-    assert changed == {"few.jsonl", "few.exclusions.csv"}
+    assert changed == {"few.jsonl", "few.exclusions.csv", "few.receipt.json"}
     with pytest.raises(UserError, match="has no set 'fee'; did you mean 'few'"):
         prepare(study, "fee")
 
@@ -83,15 +86,14 @@ def test_a_subset_larger_than_its_file_is_refused(study):
         prepare(study)
 
 
-def test_one_case_too_few_stops_the_paper_s_study(study, publish):
+def test_one_case_too_few_stops_the_paper_s_study(study, convert):
     """MedQA's released 1,268 cases less one, with the paper's own count and a tiny model."""
     medqa = load_study("paper").benchmarks["medqa"]
     study = dataclasses.replace(whole(study), benchmarks={"medqa": medqa})
     rows = [make_case(i, origin={"file": "medqa.jsonl", "row": i}) for i in range(1268)]
-    write_cases(Paths.of(study).converted("medqa"), rows)
-    publish("medqa")
+    convert("medqa", rows)
     prepare(study, "medqa")
-    write_cases(Paths.of(study).converted("medqa"), rows[:-1])
+    convert("medqa", rows[:-1])
     with pytest.raises(
         UserError, match=r"'medqa' has 1,267 usable cases .* not 1,268 as the study"
     ):
@@ -158,3 +160,65 @@ def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
     (tmp_path / "twice.jsonl").write_text(raw.read_text() + raw.read_text().splitlines()[0])
     with pytest.raises(UserError, match="line 3: an earlier row has the id 'mine-0001' too"):
         convert_file(tmp_path / "twice.jsonl", made)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+ALTERED = [
+    *("converted/train.jsonl", "converted/dev.card.json", "converted/sft.jsonl"),
+    *("train.jsonl", "sft.jsonl", "few.exclusions.csv", "templates.json"),
+    *("manifest.json", "exclusions.csv", "overlap/pairs.csv"),
+]
+
+
+@pytest.fixture
+def prepared(study, fixtures):
+    """The study with all its data and the audit of what they share."""
+    study = dataclasses.replace(
+        study, data=dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
+    )
+    paths = Paths.of(study)
+    convert_file(fixtures / "atpo_sft.jsonl", paths.converted("sft"))
+    audit([("train", paths.converted("train"))], [("dev", paths.converted("dev"))], paths.overlap)
+    prepare(study)
+    return study
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_what_was_altered_of_a_real_studys_data_is_refused_when_the_workflow_starts(prepared, name):
+    check_results(prepared)
+    path = Paths.of(prepared).data / name
+    flip(path)
+    with pytest.raises(UserError, match=rf"{name}: altered since it was written; move .* away and"):
+        check_results(prepared)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *(("converted/train.jsonl", "train"), ("converted/dev.card.json", "dev")),
+        *(("converted/sft.jsonl", "train"), ("few.jsonl", "manifest")),
+    ],
+)
+@pytest.mark.parametrize("how", ["altered", "without its receipt"])
+def test_who_reads_converted_cases_compares_them_first(prepared, name, step, how):
+    path = Paths.of(prepared).data / name
+    if how == "altered":
+        flip(path)
+    else:
+        path.with_name(f"{path.name.split('.')[0]}.receipt.json").unlink()
+    with pytest.raises(UserError, match=r"altered since|receipt\.json: missing") as refused:
+        prepare(prepared, step)
+    assert "run the workflow again" in str(refused.value)
+
+
+def test_an_altered_summary_is_refused_by_who_reads_cases(prepared):
+    paths = Paths.of(prepared)
+    check_data(prepared, paths.train_cases)
+    flip(paths.data / "manifest.json")
+    with pytest.raises(UserError, match=r"manifest\.json: altered since it was written; move"):
+        check_data(prepared, paths.train_cases)

@@ -12,6 +12,7 @@ from data_prep.convert import convert_file
 from pcqc.config import Benchmark, load_study
 from pcqc.errors import UserError
 from pcqc.files import write_json
+from pcqc.job_outputs import job_output
 
 BENCHMARKS = {
     "medqa": Benchmark("MedQA", "development"),
@@ -41,6 +42,7 @@ def collected(fixtures, tmp_path):
     files = {"files": {name: {"rows": rows} for name, rows in used.items()}}
     write_json(data / "manifest.json", files)
     study = SimpleNamespace(results=tmp_path, raw_files=FILES, benchmarks=BENCHMARKS)
+    job_output(study, "prepare", "manifest").vouch([data / "manifest.json"])
     return Collected(study, None, None, {})
 
 
@@ -79,10 +81,21 @@ def test_every_form_is_written(collected, module, form):
     assert "MedQA" in render(form, [module.build(collected)])
 
 
-def test_a_missing_audit_is_named(collected):
-    (collected.paths.root / "data" / "overlap" / "counts.csv").unlink()
-    with pytest.raises(UserError, match=r"counts\.csv: No such file or directory; run"):
-        overlap.build(collected)
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *((overlap, "overlap/counts.csv"), (data_cards, "converted/medqa.card.json")),
+        (data_cards, "manifest.json"),
+    ],
+)
+def test_what_is_not_as_it_was_written_is_named(collected, module, name):
+    path = collected.paths.data / name
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(UserError, match=f"{name}: altered since it was written; move"):
+        module.build(collected)
+    path.unlink()
+    with pytest.raises(UserError, match=f"{name}: missing"):
+        module.build(collected)
 
 
 def test_real_studies_have_the_tables_and_the_clinic_has_not():
