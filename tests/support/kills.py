@@ -59,8 +59,10 @@ def start(place: Workplace, command: list[str]) -> subprocess.Popen:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    process.drain = threading.Thread(target=process.stdout.read, daemon=True)
+    parts: list[bytes] = []
+    process.drain = threading.Thread(target=lambda: parts.extend(process.stdout), daemon=True)
     process.drain.start()
+    process.said = lambda: b"".join(parts[-50:]).decode(errors="replace")
     return process
 
 

@@ -12,6 +12,7 @@ descriptor that it passed on is closed by all knows that nothing is left.
 
 import array
 import atexit
+import contextlib
 import functools
 import gc
 import json
@@ -27,11 +28,14 @@ import tempfile
 from pathlib import Path
 
 LIBRARIES = (
-    "matplotlib.figure",
+    "docutils.core",  # Snakemake's
+    "fontTools.subset",
+    "matplotlib.backends.backend_pdf",
     "mlflow.store.tracking.sqlalchemy_store",
     "pandas",
     "pyarrow.parquet",
     "scipy.stats",
+    "smart_open",
     "snakemake.cli",
     "torch",
     "transformers.models.qwen3.modeling_qwen3",
@@ -114,7 +118,8 @@ def _watch(connection: socket.socket) -> int:
     if connection in select.select([connection, ended], [], [])[0]:
         os.killpg(worker, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-    connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for one that was killed
+        connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
     return 0
 
 

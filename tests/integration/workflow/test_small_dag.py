@@ -146,11 +146,9 @@ EDITS = {
 def test_an_edited_module_reruns_what_imports_it(copy):
     for path, expected in EDITS.items():
         text = (copy.folder / path).read_text()
-        (copy.folder / path).write_text(text + "\n# A comment.\n")
-        assert copy.planned() == [], path
         (copy.folder / path).write_text(text + "\nEDITED = 1\n")
         assert copy.planned() == sorted(expected), path
-        (copy.folder / path).write_text(text)
+        (copy.folder / path).write_text(text + "\n# A comment.\n")
     assert copy.planned() == []
 
 
