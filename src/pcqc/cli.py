@@ -2,6 +2,8 @@
 
 import argparse
 import contextlib
+import os
+import select
 import sys
 
 from pcqc.errors import UserError
@@ -13,8 +15,34 @@ checkpoints and disk, from the settings alone: nothing is loaded, no GPU is aske
 Exit status 2, with what to change, where the placement cannot work. See docs/plan.md."""
 
 
+READER_LEFT = 141  # what a shell says of a program that a closed pipe ended
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run a subcommand; a `UserError` becomes one line on standard error and exit status 2."""
+    """Run a subcommand; a `UserError` becomes one line on standard error and exit status 2.
+
+    It ends quietly where whoever reads its output, such as `head`, has seen enough.
+    """
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_left():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return READER_LEFT
+
+
+def _reader_left() -> bool:
+    """Whether nobody reads standard output any more; other pipes break too."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _run(arguments: list[str] | None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         parsed.handler(parsed)

@@ -1,6 +1,7 @@
 """The command line: an error is one line and status 2, and nothing heavy is imported to say so."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,3 +53,22 @@ def test_settings_are_checked_without_loading_what_is_slow_to_load():
         f"sys.exit(any(m in sys.modules for m in {heavy}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_reader_that_leaves_ends_a_command_without_a_word():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "pcqc.cli", "check", "clinic"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_pipe_of_something_else_that_breaks_is_not_hidden(monkeypatch):
+    def broken(_):
+        raise BrokenPipeError("a worker's")
+
+    monkeypatch.setattr("pcqc.cli._check", broken)
+    monkeypatch.setattr("pcqc.cli._reader_left", lambda: False)
+    with pytest.raises(BrokenPipeError, match="a worker's"):
+        main(["check", "clinic"])

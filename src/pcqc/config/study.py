@@ -50,7 +50,7 @@ class Tracking:
 
     uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
     consultations_as_traces: Whole = 4  # per run
-    timeout_seconds: Seconds = 20.0
+    timeout_seconds: Seconds = 120.0  # a busy machine takes more than 20
 
 
 @dataclass(frozen=True, config=STRICT)
