@@ -14,6 +14,7 @@ from pcqc.config import Method
 from pcqc.credit import executed_local_credit, same_state_credit
 from pcqc.protocol import visible
 from pcqc.tracking.reading import why
+from pcqc.tracking.search_tree import branches, reached
 
 Turns = list[dict[str, Any]]
 # Value of a question in the clinic after some turns; None elsewhere.
@@ -96,19 +97,15 @@ class Trees:
 
     def at(self, row: dict, number: int, value: Value) -> dict | None:
         """The branches at a state of a sampled consultation; None where its tree is not kept."""
-        nodes = self.by_case.get((row["update"], row["case_id"]))
-        place: int | None = 0
-        for turn in row["turns"][:number]:
-            place = _child(nodes, place, turn["response"])
-        taken = _child(nodes, place, row["turns"][number]["response"])
+        nodes = self.by_case.get((row["update"], row["case_id"]), [])
+        taken = reached(nodes, [turn["response"] for turn in row["turns"][: number + 1]])
         if taken is None:
             return None
-        found = [i for i, node in enumerate(nodes) if node["parent"] == place]
-        branches = [nodes[i] for i in found]
+        found = branches(nodes, nodes[taken]["parent"])
         columns: list[tuple] = [*BRANCH, ADVANTAGE]
         keys = ("value", "backed_up", "visits", "advantage")
-        numbers = [[branch[key] for branch in branches] for key in keys]
-        questions = [branch["question"] for branch in branches]
+        numbers = [[nodes[i][key] for i in found] for key in keys]
+        questions = [nodes[i]["question"] for i in found]
         _add_exact(columns, numbers, row["turns"][:number], questions, value)
         return {
             "title": f"{len(found)} branches of the tree",
@@ -120,16 +117,6 @@ class Trees:
             ],
             "numbers": _by_row(numbers),
         }
-
-
-def _child(nodes: list[dict] | None, parent: int | None, response: str) -> int | None:
-    """Index of the node that a response led to from its parent."""
-    if nodes is None or parent is None:
-        return None
-    for i, node in enumerate(nodes):
-        if node["parent"] == parent and node["response"] == response:
-            return i
-    return None
 
 
 def continued(candidates: list[dict], success: list[float], value: Value) -> dict:

@@ -9,6 +9,7 @@ from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.instruction import instruction_files
+from pcqc.machine import now
 from pcqc.paths import Paths
 from pcqc.provenance import MadeFrom, made_from
 from pcqc.receipts import Receipt, read_receipt
@@ -111,7 +112,7 @@ class JobOutput:
             self.set_aside(why or ["altered files"], found)
         if bring_back(self.study.results, self.path, self.today.fingerprint):
             return self.receipt()
-        begun = self._receipt()
+        begun = replace(self._receipt(), begun=now())
         begun.write()
         return begun
 

@@ -1,9 +1,10 @@
-"""The machine that a result was made on, as manifests record it."""
+"""The machine that a result was made on, as manifests record it, and its clock."""
 
 import contextlib
 import functools
 import importlib.metadata
 import platform
+from datetime import UTC, datetime
 from pathlib import Path
 
 # Packages whose version may show in a result.
@@ -22,6 +23,11 @@ def machine() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found
+
+
+def now() -> str:
+    """The time in UTC, to the second: `2026-01-31T12:00:00+00:00`."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _processor() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from pcqc.config import digest
 from pcqc.errors import UserError
 from pcqc.files import read_bytes, read_json, sha256_file, write_atomic, write_json
+from pcqc.machine import now
 from pcqc.provenance import MadeFrom, git_commit
 from pcqc.shapes import FolderManifest
 
@@ -34,6 +35,8 @@ class Receipt:
         manifests: file -> text, of those that are declared outputs of a rule.
         accepted: what it would have been made from later (`made_from`), `because` and `when`.
         git_commit: of the checkout that made it.
+        begun, finished: when, see `now`; a job that was killed began when it began first. None
+            where nobody said, as in receipts of earlier versions.
     """
 
     path: Path
@@ -44,6 +47,8 @@ class Receipt:
     manifests: dict[str, str] = field(default_factory=dict)
     accepted: list[dict] = field(default_factory=list)
     git_commit: str = field(default_factory=git_commit)
+    begun: str | None = None
+    finished: str | None = None
 
     def vouch(self, files: Iterable[Path]) -> None:
         """Write it with the digests of these files too; what it knows of others stays."""
@@ -88,6 +93,7 @@ class Receipt:
             self,
             outputs=digests,
             manifests={name: read_bytes(folder / name).decode() for name in manifests},
+            finished=self.finished or now(),  # a result that was brought back is as old as it was
         )
         done.write()
         return done
@@ -134,7 +140,7 @@ def read_receipt(path: Path, remedy: str) -> Receipt | None:
         return None
     found = read_json(path, remedy=remedy)
     known = set(Receipt.__dataclass_fields__) - {"path"} | {"digest"}
-    shaped = isinstance(found, dict) and set(found) == known
+    shaped = isinstance(found, dict) and set(found) | {"begun", "finished"} == known
     if not shaped or digest({k: v for k, v in found.items() if k != "digest"}) != found["digest"]:
         raise UserError(f"{path}: altered since it was written; {remedy}")
     del found["digest"]

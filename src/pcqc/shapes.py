@@ -185,7 +185,9 @@ class TreeNode(TypedDict):
     backed_up: float
     visits: int
     advantage: float
+    response: str | None
     question: str | None
+    answer: str | None
     predicted: str | None
     ending: str | None
 

@@ -9,7 +9,7 @@ import pyarrow.parquet
 
 from pcqc.config import Study, Tracking, load_study
 from pcqc.files import read_json, sha256_file, write_json, write_jsonl
-from pcqc.job_outputs import job_output
+from pcqc.job_outputs import JobOutput, job_output
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}
 QUESTIONS = ["Any fever?", "Any rash?", "Any <cough>?", "Any pain?"]
@@ -80,7 +80,7 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
     )
     job_output(study, "select", method, run).finish(["selection.json"])
     names = [path.name for path in folder.iterdir() if not path.name.endswith("receipt.json")]
-    job_output(study, "evaluate", method, run).finish(sorted(names))
+    _finish(job_output(study, "evaluate", method, run), sorted(names), "12:01:00", "12:01:30")
 
 
 def _write_training(study: Study, method: str, run: str, updates: int, metrics: int) -> None:
@@ -89,7 +89,13 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     for update in range(1, updates + 1):
         numbers = {f"measure/{i}": (update * (i + 1)) % 7 / 7 for i in range(metrics)}
         events.append(
-            {"kind": "update", "update": update, "device_hours": update / 3600, **numbers}
+            {
+                "kind": "update",
+                "update": update,
+                "time": f"2026-01-31T12:{update // 6:02}:{10 * update % 60:02}+00:00",
+                "device_hours": update / 3600,
+                **numbers,
+            }
         )
         group, consultation = _credited(update)
         groups.append(group)
@@ -117,7 +123,15 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "checkpoints" / "weights").write_bytes(b"weights")
     files = read_json(folder / "manifest.json")["files"]
-    job_output(study, "train", method, run).finish([*files, "manifest.json"])
+    names = [*files, "manifest.json"]
+    _finish(job_output(study, "train", method, run), names, "12:00:00", "12:00:50")
+
+
+def _finish(result: JobOutput, names: list[str], begun: str, finished: str) -> None:
+    """Write the receipt of a job that ran between two times of the same day."""
+    result.finish(names)
+    times = {"begun": f"2026-01-31T{begun}+00:00", "finished": f"2026-01-31T{finished}+00:00"}
+    dataclasses.replace(result.receipt(), **times).write()
 
 
 def _write_manifest(folder: Path, study: Study, method: str, run: str, **entries) -> None:

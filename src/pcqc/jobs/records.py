@@ -4,6 +4,7 @@ import dataclasses
 
 from pcqc.config import Method
 from pcqc.evaluation.benchmark import dialogue_row
+from pcqc.machine import now
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.tree import advantages, back_up, visits
 from pcqc.methods.pcqc import QuestionGroup
@@ -22,6 +23,7 @@ def event_row(
     return {
         "kind": "update",
         "update": update,
+        "time": now(),
         **metrics,
         **{f"loss/{name}": value for name, value in report.losses.items()},
         "kl": report.losses.get("kl", 0.0),

@@ -23,6 +23,7 @@ from pcqc.jobs.setup import (
     read_checked_cases,
     role_weights,
 )
+from pcqc.machine import now
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.grpo import Grpo
@@ -203,7 +204,7 @@ class Run:
             )
         if self.processes.is_main:
             summary = self.folder.keep_validation(update, digest, self.study.development, found)
-            row = {"kind": "validation", "update": update, **summary, **health}
+            row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)
 
     def _manifest(self) -> dict:

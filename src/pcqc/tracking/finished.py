@@ -1,9 +1,12 @@
 """A finished run on disk: its manifests, its files, and one digest over all of it."""
 
+import time
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from pcqc.checked_data import check_data
 from pcqc.config import Study, digest
@@ -11,6 +14,7 @@ from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
+from pcqc.receipts import Receipt
 from pcqc.shapes import (
     ContinuationManifest,
     EvaluationManifest,
@@ -18,11 +22,12 @@ from pcqc.shapes import (
     RunManifest,
     Selection,
     TrackingRecord,
+    TreeRow,
 )
 
 # Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
 # again.
-LAYOUT = 4
+LAYOUT = 5
 
 # Mirrored where they exist, even if the manifest does not list them.
 ALWAYS = (
@@ -50,6 +55,11 @@ SHAPES = {
 }
 
 
+def moment(said: str | None) -> int:
+    """Milliseconds since 1970 of what `machine.now` said; now where a receipt says nothing."""
+    return round(1000 * (datetime.fromisoformat(said).timestamp() if said else time.time()))
+
+
 @dataclass(frozen=True)
 class FinishedRun:
     """One run of a method; `files` maps artifact paths in MLflow to files on disk."""
@@ -64,10 +74,18 @@ class FinishedRun:
     files: dict[str, Path]
     digests: dict[str, str]  # artifact path -> sha256
     data: dict[str, dict]  # data set -> {"sha256", "rows", "path"}
+    started: int  # milliseconds since 1970, as MLflow counts; when the first of its jobs began
+    ended: int  # when its evaluation had finished
 
     @property
     def name(self) -> str:
         return f"{self.study.method(self.method).title}, run {self.run}"
+
+    @property
+    def transcripts(self) -> str:
+        """Address of the page that shows its consultations, from where the study was run."""
+        chosen = urlencode({"method": self.method, "run": self.run})
+        return f"{self.study.results}/transcripts/index.html#{chosen}"
 
     @property
     def results(self) -> dict[str, dict]:
@@ -91,9 +109,9 @@ class FinishedRun:
         return digest(self.settings)
 
     @property
-    def device_seconds(self) -> float:
-        """Device time of the training; 0 where nothing was trained."""
-        return float(self.training["totals"]["device_seconds"]) if self.training else 0.0
+    def duration(self) -> int:
+        """Milliseconds from its start to its end, waiting included."""
+        return max(0, self.ended - self.started)
 
     @cached_property
     def contents(self) -> str:
@@ -106,6 +124,11 @@ class FinishedRun:
     def groups(self) -> list[dict]:
         """The run's candidate groups; none for a method that draws none."""
         return self.rows("training/candidate_groups.jsonl", GroupRow)
+
+    @cached_property
+    def trees(self) -> list[dict]:
+        """The trees that the run kept, one an update; none for a method that searches none."""
+        return self.rows("training/trees.jsonl", TreeRow)
 
     def rows(self, artifact: str, shape: Any = None) -> list[dict]:
         """Rows of a JSON-lines file of the run; none where the run has no such file."""
@@ -126,12 +149,13 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     if study.method(method).kind == "rl":
         needed["training"] = "finish the training of that run first"
     manifests: dict[str, dict] = {}
+    receipts: dict[str, Receipt] = {}
     files: dict[str, Path] = {}
     digests: dict[str, str] = {}
     for place, folder_of in PLACES.items():
         folder = folder_of(Paths.of(study), method, run)
         if (folder / "manifest.json").exists():
-            job_output(study, JOBS[place], method, run).require("manifest.json")
+            receipts[place] = job_output(study, JOBS[place], method, run).require("manifest.json")
             manifests[place] = _collect(folder, place, files, digests)
         elif place in needed:
             raise UserError(f"{folder} has no manifest.json: {needed[place]}")
@@ -149,6 +173,8 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         files=files,
         digests=digests,
         data=_data(study, [*(["train"] if training else []), *sorted(evaluation["benchmarks"])]),
+        started=moment(receipts.get("training", receipts["evaluation"]).begun),
+        ended=moment(receipts["evaluation"].finished),
     )
 
 

@@ -17,8 +17,7 @@ from pcqc.errors import UserError
 from pcqc.files import hold, read_json, write_atomic, write_json
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
-from pcqc.shapes import TreeRow
-from pcqc.tracking import notes, reading, search_tree, traces, values
+from pcqc.tracking import checkpoints, notes, reading, search_tree, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished, record_of
 from pcqc.tracking.store import Store, answering, open_store, sizes
 
@@ -29,7 +28,6 @@ PARENT = "mlflow.parentRunId"
 SUPERSEDED, BECAUSE = "superseded_by", "superseded_because"
 METRICS_PER_CALL = 1000  # MLflow's limits
 PARAMETERS_PER_CALL = 100
-MINUTE = 60_000  # in milliseconds
 
 
 def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path:
@@ -60,7 +58,7 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
     with answering(study, remedy), hold(lock, f"a mirror of {method}", patience):
         store = open_store(study)
         known = _known_runs(store, method)
-        parent = _parent(store, study, method, known)
+        parent = _parent(store, study, method, known, finished)
         mirrored = {
             run.run: _mirror_run(store, run, written[run.run], parent, known) for run in finished
         }
@@ -86,14 +84,19 @@ def _known_runs(store: Store, method: str) -> list["Run"]:
             return found
 
 
-def _parent(store: Store, study: Study, method: str, known: list["Run"]) -> str:
-    """The id of the method's parent run, created where missing; its note and means up to date."""
+def _parent(
+    store: Store, study: Study, method: str, known: list["Run"], finished: list[FinishedRun]
+) -> str:
+    """The id of the method's parent run, created where missing; its note and means up to date.
+
+    It lasts from the start of its first run, as far as that was mirrored first, to the last end.
+    """
     folders = [Paths.of(study).evaluation(method, run) for run in finished_runs(study, method)]
     evaluations = [read_json(folder / "manifest.json") for folder in folders]
     note = notes.of_method(study, method, evaluations)
     parent = next((run for run in known if run.data.tags.get("stage") == "method"), None)
     if parent is None:
-        start = _start(store, study, method)
+        start = min(run.started for run in finished)
         tags = {"study": study.name, "method": method, "stage": "method", notes.NOTE: note}
         parent = store.client.create_run(
             store.experiment.experiment_id, start, tags, study.method(method).title
@@ -102,8 +105,9 @@ def _parent(store: Store, study: Study, method: str, known: list["Run"]) -> str:
     if parent.data.tags.get(notes.NOTE) != note:
         store.client.set_tag(run_id, notes.NOTE, note)
     _log_means(store, parent, values.means(study, evaluations))
-    if parent.info.status != "FINISHED":
-        store.client.set_terminated(run_id, "FINISHED", parent.info.start_time)
+    end = max([parent.info.end_time or 0, *(run.ended for run in finished)])
+    if parent.info.end_time != end:
+        store.client.set_terminated(run_id, "FINISHED", end)
     return run_id
 
 
@@ -118,15 +122,6 @@ def _log_means(store: Store, parent: "Run", means: dict[str, float]) -> None:
         store.client.log_batch(parent.info.run_id, metrics=points)
 
 
-def _start(store: Store, study: Study, method: str) -> int:
-    """Start of a method's runs in milliseconds since 1970.
-
-    The interface lists runs by it, the latest first: it puts the methods into the tables' order,
-    whichever was mirrored first.
-    """
-    return store.experiment.creation_time - MINUTE * list(study.methods).index(method)
-
-
 def _mirror_run(
     store: Store, run: FinishedRun, written: dict[str, str], parent: str, known: list["Run"]
 ) -> dict:
@@ -137,6 +132,7 @@ def _mirror_run(
     target = same[0] if same else _create(store, run, parent)
     if target.info.status != "FINISHED" or not _is_whole(store, run, target, written):
         _fill(store, run, target, written)
+    checkpoints.register(store, run, target.info.run_id)
     _supersede(store, run, target, mine)
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in written.items()}
     return {"run_id": target.info.run_id, "artifacts": {**run.digests, **digests}}
@@ -154,8 +150,8 @@ def _pages(run: FinishedRun) -> dict[str, str]:
     pages = {}
     if run.groups:
         pages["questions.html"] = reading.page(run.name, run.groups)
-    if trees := run.rows("training/trees.jsonl", TreeRow):
-        pages["search_tree.svg"] = search_tree.draw(search_tree.chosen(trees), run.name)
+    if run.trees:
+        pages["search_tree.svg"] = search_tree.draw(search_tree.chosen(run.trees), run.name)
     settings = json.dumps(run.settings, indent=1, sort_keys=True, ensure_ascii=False)
     return {"config.json": settings, **{f"reading/{name}": text for name, text in pages.items()}}
 
@@ -171,14 +167,12 @@ def _write_pages(run: FinishedRun, written: dict[str, str]) -> list[Path]:
 
 
 def _create(store: Store, run: FinishedRun, parent: str) -> "Run":
-    place = list(run.study.runs).index(run.run) + 1
-    start = _start(store, run.study, run.method) - 1000 * place
     tags = values.tags(run) | {
         PARENT: parent,
         notes.NOTE: notes.of_run(run),
         "mirrored": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
     }
-    return store.client.create_run(store.experiment.experiment_id, start, tags, run.name)
+    return store.client.create_run(store.experiment.experiment_id, run.started, tags, run.name)
 
 
 def _fill(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]) -> None:
@@ -192,7 +186,7 @@ def _fill(store: Store, run: FinishedRun, target: "Run", written: dict[str, str]
     for name, text in written.items():
         client.log_text(run_id, text, name)
     traces.write(run, run_id, client, store.experiment.experiment_id)
-    client.set_terminated(run_id, "FINISHED", start + round(1000 * run.device_seconds))
+    client.set_terminated(run_id, "FINISHED", start + run.duration)
 
 
 def _log_numbers(store: Store, run: FinishedRun, run_id: str, start: int) -> None:

@@ -1,5 +1,6 @@
 """Descriptions in MLflow's interface: Markdown for the study, a method and a run."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.config import Method, Study
@@ -36,7 +37,34 @@ def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
 def of_run(run: "FinishedRun") -> str:
     """What this run is, how it came out, and how to read its questions and credits."""
     settings = run.study.method(run.method)
-    return render("run.md", run=run, study=run.study, method=settings, clause=clause)
+    return render(
+        "run.md",
+        run=run,
+        study=run.study,
+        method=settings,
+        clause=clause,
+        transcripts=run.transcripts,
+    )
+
+
+def of_model(run: "FinishedRun") -> str:
+    """What the versions of a method's registered model are."""
+    settings = run.study.method(run.method)
+    return render("model.md", study=run.study, method=settings, clause=clause)
+
+
+def of_checkpoint(run: "FinishedRun", folder: Path, name: str) -> str:
+    """The card of a selected checkpoint: what it is, how good it is, and how to load it."""
+    settings = run.study.method(run.method)
+    return render(
+        "card.md",
+        run=run,
+        study=run.study,
+        method=settings,
+        clause=clause,
+        folder=folder,
+        name=name,
+    )
 
 
 def clause(method: Method) -> str:

@@ -29,6 +29,8 @@ def publish(study: Study) -> Path:
     """Put what the study found into its own MLflow run; the path of the record.
 
     There is one such run a study. It is brought up to date; what has not changed is left alone.
+    MLflow deletes no single artifact, so where one is no longer among the files a new run takes
+    the place of the old one, which is deleted.
 
     Raises:
         UserError: there is no report, or MLflow fails. Calling again completes what was begun.
@@ -42,7 +44,7 @@ def publish(study: Study) -> Path:
     lock = target.with_name(".published.lock")
     with answering(study, remedy), hold(lock, "publishing", study.tracking.timeout_seconds):
         store = open_store(study)
-        run = _run(store, study)
+        run = _run(store, study, files)
         contents = digest(digests)
         if run.data.tags.get("contents") != contents or not _is_whole(store, run, files):
             _fill(store, run, files)
@@ -61,12 +63,13 @@ def _files(study: Study) -> list[Path]:
     return found
 
 
-def _run(store: Store, study: Study) -> "Run":
-    """The study's own run, created where missing."""
+def _run(store: Store, study: Study, files: dict[str, Path]) -> "Run":
+    """The study's own run, created where it is missing or holds what is no longer there."""
     experiment = store.experiment.experiment_id
-    found = store.client.search_runs([experiment], f"tags.stage = '{STAGE}'")
-    if found:
-        return found[0]
+    for run in store.client.search_runs([experiment], f"tags.stage = '{STAGE}'"):
+        if set(sizes(store.client, run.info.run_id)) <= set(files):
+            return run
+        store.client.delete_run(run.info.run_id)
     tags = {"study": study.name, "stage": STAGE}
     now = round(1000 * time.time())
     return store.client.create_run(experiment, now, tags, "Report, tables, figures, transcripts")

@@ -1,4 +1,4 @@
-"""A picture of one tree that a run searched: kept and pruned branches, values, visits."""
+"""Trees that a run searched: what a turn was worth, and a picture of one tree."""
 
 from collections.abc import Sequence
 from textwrap import shorten
@@ -23,6 +23,42 @@ def chosen(trees: Sequence[dict]) -> dict:
     if not legible:
         return min(trees, key=lambda tree: len(tree["nodes"]))
     return max(legible, key=lambda tree: (len(tree["nodes"]), tree["update"]))
+
+
+def reached(nodes: Sequence[dict], responses: Sequence[str]) -> int | None:
+    """Index of the node that responses lead to from the root; None where they leave the tree."""
+    place = 0
+    for response in responses:
+        below = branches(nodes, place)
+        taken = [i for i in below if nodes[i]["response"] == response]
+        if not taken:
+            return None
+        place = taken[0]
+    return place
+
+
+def branches(nodes: Sequence[dict], place: int) -> list[int]:
+    """Indices of the nodes right below one."""
+    return [i for i, node in enumerate(nodes) if node["parent"] == place]
+
+
+def why(nodes: Sequence[dict], place: int, by_visits: bool) -> str:
+    """A sentence that derives the advantage of the turn into a node (`tree.advantages`)."""
+    node = nodes[place]
+    before = nodes[node["parent"]]["value"]
+    gain = f"{node['reward']:+.2f} {node['value']:+.3f} - {before:.3f}"
+    shared = f" / {node['visits']}" if by_visits else ""
+    return (
+        f"The critic gives the state before this turn {before:.3f} and the state after it "
+        f"{node['value']:.3f}; the reward is {node['reward']:+.2f} and {node['visits']} complete "
+        f"consultations share the turn: credit ({gain}){shared} = {node['advantage']:+.2f}."
+    )
+
+
+def table(nodes: Sequence[dict], taken: int) -> str:
+    """The branches at the state before a node as a Markdown table."""
+    found = [(nodes[i], i == taken) for i in branches(nodes, nodes[taken]["parent"])]
+    return render("branches.md", branches=found, said=_said)
 
 
 def draw(tree: dict, title: str) -> str:

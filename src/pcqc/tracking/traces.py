@@ -1,6 +1,7 @@
 """Consultations as MLflow traces: a span per turn, with the patient and the scorer inside it.
 
-A trace's times are those of its writing: nobody measured when the turns happened.
+A trace's time is that of its update, or of the evaluation's end. Nobody measured when its turns
+happened: they follow each other by a microsecond, in their order.
 """
 
 import os
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking import search_tree
+from pcqc.tracking.finished import FinishedRun, moment
 from pcqc.tracking.reading import evenly, table, why
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Span
 
 RUN_ID = "mlflow_run"  # attribute of every span: the run that it belongs to
+TICK = 1000  # nanoseconds
 
 
 @dataclass
@@ -33,29 +36,25 @@ class Step:
 
 
 def sample(run: FinishedRun) -> list[tuple[str, dict]]:
-    """The consultations to show, as (where from, row): evenly spaced over the updates.
+    """The consultations to show, as (where from, row).
 
-    They are those with candidate groups, where there are any. A method without training shows
-    consultations of its development benchmark.
+    Those of training are evenly spaced over the updates, and are those that say what was compared,
+    where there are any; as many again are of the development benchmark.
     """
-    count = run.study.tracking.consultations_as_traces
-    if rows := run.rows("training/consultations.jsonl"):
-        drawn = {(group["update"], group["case_id"]) for group in run.groups}
-        with_groups = [row for row in rows if (row["update"], row["case_id"]) in drawn]
-        return [(f"update {row['update']}", row) for row in evenly(with_groups or rows, count)]
-    benchmark = run.study.development
-    rows = run.rows(f"evaluation/{benchmark}.jsonl")
-    return [(benchmark, row) for row in evenly(rows, count)]
+    count, benchmark = run.study.tracking.consultations_as_traces, run.study.development
+    found = run.rows("training/consultations.jsonl")
+    drawn = {(row["update"], row["case_id"]) for row in (*run.groups, *run.trees)}
+    compared = [row for row in found if (row["update"], row["case_id"]) in drawn]
+    trained = evenly(compared or found, count)
+    evaluated = evenly(run.rows(f"evaluation/{benchmark}.jsonl"), count)
+    return [
+        *((f"update {row['update']}", row) for row in trained),
+        *((benchmark, row) for row in evaluated),
+    ]
 
 
 def steps(run: FinishedRun, row: dict) -> Step:
     """One consultation as a tree: the consultation, its turns, and the roles in each."""
-    question_credit = run.study.method(run.method).question_credit
-    groups = {
-        _said(group["history"]): group
-        for group in run.groups
-        if (group["update"], group["case_id"]) == (row.get("update"), row["case_id"])
-    }
     root = Step(
         name="consultation",
         kind="AGENT",
@@ -70,11 +69,48 @@ def steps(run: FinishedRun, row: dict) -> Step:
     )
     history: list[dict] = []
     for number, turn in enumerate(row["turns"], start=1):
-        group = groups.get(_said(history))
-        root.steps.append(_turn(number, turn, list(history), group, question_credit))
+        credit = _compared(run, row, number, history) or _searched(run, row, number)
+        root.steps.append(_turn(number, turn, list(history), credit))
         if turn["action"] == "question":
             history.append({"question": turn["question"], "answer": turn["answer"]})
     return root
+
+
+@dataclass
+class Credit:
+    """Credit of a turn, the reason in words, and the step that shows what it was compared with."""
+
+    value: float
+    reason: str
+    step: Step
+
+
+def _compared(run: FinishedRun, row: dict, number: int, history: list[dict]) -> Credit | None:
+    """Credit of a question that was compared with other candidates at its state."""
+    turn, credit = row["turns"][number - 1], run.study.method(run.method).question_credit
+    for group in run.groups:
+        at = (group["update"], group["case_id"]) == (row.get("update"), row["case_id"])
+        if at and _said(group["history"]) == _said(history):
+            for candidate in group["candidates"]:
+                # The group may be of another consultation that came to the same state.
+                if candidate["executed"] and candidate["response"] == turn["response"]:
+                    reason = why(group, candidate, credit)
+                    return Credit(candidate["credit"], reason, _scorer(group, reason))
+    return None
+
+
+def _searched(run: FinishedRun, row: dict, number: int) -> Credit | None:
+    """Credit of a turn on a searched tree."""
+    tree_settings = run.study.method(run.method).tree
+    for tree in run.trees if tree_settings else ():
+        if (tree["update"], tree["case_id"]) == (row.get("update"), row["case_id"]):
+            nodes, said = tree["nodes"], [turn["response"] for turn in row["turns"][:number]]
+            if taken := search_tree.reached(nodes, said):
+                reason = search_tree.why(nodes, taken, tree_settings.divide_by_visits)
+                shown = {"why this credit": reason, "branches": search_tree.table(nodes, taken)}
+                step = Step("critic", "EVALUATOR", {"state": f"turn {number}"}, shown)
+                return Credit(nodes[taken]["advantage"], reason, step)
+    return None
 
 
 def _said(history: list[dict]) -> tuple:
@@ -87,40 +123,23 @@ def _verdict(row: dict) -> str:
     return f"The actor {said}; the correct option is {row['answer']} ({row['ending']})."
 
 
-def _turn(
-    number: int, turn: dict, history: list[dict], group: dict | None, question_credit: str
-) -> Step:
-    asked = turn["action"] == "question"
+def _turn(number: int, turn: dict, history: list[dict], credit: Credit | None) -> Step:
+    said = {"question": "question", "none": "neither question nor answer"}
+    kind = said.get(turn["action"], "final answer")
     step = Step(
-        name=f"turn {number}: {'question' if asked else 'final answer'}",
+        name=f"turn {number}: {kind}",
         kind="CHAIN",
-        inputs={"dialogue so far": history}
-        if history
-        else {"dialogue so far": "nothing asked yet"},
+        inputs={"dialogue so far": history or "nothing asked yet"},
         outputs={"actor": turn["response"]},
     )
-    if turn["action"] == "none":
-        step.name = f"turn {number}: neither question nor answer"
-    if not asked:
-        return step
-    step.steps.append(
-        Step("patient", "TOOL", {"question": turn["question"]}, {"answer": turn["answer"]})
-    )
-    executed = _executed(group, turn)
-    if executed:
-        reason = why(group, executed, question_credit)
-        step.steps.append(_scorer(group, reason))
-        step.name = f"turn {number}: credit {executed['credit']:+.2f}"
-        step.judgement = ("question credit", round(executed["credit"], 4), reason)
+    if turn["action"] == "question":
+        asked, answered = {"question": turn["question"]}, {"answer": turn["answer"]}
+        step.steps.append(Step("patient", "TOOL", asked, answered))
+    if credit:
+        step.steps.append(credit.step)
+        step.name += f", credit {credit.value:+.2f}"
+        step.judgement = (f"{kind} credit", round(credit.value, 4), credit.reason)
     return step
-
-
-def _executed(group: dict | None, turn: dict) -> dict | None:
-    """The group's executed candidate, if it is what was said in this very consultation."""
-    for candidate in group["candidates"] if group else ():
-        if candidate["executed"] and candidate["response"] == turn["response"]:
-            return candidate
-    return None
 
 
 def _scorer(group: dict, reason: str) -> Step:
@@ -156,11 +175,14 @@ def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: 
     begun = client.search_traces(locations=[experiment_id], filter_string=mine, include_spans=False)
     if begun:
         client.delete_traces(experiment_id, trace_ids=[trace.info.trace_id for trace in begun])
+    events = run.rows("training/events.jsonl")
+    times = {event["update"]: moment(event["time"]) for event in events if "time" in event}
     with _as_default(client.tracking_uri):
         written = {}
         for where, row in sample(run):
-            root = steps(run, row)
-            trace_id, count = _Writer(client, run_id, experiment_id).write(run, where, root)
+            root, when = steps(run, row), times.get(row.get("update"), run.ended)
+            writer = _Writer(client, run_id, experiment_id, 1_000_000 * when)
+            trace_id, count = writer.write(run, where, root)
             written[trace_id] = count
     # The client logs an error of this kind and goes on.
     found = client.search_traces(locations=[experiment_id], run_id=run_id, max_results=len(written))
@@ -184,10 +206,14 @@ def _as_default(uri: str) -> Iterator[None]:
 
 
 class _Writer:
-    """Writes the steps of one consultation as one trace."""
+    """Writes the steps of one consultation as one trace.
 
-    def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str):
-        self.client = client
+    Args:
+        clock: nanoseconds since 1970 at its start.
+    """
+
+    def __init__(self, client: "MlflowClient", run_id: str, experiment_id: str, clock: int):
+        self.client, self.clock = client, clock
         self.run_id = run_id
         self.experiment_id = experiment_id
         self.judgements: list[tuple[str, tuple[str, Any, str]]] = []
@@ -206,11 +232,12 @@ class _Writer:
                 "case_id": str(root.attributes["case_id"]),
             },
             self.experiment_id,
+            self._tick(),
             run_id=self.run_id,
         )
         self._judge(span, root)
         count = 1 + self._children(span, root)
-        self.client.end_trace(span.trace_id, root.outputs)
+        self.client.end_trace(span.trace_id, root.outputs, end_time_ns=self._tick())
         self._assess(span.trace_id)
         return span.trace_id, count
 
@@ -225,11 +252,18 @@ class _Writer:
                 child.kind,
                 child.inputs,
                 self._attributes(child),
+                self._tick(),
             )
             self._judge(span, child)
             count += 1 + self._children(span, child)
-            self.client.end_span(parent.trace_id, span.span_id, child.outputs)
+            self.client.end_span(
+                parent.trace_id, span.span_id, child.outputs, end_time_ns=self._tick()
+            )
         return count
+
+    def _tick(self) -> int:
+        self.clock += TICK
+        return self.clock
 
     def _attributes(self, step: Step) -> dict[str, Any]:
         return {**step.attributes, RUN_ID: self.run_id}

@@ -7,7 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from pcqc.config import Study
-from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking.finished import FinishedRun, moment
 
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
@@ -59,14 +59,14 @@ def _cut(text: str) -> str:
 
 
 def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
-    """Yield (name, value, update, milliseconds of device time so far) of a run.
+    """Yield (name, value, update, milliseconds since the run's start) of a run.
 
     `evaluation/<benchmark>/...` and `continuation/...` have the selected update as their step,
     `totals/...` the last. The numbers of updates keep their names; those of other events are
     prefixed with the event's kind.
     """
     # The interface keeps the order: what a reader looks for first comes first.
-    whole = round(1000 * run.device_seconds)
+    whole = run.duration
     for benchmark, result in run.results.items():
         for name in ("accuracy", "turns", "actor_tokens"):
             key = f"evaluation/{benchmark}/{name}"
@@ -85,19 +85,27 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     elapsed = 0
     for event in run.rows("training/events.jsonl"):
         prefix = "" if event["kind"] == "update" else f"{event['kind']}/"
-        elapsed = max(elapsed, round(event.get("device_hours", 0) * 3_600_000))
+        if "time" in event:  # rows of earlier versions have none
+            elapsed = max(elapsed, moment(event["time"]) - run.started)
         for name, value in event.items():
             if name != "update" and is_number(value):
                 yield prefix + name, float(value), event["update"], elapsed
 
 
 def means(study: Study, evaluations: list[dict]) -> dict[str, float]:
-    """Mean and sample standard deviation over a method's runs, named as the runs' own numbers."""
+    """Mean and sample standard deviation over a method's runs, named as the runs' own numbers.
+
+    `evaluation/average/...` is of the runs' averages over all benchmarks, as in the tables.
+    """
     found = {}
-    for benchmark in study.benchmarks:
-        results = [e["benchmarks"][benchmark] for e in evaluations if benchmark in e["benchmarks"]]
-        for name in ("accuracy", "turns"):
-            values = [float(result[name]) for result in results]
+    for name in ("accuracy", "turns"):
+        of_runs = [
+            {b: float(e["benchmarks"][b][name]) for b in study.benchmarks if b in e["benchmarks"]}
+            for e in evaluations
+        ]
+        averages = [mean(run.values()) for run in of_runs if len(run) == len(study.benchmarks)]
+        columns = {b: [run[b] for run in of_runs if b in run] for b in study.benchmarks}
+        for benchmark, values in {"average": averages, **columns}.items():
             if values:
                 found[f"evaluation/{benchmark}/{name}"] = mean(values)
             if len(values) > 1:
@@ -124,6 +132,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "mlflow.source.git.commit": commit,
         "settings_digest": run.settings_digest,
         "contents": run.contents,
+        "transcripts": run.transcripts,
         "fingerprint.evaluation": run.evaluation["fingerprint"],
     }
     if run.training:

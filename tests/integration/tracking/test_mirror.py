@@ -3,16 +3,21 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
+import mlflow
 import pytest
 from run_folders import write_run, write_study
 
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file
+from pcqc.files import read_json, sha256_file, write_json, write_jsonl
 from pcqc.tracking import values
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
+from pcqc.tracking.traces import steps
+
+NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 
 
 def experiment_runs(study):
@@ -68,8 +73,6 @@ def shape(study):
 
 
 def artifacts(folder):
-    from pathlib import Path
-
     return {
         str(path.relative_to(folder)): sha256_file(path)
         for path in sorted(Path(folder).rglob("*"))
@@ -84,6 +87,10 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert list(written["runs"]) == ["A", "B", "C"]
 
     assert parent.data.metrics == {
+        "evaluation/average/accuracy": pytest.approx(2 / 3),
+        "evaluation/average/accuracy_std": 0,
+        "evaluation/average/turns": 1,
+        "evaluation/average/turns_std": 0,
         "evaluation/clinic_dev/accuracy": pytest.approx(2 / 3),
         "evaluation/clinic_dev/accuracy_std": 0,
         "evaluation/clinic_dev/turns": 1,
@@ -97,7 +104,11 @@ def test_everything_of_a_run_is_mirrored(ready):
     (run,) = of_letter(ready, "B")
     assert run.info.run_id == written["runs"]["B"]["run_id"]
     assert run.info.status == "FINISHED"
-    assert run.info.end_time - run.info.start_time == 3500
+    assert (run.info.start_time, run.info.end_time) == (NOON, NOON + 90_000)
+    assert (parent.info.start_time, parent.info.end_time) == (NOON, NOON + 90_000)
+    link = "results/clinic/transcripts/index.html#method=pcqc&run=B"
+    assert run.data.tags["transcripts"] == link
+    assert f"`{link}`" in run.data.tags["mlflow.note.content"]
     tags = run.data.tags
     assert tags["mlflow.parentRunId"] == parent.info.run_id
     assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
@@ -115,7 +126,7 @@ def test_everything_of_a_run_is_mirrored(ready):
 
     history = open_store(ready).client.get_metric_history(run.info.run_id, "measure/1")
     assert [(p.step, p.timestamp - run.info.start_time) for p in history] == [
-        (update, 1000 * update) for update in (1, 2, 3, 4)
+        (update, 10_000 * update) for update in (1, 2, 3, 4)
     ]
 
 
@@ -281,13 +292,16 @@ def test_traces_answer_what_was_asked_and_why_it_was_credited(ready):
     run_id = read_json(mirror(ready, "pcqc", ["A"]))["runs"]["A"]["run_id"]
     store = open_store(ready)
     found = store.client.search_traces(locations=[store.experiment.experiment_id], run_id=run_id)
-    assert len(found) == 3
-    trace = found[0]
+    assert sorted(trace.info.tags["where"] for trace in found) == [
+        *["clinic_dev"] * 3, "update 1", "update 3", "update 4",
+    ]  # fmt: skip
+    (trace,) = [trace for trace in found if trace.info.tags["where"] == "update 3"]
+    assert trace.info.request_time == NOON + 30_000
     root, turn, patient, scorer, final = trace.data.spans
     assert (patient.inputs, patient.outputs) == ({"question": "Any fever?"}, {"answer": "Yes."})
     assert (patient.parent_id, scorer.parent_id) == (turn.span_id, turn.span_id)
     assert (turn.parent_id, final.parent_id) == (root.span_id, root.span_id)
-    assert turn.name == "turn 1: credit +1.36"
+    assert turn.name == "turn 1: question, credit +1.36"
     lines = scorer.outputs["candidates"].splitlines()[2:]
     assert lines[0] == "|Any fever?|Yes.|0.620|+0.320|+1.361|executed|"
     assert [line.split("|")[3] for line in lines] == ["0.620", "0.440", "0.310", "0.310"]
@@ -307,3 +321,72 @@ def test_the_page_of_questions_escapes_what_was_said(ready):
         text = file.read()
     assert "Any &lt;cough&gt;?" in text
     assert "Any <cough>?" not in text
+
+
+def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(ready, monkeypatch):
+    trained = ready.results / "runs" / "pcqc"
+    for run in "AB":
+        write_json(trained / run / "checkpoints" / "000004" / "config.json", {"run": run})
+    runs = read_json(mirror(ready, "pcqc"))["runs"]
+    client = open_store(ready).client
+    found = {run: client.get_model_version_by_alias("clinic-pcqc", run) for run in "AB"}
+    assert {run: version.run_id for run, version in found.items()} == {
+        run: runs[run]["run_id"] for run in "AB"
+    }
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///results/mlflow.db")
+    place = mlflow.artifacts.download_artifacts("models:/clinic-pcqc@B")
+    assert read_json(Path(place) / "config.json") == {"run": "B"}
+    card = found["B"].description
+    assert "66.7" in card
+    assert "vllm serve results/clinic/runs/pcqc/B/checkpoints/000004" in card
+    mirror(ready, "pcqc")
+    assert len(client.search_model_versions("name = 'clinic-pcqc'")) == 2
+
+
+def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(ready):
+    write_study(ready, ["atpo"], runs="A")
+    run = read_finished(ready, "atpo", "A")
+    tree = searched(update=2, divided=ready.methods["atpo"].tree.divide_by_visits)
+    row = next(r for r in run.rows("training/consultations.jsonl") if r["update"] == 2)
+    first, last = steps(dataclasses.replace(run, files=with_trees(run, [tree])), row).steps
+    assert first.name == "turn 1: question, credit +0.15"
+    assert first.judgement[:2] == ("question credit", 0.15)
+    assert "credit (+0.00 +0.800 - 0.500) / 2 = +0.15" in first.judgement[2]
+    assert [step.name for step in first.steps] == ["patient", "critic"]
+    branches = first.steps[1].outputs["branches"].splitlines()[2:]
+    assert branches == [
+        "|Any fever?|Yes.|0.800|1.500|2|+0.150|this one|",
+        "|Any rash?|No.|0.400|0.400|0|+0.000|pruned|",
+    ]
+    assert last.name == "turn 2: final answer, credit +2.20"
+    assert [step.name for step in last.steps] == ["critic"]
+
+
+def searched(update: int, divided: bool) -> dict:
+    """A tree with a question asked, one pruned, and a right answer after the first."""
+    assert divided
+    node = {
+        **{"reward": 0.0, "terminal": False, "uncertainty": None, "pruned": False},
+        **{"predicted": None, "ending": None, "answer": None, "question": None, "visits": 2},
+        **{"parent": None, "depth": 0, "value": 0.5, "backed_up": 1.5, "advantage": 0.0},
+        "response": None,
+    }
+    fever = {"response": "Question: Any fever?", "question": "Any fever?", "answer": "Yes."}
+    rash = {"response": "Question: Any rash?", "question": "Any rash?", "answer": "No."}
+    lost = {"value": 0.4, "backed_up": 0.4, "visits": 0, "pruned": True}
+    said = {"response": "Final Answer: B", "predicted": "B", "ending": "answer", "terminal": True}
+    end = {"value": 0.0, "reward": 3.0, "visits": 1, "advantage": 2.2}
+    nodes = [
+        node,
+        {**node, **fever, "parent": 0, "depth": 1, "value": 0.8, "advantage": 0.15},
+        {**node, **rash, **lost, "parent": 0, "depth": 1},
+        {**node, **said, **end, "parent": 1, "depth": 2},
+    ]
+    case = {"case_id": f"train-{update}", "initial": "", "options": {}, "answer_label": "B"}
+    return {"update": update, **case, "nodes": nodes}
+
+
+def with_trees(run, trees: list[dict]) -> dict:
+    path = Path("trees.jsonl")
+    write_jsonl(path, trees)
+    return {**run.files, "training/trees.jsonl": path}

@@ -58,3 +58,12 @@ def test_without_a_report_nothing_is_published(ready):
     with pytest.raises(UserError, match=r"report.html: missing; run `pcqc report clinic`"):
         publish(ready)
     assert not published(ready).exists()
+
+
+def test_what_is_no_longer_there_leaves_mlflow_too(reported):
+    first = read_json(publish(reported))["run_id"]
+    (reported.results / "tables/a.csv").unlink()
+    record = read_json(publish(reported))
+    assert set(artifacts(reported)) == {"report.html", "transcripts/data/list.js"}
+    (run,) = own_runs(reported)
+    assert record["run_id"] == run.info.run_id != first
