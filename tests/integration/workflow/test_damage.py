@@ -16,7 +16,8 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch):
     assert counts["refused"] > 4 * counts["made again"] > 0
 
 
-def test_what_the_line_says_leads_back_to_the_results(mini, copy, tmp_path):
+def test_what_the_line_says_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(copy.folder)
     name = Path("tables/main_accuracy.csv")
-    line = leads_back(mini, copy, name, "cut short", tmp_path / "aside")
+    (line,) = leads_back(mini, copy, [name], "cut short", tmp_path / "aside")
     assert re.search(f"{name}: altered since it was written; move .*tables away", line)
