@@ -58,20 +58,23 @@ def killed_on(process, folder, events):
 def test_a_hundred_kills_of_the_workflow_change_no_byte(mini, tmp_path):
     """Each kill takes the whole process group; each rerun is `make results`."""
     expected = essence(mini.results)
-    rng, kills, passes, made = random.Random(0), 0, 0, True
+    rng, kills, passes, tries, made = random.Random(0), 0, 0, 0, True
     while kills < KILLS or not made:
         if made:
             place = mini.copied(tmp_path / f"pass-{passes}")
             for name in PARTS[passes % len(PARTS)]:
                 unmade = place.results / name
                 shutil.rmtree(unmade) if unmade.is_dir() else unmade.unlink()
+            tries = 0
+        tries += 1
+        longer = 1 + tries // 5  # so that a job which outlives the first kills ends at last
         process = start(place, place.workflow())
         if kills >= KILLS:
             process.wait(WAIT * 5)
         elif (
-            killed_on(process, place.results, rng.randint(1, 40))
+            killed_on(process, place.results, rng.randint(1, 20 * longer))
             if kills % 2
-            else killed_at(process, rng.uniform(1, 25))
+            else killed_at(process, rng.uniform(1, 10 * longer))
         ):
             kills, made = kills + 1, False
             continue
