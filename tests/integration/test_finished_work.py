@@ -308,15 +308,6 @@ def test_any_damaged_file_of_a_killed_run_is_refused_or_changes_nothing(half, fi
     assert refused > len(mine) / 2
 
 
-def test_moving_a_damaged_run_away_leads_to_the_same_run(half, finished):
-    flip(FOLDER / "events.jsonl")
-    with pytest.raises(UserError, match=f"move {FOLDER} away"):
-        rl_loop.run_training(half, METHOD, RUN)
-    FOLDER.rename("away")
-    rl_loop.run_training(half, METHOD, RUN)
-    assert digests(FOLDER, *KEPT) == digests(finished / "runs" / METHOD / RUN, *KEPT)
-
-
 def test_foreign_files_beside_a_runs_own_change_nothing(half, finished):
     for name in ("validation/notes.json", "validation/000004.json", "state/.DS_Store"):
         (FOLDER / name).write_text("{}")
