@@ -24,7 +24,15 @@ WORDS = 1000  # vocabulary of the stub
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
+    """A folder of one's own, on a machine whose memory nobody else uses."""
     monkeypatch.chdir(tmp_path)
+    have_memory(monkeypatch, 64)
+
+
+def have_memory(monkeypatch, gib: int) -> None:
+    machine_module.Path("meminfo").write_text(f"MemAvailable: {gib * 2**20} kB\n")
+    monkeypatch.setattr(machine_module, "MEMINFO", machine_module.Path("meminfo"))
+    monkeypatch.setattr(machine_module, "CGROUP", machine_module.Path("no-cgroup"))
 
 
 @pytest.fixture
@@ -111,8 +119,7 @@ def small_shared_memory(study, monkeypatch, serve):
 
 
 def little_memory(study, monkeypatch, serve):
-    machine_module.Path("meminfo").write_text("MemTotal: 9 kB\nMemAvailable: 1048576 kB\n")
-    monkeypatch.setattr(machine_module, "MEMINFO", machine_module.Path("meminfo"))
+    have_memory(monkeypatch, 1)
     return study, "host memory", "1.00 GiB available, "
 
 
