@@ -30,7 +30,7 @@ def register(subparsers) -> None:
         ("report", "write the report of a study, one HTML file", run_report),
         ("transcripts", "write the pages to read a study's consultations", run_transcripts),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
-        ("docs", "copy a study's tables into the pages that quote them", run_docs),
+        ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
     ):
         parser = subparsers.add_parser(name, help=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
@@ -124,12 +124,15 @@ def run_paper(arguments: argparse.Namespace) -> None:
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
-    """Copy tables of a study into README and docs."""
-    from analysis.copied_tables import copy_tables
+    """Copy tables and figures of a study into README and docs."""
+    from analysis.copied_tables import copy_pictures, copy_tables
     from pcqc.config import load_study
 
-    for page in copy_tables(load_study(arguments.study)):
+    study = load_study(arguments.study)
+    for page in copy_tables(study):
         print(f"{page}: tables copied")
+    for picture in copy_pictures(study):
+        print(f"{picture}: copied")
 
 
 def _load(name: str):

@@ -1,7 +1,8 @@
-"""Results in README and docs are tables copied from a run, never typed by hand.
+"""Results in README and docs are tables and pictures copied from a run, never typed by hand.
 
 A page asks for a table by the lines `<!-- STUDY: TABLE -->` and `<!-- end -->`. `pcqc docs STUDY`
 puts the table between them and its digest into the end mark, so that a test notices an edited copy.
+A picture `pictures/STUDY-FIGURE.svg` that a page shows is copied into docs/pictures/.
 """
 
 import re
@@ -41,6 +42,24 @@ def copy_tables(study: Study, root: Path = ROOT) -> list[Path]:
             write_atomic(path, _COPY.sub(filled, text))
             changed.append(path)
     return changed
+
+
+def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
+    """Copy the figures of a study that pages below `root` show into docs/pictures/; the copies.
+
+    Raises:
+        UserError: a figure that a page shows has not been drawn.
+    """
+    shown = re.compile(rf"\(\S*pictures/{re.escape(study.name)}-(\w+)\.svg\)")
+    texts = [path.read_text(encoding="utf-8") for path in _pages(root)]
+    copies = []
+    for name in sorted({name for text in texts for name in shown.findall(text)}):
+        drawn = study.results / "figures" / f"{name}.svg"
+        if not drawn.exists():
+            raise UserError(f"{drawn}: missing; run `pcqc figures {study.name}` first")
+        copies.append(root / "docs" / "pictures" / f"{study.name}-{name}.svg")
+        write_atomic(copies[-1], drawn.read_bytes())
+    return copies
 
 
 def edited(root: Path = ROOT) -> list[str]:

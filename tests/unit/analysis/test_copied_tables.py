@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from analysis.copied_tables import copy_tables, edited
+from analysis.copied_tables import copy_pictures, copy_tables, edited
 from analysis.statistics.bootstrap import CONFIDENCE
 from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
@@ -33,6 +33,20 @@ def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_pa
     assert edited(tmp_path) == ["README.md: real: claims"]  # never copied
     page.write_text(page.read_text().replace("67.25", "97.25"))
     assert edited(tmp_path) == ["README.md: clinic: main_accuracy", "README.md: real: claims"]
+
+
+def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic")
+    shown = "![a](docs/pictures/clinic-teaser.svg) ![b](docs/pictures/real-teaser.svg)\n"
+    (tmp_path / "README.md").write_text(shown)
+    with pytest.raises(UserError, match=r"teaser\.svg: missing; run `pcqc figures clinic` first"):
+        copy_pictures(study, tmp_path)
+    (study.results / "figures").mkdir(parents=True)
+    (study.results / "figures" / "teaser.svg").write_text("<svg/>")
+    (copy,) = copy_pictures(study, tmp_path)
+    assert copy.relative_to(tmp_path).as_posix() == "docs/pictures/clinic-teaser.svg"
+    assert copy.read_text() == "<svg/>"
 
 
 def strings(path):
