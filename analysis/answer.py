@@ -7,10 +7,13 @@ from analysis.table import Number, Range, listed
 from pcqc.config import Study
 from pcqc.errors import UserError
 
+SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradicted"
+
 
 def conclusion(collected: Collected) -> list[str]:
     """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
-    return [_methods(collected), *_claims(claims(collected))]
+    found = claims(collected)
+    return [_methods(collected), _in_all(found), *_claims(found)]
 
 
 def _methods(collected: Collected) -> str:
@@ -25,10 +28,36 @@ def _methods(collected: Collected) -> str:
     }
     ordered = sorted(found.items(), key=lambda item: -item[1][0])
     texts = [
-        f"{title} {Number(accuracy).text()}% with {Number(turns).text()} questions"
+        f"{title} ({Number(accuracy).text()}% with {Number(turns).text()} questions)"
         for title, (accuracy, turns) in ordered
     ]
-    return f"Right diagnoses, averaged over {len(names)} benchmarks: {listed(texts)}."
+    later = f", then {listed(texts[1:])}" if texts[1:] else ""
+    return (
+        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks."
+    )
+
+
+def _in_all(found: list[Claim]) -> str:
+    """How many claims hold, in whole or in part, and how many do not."""
+    outcomes = [_outcome(claim) for claim in found]
+    said = [
+        f"{outcomes.count(outcome) or 'none'} {outcome}"
+        for outcome in (SUPPORTED, IN_PART, CONTRADICTED, "undecided", "not tested")
+        if outcome in outcomes or outcome in (SUPPORTED, CONTRADICTED)
+    ]
+    return f"Of the paper's {len(found)} claims, {listed(said)} here."
+
+
+def _outcome(claim: Claim) -> str:
+    """A claim's verdict over all its comparisons."""
+    verdicts = {comparison.judged.verdict for comparison in claim.comparisons}
+    if not verdicts:
+        return "not tested"
+    if "contradicted" in verdicts:
+        return CONTRADICTED
+    if "supported" in verdicts:
+        return SUPPORTED if len(verdicts) == 1 and not claim.missing else IN_PART
+    return "undecided"
 
 
 def _claims(found: list[Claim]) -> list[str]:
@@ -36,7 +65,7 @@ def _claims(found: list[Claim]) -> list[str]:
     sentences = []
     for claim in found:
         said = [
-            f"{comparison.judged.verdict}, {_difference(comparison)}"
+            f"{comparison.judged.verdict} for {_difference(comparison)}"
             for comparison in claim.comparisons
         ]
         text = claim.text.rstrip(".")

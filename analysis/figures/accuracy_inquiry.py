@@ -14,6 +14,7 @@ from analysis.statistics.estimates import Estimate
 from analysis.table import listed
 
 FAINT = 0.65  # opacity of controls
+START = "shared_sft"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ def caption(collected: Collected) -> str:
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "
-        f"{bars}Controls are faint.{collected.not_run()}"
+        f"{bars}Controls are faint. Shared SFT is a note in the corner where it lies far from the "
+        f"others.{collected.not_run()}"
     )
 
 
@@ -84,7 +86,7 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
     figure = Figure(figsize=(WIDTH, 2.45 * rows + 0.45), layout="constrained")
     axes = figure.subplots(rows, 2, squeeze=False)
     for ax, (title, points) in zip(axes.flat, panels.items(), strict=False):
-        _panel(ax, points)
+        _panel(ax, points, titles)
         ax.set_title(title, loc="left", fontweight="bold")
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
@@ -98,8 +100,16 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
+def _panel(ax: Axes, points: Mapping[str, Point], titles: Mapping[str, str]) -> None:
+    if away := _away(points):
+        turns, accuracy = points[away].turns, points[away].accuracy
+        note = f"{titles[away]} {accuracy.mean:.1f}% at {turns.mean:.2f} ↘"
+        ax.text(
+            *(0.98, 0.03, note), transform=ax.transAxes, ha="right", fontsize=7, color=look(away)[0]
+        )
     for method, point in points.items():
+        if method == away:
+            continue
         colour, marker = look(method)
         ax.errorbar(
             point.turns.mean,
@@ -131,6 +141,20 @@ def _panel(ax: Axes, points: Mapping[str, Point]) -> None:
         )
     ax.margins(0.12)
     ax.invert_xaxis()
+
+
+def _away(points: Mapping[str, Point]) -> str | None:
+    """The start, where it is so far from the trained methods that it would take half of an axis."""
+    others = [point for method, point in points.items() if method != START]
+    if START not in points or len(others) < 2:
+        return None
+    for axis in ("turns", "accuracy"):
+        means = [getattr(point, axis).mean for point in others]
+        room = max(means) - min(means)
+        lone = getattr(points[START], axis).mean
+        if max(min(means) - lone, lone - max(means)) > room:
+            return START
+    return None
 
 
 def _handle(method: str, title: str, main: bool) -> Line2D:

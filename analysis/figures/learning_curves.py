@@ -1,4 +1,4 @@
-"""Validation accuracy and inquiry turns by update, all methods."""
+"""How training went: validation by update, and beside it reward and what credit was made of."""
 
 import numpy as np
 import pandas as pd
@@ -10,43 +10,87 @@ from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
 START = "shared_sft"
-METRICS = {
+TICKS = 8  # at most, on an axis of updates
+VALIDATION = {
     "accuracy": (100, "Validation accuracy (%)"),
     "turns": (1, "Validation inquiry turns (Q/ep.)"),
+}
+# Metrics of the updates themselves, smoothed over a tenth of the training.
+TRAINING = {
+    "accuracy": (100, "Reward: right in training (%)"),
+    "credit/utility_spread": (1, "Spread of utility within a state"),
+    "credit/zero_group_share": (100, "Silent question groups (%)"),
 }
 
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     benchmark = collected.benchmarks[collected.study.development]
+    credit = ""
+    if "credit/utility_spread" in collected.updates:
+        credit = (
+            ", the standard deviation of utilities within a state, from which credit is made, and "
+            "the share of states whose candidates are all alike and earn none"
+        )
     return (
-        f"Validation on {benchmark.title} by RL update: means over runs (lines) and every run "
-        "(points). Checkpoints are selected from these values. All methods start from Shared SFT "
-        "(dotted), drawn at update 0. Controls are dashed. Methods differ in complete "
-        "consultations per update, so equal updates are not "
-        f"equal cost.{collected.not_run()}"
+        f"Above: validation on {benchmark.title} by RL update, means over runs (lines) and every "
+        "run (points). Checkpoints are selected from these values. All methods start from Shared "
+        "SFT (dotted), drawn at update 0. Below: the training itself, running means over a tenth "
+        f"of the updates: the share of right diagnoses{credit}. Controls are dashed. Methods "
+        "differ in complete consultations per update: equal updates are not equal cost."
+        f"{collected.not_run()}"
     )
 
 
 def draw(collected: Collected) -> Figure:
-    """Two panels, with every RL method of the study."""
-    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
-    axes = figure.subplots(1, 2)
-    for ax, (metric, (factor, label)) in zip(axes, METRICS.items(), strict=True):
+    """Two panels of validation above, those of training that the runs have below."""
+    trained = [m for m in collected.methods() if collected.study.method(m).kind == "rl"]
+    shown = [name for name in TRAINING if name in collected.updates]
+    figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=(3.1, 2.5))
+    axes = above.subplots(1, 2)
+    for ax, (metric, (factor, label)) in zip(axes, VALIDATION.items(), strict=True):
         start = collected.estimate(START, collected.study.development, metric).mean
         colour, _ = look(START)
         ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
-        for method in collected.methods():
-            if collected.study.method(method).kind == "rl":
-                _curve(ax, collected, method, metric, factor, start)
-        ax.set_xlabel("RL update")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for method in trained:
+            _validated(ax, collected, method, metric, factor, start)
+        ax.set_xticks(_ticks(collected, trained))
         ax.set_title(label, loc="left", fontweight="bold")
+    for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        factor, label = TRAINING[metric]
+        for method in trained:
+            _trained(ax, collected, method, metric, factor)
+        ax.set_xlabel("RL update")
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
     legend_below(figure, axes[0].get_legend_handles_labels()[0])
     return figure
 
 
-def _curve(
+def _ticks(collected: Collected, methods: list[str]) -> list[int]:
+    """Updates with a point, evenly thinned; the last stays."""
+    points = [
+        {*collected.curve(method, run, "validation", "accuracy").index}
+        for method in methods
+        for run in collected.runs(method)
+    ]
+    updates = sorted(set().union(*points))
+    every = max(1, -(-len(updates) // TICKS))
+    return updates[::-1][::every][::-1]
+
+
+def _style(collected: Collected, method: str) -> dict:
+    control = collected.study.method(method).role == "control"
+    return {
+        "color": look(method)[0],
+        "linestyle": "--" if control else "-",
+        "linewidth": 1.2 if control else 1.9,
+        "zorder": 2 if control else 3,
+    }
+
+
+def _validated(
     ax: Axes, collected: Collected, method: str, metric: str, factor: float, start: float
 ) -> None:
     """The mean over runs as a line from the common start, the runs as points."""
@@ -55,19 +99,24 @@ def _curve(
         for run in collected.runs(method)
     ]
     colour, marker = look(method)
-    control = collected.study.method(method).role == "control"
     mean = pd.concat(runs, axis=1).mean(axis=1)
     ax.plot(
         [0, *mean.index],
         [start, *mean],
-        color=colour,
-        linestyle="--" if control else "-",
-        linewidth=1.2 if control else 1.9,
         marker=marker,
         markersize=3.5,
         markevery=slice(1, None),
         label=collected.title(method),
-        zorder=2 if control else 3,
+        **_style(collected, method),
     )
     updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
     ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
+
+
+def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
+    """The mean over runs of a training metric, where the method has it."""
+    runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
+    mean = factor * pd.concat(runs, axis=1).mean(axis=1)
+    if len(mean):
+        window = max(1, round(len(mean) / 10))
+        ax.plot(mean.rolling(window, min_periods=1).mean(), **_style(collected, method))

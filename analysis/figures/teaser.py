@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.collected import Collected
-from analysis.continuation import Continued, main_policy
+from analysis.continuation import Continued, policies
 from analysis.drawing.boxes import (
     ACTOR,
     CREDIT,
@@ -26,8 +26,7 @@ UP, DOWN = "#0072b2", "#d55e00"
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
-    found = main_policy(collected)
-    state = telling_state(found)
+    _, found, state = telling_state(collected)
     case_id = found.case_ids[state] if state is not None else "none"
     return (
         "Learning from questions never asked. Terminal-reward RL (left) learns from the final "
@@ -38,28 +37,33 @@ def caption(collected: Collected) -> str:
     )
 
 
-def telling_state(found: Continued) -> int | None:
-    """The state with most distinct grounded questions; of equals the widest range of utility."""
-    if not found.case_ids:
-        return None
-    distinct = [
-        len({q for q, ok in zip(row, grounded, strict=True) if ok})
-        for row, grounded in zip(found.questions, found.eligible, strict=True)
-    ]
-    return max(range(len(distinct)), key=lambda i: (distinct[i], np.ptp(found.utility[i])))
+def telling_state(collected: Collected) -> tuple[tuple[str, str], Continued, int | None]:
+    """A state at which most is asked and compared: (method and run), their study, its number.
+
+    It has most distinct questions, of those most grounded ones, of those the widest range of
+    utility. No number where no policy has a state.
+    """
+    pairs = list(zip(collected.study.continued, policies(collected), strict=True))
+    states = [(*pair, i) for pair in pairs for i in range(len(pair[1].case_ids))]
+    return max(states, key=_told) if states else (*pairs[0], None)
+
+
+def _told(place: tuple[tuple[str, str], Continued, int]) -> tuple[int, int, float]:
+    _, found, i = place
+    asked, grounded = found.questions[i], found.eligible[i]
+    answered = {question for question, ok in zip(asked, grounded, strict=True) if ok}
+    return len(set(asked)), len(answered), float(np.ptp(found.utility[i]))
 
 
 def draw(collected: Collected) -> Figure:
     """One state, its candidates, and what either way of learning makes of them."""
-    found = main_policy(collected)
+    (method, run), found, state = telling_state(collected)
     rows = max(found.utility.shape[1], 4)  # the left side has as many steps
     height = 1.75 + ROW * rows
     figure, ax = canvas(WIDTH, height)
-    state = telling_state(found)
     if state is None:
         write(ax, WIDTH / 2, height / 2, "No state of this study has a group of candidates.")
         return figure
-    method, run = collected.study.continued[0]
     dialogues = collected.dialogues(method, run, collected.study.development)
     case = next(d for d in dialogues if d["case_id"] == found.case_ids[state])
     _terminal(ax, found, state, case, height)

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from analysis.collected import Collected
+from analysis.render.html import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
 from pcqc.files import write_atomic
@@ -24,17 +24,11 @@ def write(collected: Collected) -> Path:
 
 def build(collected: Collected) -> str:
     """The report's HTML; the templates escape every text that they are given."""
-    templates = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["symbols"] = symbols
-    templates.globals["VERDICTS"] = (*VERDICTS, "not tested")
+    environment = templates(FOLDER)
+    environment.filters["symbols"] = symbols
+    environment.globals["VERDICTS"] = (*VERDICTS, "not tested")
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
-    report = templates.get_template("report.html")
+    report = environment.get_template("report.html")
     return report.render(style=style, **sections.content(collected)) + "\n"
 
 

@@ -16,6 +16,7 @@ from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import TABLES, ablations, build
+from pcqc.job_outputs import job_output
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,32 @@ def _table(collected: Collected, name: str, place: int) -> Item:
 
 
 def _figure(collected: Collected, name: str, place: int) -> Item:
-    module = FIGURES.module(name)
-    with house_style():
-        item = Item("figure", place, _plot(name, module.caption(collected), module.draw(collected)))
-        if FIGURES.entries[name].paper:
-            shown = _plot(f"{name}_paper", module.caption_paper(), module.draw_paper())
-            item = replace(item, paper=shown)
+    module, svgs = FIGURES.module(name), _svgs(collected, name)
+    item = Item("figure", place, _plot(name, module.caption(collected), svgs[0]))
+    if FIGURES.entries[name].paper:
+        item = replace(item, paper=_plot(f"{name}_paper", module.caption_paper(), svgs[1]))
     return item
 
 
-def _plot(name: str, caption: str, figure) -> Plot:
-    return Plot(name, caption, base64.b64encode(encode(figure, "svg")).decode())
+def _svgs(collected: Collected, name: str) -> list[bytes]:
+    """A figure, and the paper's where it has one: as `pcqc figures` drew them from these runs."""
+    study = collected.study
+    drawn, source = (job_output(study, job) for job in ("figures", "collect"))
+    paths = [path for path in FIGURES.paths(study, name) if path.suffix == ".svg"]
+    receipt = drawn.receipt()
+    known = (receipt.outputs or {}) if receipt else {}
+    if source.receipt_path.exists() and all(p.exists() and p.name in known for p in paths):
+        since = source.receipt_path.stat().st_mtime_ns
+        if all(path.stat().st_mtime_ns >= since for path in paths):
+            drawn.require(*(path.name for path in paths))
+            return [path.read_bytes() for path in paths]
+    module = FIGURES.module(name)
+    with house_style():
+        figures = [module.draw(collected)]
+        if FIGURES.entries[name].paper:
+            figures.append(module.draw_paper())
+        return [encode(figure, "svg") for figure in figures]
+
+
+def _plot(name: str, caption: str, svg: bytes) -> Plot:
+    return Plot(name, caption, base64.b64encode(svg).decode())

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.notices import notice
+from analysis.render.html import templates
 from analysis.transcripts.consultations import Consultation, consultations, places
 from pcqc.cases import Case
 from pcqc.config import Study
@@ -60,14 +60,11 @@ def write(study: Study) -> Path:
 
 
 def _html(study: Study) -> str:
-    templates = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
-    )
     style, script = (
         Markup("".join(path.read_text(encoding="utf-8") for path in paths))
         for paths in (STYLES, SCRIPTS)
     )
-    template = templates.get_template(PAGE.name)
+    template = templates(FOLDER).get_template(PAGE.name)
     return template.render(study=study, notice=notice(study), style=style, script=script) + "\n"
 
 

@@ -1,10 +1,12 @@
 """Pages in headless Chromium, as a reader opens them from a disk."""
 
 import pytest
+import simulated
 import transcribed
 from browser import CHROMIUM, Browser
 
-from analysis import transcripts
+from analysis import report, transcripts
+from analysis.collected import load
 
 CASES = 1250  # on four benchmarks and by two methods: 10,000 consultations
 
@@ -108,3 +110,37 @@ def test_nothing_is_wider_than_a_phone_and_text_stands_out(tmp_path, written, da
         light, dark_ink = ("rgb(255, 255, 255)", "rgb(228, 232, 235)")
         assert (dark_ink in colours[0]) == dark
         assert (colours[1] == light) != dark
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """Address of the report of a small simulated study."""
+    folder = tmp_path_factory.mktemp("reported")
+    sizes = {"development": 48, "held_out": 8, "independent_source": 8}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = simulated.write_study(folder, sizes)
+        return report.write(load(study)).resolve().as_uri()
+
+
+@pytest.mark.parametrize("width", [1440, 400])
+def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, reported, width):
+    with Browser(tmp_path, width, 900) as browser:
+        browser.open(reported)
+        assert browser.value("document.documentElement.scrollWidth") <= width
+        first = browser.value("document.querySelector('#conclusion').getBoundingClientRect().top")
+        assert first < 900
+        assert "Of the paper's 5 claims" in browser.text("#conclusion")
+        assert browser.value("[...document.images].every(image => image.naturalWidth > 0)")
+        assert browser.value("[...document.querySelectorAll('details')].every(d => !d.open)")
+        browser.value("document.querySelector('#training').scrollIntoView({behavior: 'instant'})")
+        top = browser.value("document.querySelector('nav').getBoundingClientRect().top")
+        assert 0 <= top < 60
+
+
+def test_the_report_leads_to_why_a_question_was_credited_and_a_checkpoint_chosen(browser, reported):
+    browser.open(reported)
+    links = browser.value("[...document.querySelectorAll('#dialogues a')].map(a => a.href)")
+    assert any(link.endswith("index.html#place=training&compared=yes") for link in links)
+    browser.value("document.querySelector('#selection details').open = true")
+    assert "lower accuracy than the selected" in browser.text("#selection")

@@ -239,6 +239,9 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "device_hours": update * 2e-4 * settings.terminal_group,
                     "trajectories": update * study.rl.cases_per_update * settings.terminal_group,
                 }
+                if settings.question_group:
+                    credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
+                    metrics |= {f"credit/{name}": value for name, value in credit.items()}
                 rows.append(common | metrics)
                 if update % 20 == 0:
                     rows.append(common | metrics | {"kind": "validation"})

@@ -88,7 +88,9 @@ def test_without_evaluated_ablations_there_is_no_table(study):
 
 
 def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
-    first, *rest = conclusion(collected)
+    first, in_all, *rest = conclusion(collected)
+    counts = [int(word) for word in in_all.replace("none", "0").split() if word.isdigit()]
+    assert counts[0] == sum(counts[1:]) == len(rest)
     means = {
         collected.title(m): collected.average(m, list(collected.benchmarks)).mean
         for m in collected.methods("method")
@@ -96,4 +98,6 @@ def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
     places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
     assert places == sorted(places)
     assert len(rest) == 5
-    assert rest[1].startswith("PCQC asks fewer questions than GRPO: supported, GRPO − PCQC +1.04")
+    assert rest[1].startswith(
+        "PCQC asks fewer questions than GRPO: supported for GRPO − PCQC +1.04"
+    )

@@ -10,11 +10,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from matplotlib.container import ErrorbarContainer
+from matplotlib.text import Annotation
 
 from analysis import cli, figures, report
 from analysis.answer import conclusion
 from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
+from analysis.statistics.estimates import Estimate
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
 
@@ -27,9 +29,23 @@ def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(co
     ]
     for ax, name in zip(figure.axes, collected.benchmarks, strict=True):
         assert ax.xaxis_inverted()
-        (arrow,) = ax.texts
+        (arrow,) = [text for text in ax.texts if isinstance(text, Annotation)]
         assert arrow.xy[0] == pytest.approx(collected.estimate("pcqc", name, "turns").mean)
         assert arrow.xyann[1] == pytest.approx(collected.estimate("grpo", name).mean)
+
+
+@pytest.mark.parametrize(("turns", "noted"), [(2.5, False), (1.0, True)])
+def test_a_start_that_would_take_most_of_an_axis_is_a_note(turns, noted):
+    def point(turns, accuracy):
+        return accuracy_inquiry.Point(Estimate(turns, None, 1), Estimate(accuracy, None, 1), True)
+
+    panel = {"shared_sft": point(turns, 70), "grpo": point(3, 72), "pcqc": point(2.6, 75)}
+    titles = {name: name for name in panel}
+    with house_style():
+        (ax, *_) = accuracy_inquiry.panelled({"Clinic": panel}, titles).axes
+    texts = [text.get_text() for text in ax.texts if not isinstance(text, Annotation)]
+    assert texts == (["shared_sft 70.0% at 1.00 ↘"] if noted else [])
+    assert min(ax.get_xlim()) > 2.3
 
 
 def test_a_dollar_in_a_title_is_no_formula(collected):

@@ -13,7 +13,7 @@ from matplotlib.container import ErrorbarContainer
 
 from analysis import collected as reader
 from analysis import tables
-from analysis.continuation import Continued, continued, main_policy
+from analysis.continuation import Continued, continued, main_policy, policies
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.first_questions import first_questions
@@ -136,8 +136,10 @@ def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
 
 
 def test_diagrams_show_what_was_run(collected):
-    found = main_policy(collected)
-    state = teaser.telling_state(found)
+    _, found, state = teaser.telling_state(collected)
+    assert len(set(found.questions[state])) == max(
+        len(set(row)) for policy in policies(collected) for row in policy.questions
+    )
     with house_style():
         shown = {t.get_text() for t in teaser.draw(collected).axes[0].texts}
         framework = " ".join(t.get_text() for t in method_overview.draw(collected).axes[0].texts)
