@@ -23,7 +23,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("name", "shape", "dtype", "checkpointing"), CASES.values(), ids=CASES)
+DEAR = "paper, with its scorer"  # the deepest model, which nobody trains
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "checkpointing"),
+    [
+        pytest.param(*case, id=name, marks=[pytest.mark.long] * (name == DEAR))
+        for name, case in CASES.items()
+    ],
+)
 def test_the_planned_peak_of_a_micro_batch(name, shape, dtype, checkpointing):
     study = load_study(name)
     study = changed(study, "placement.learner.gradient_checkpointing", checkpointing)
