@@ -1,9 +1,11 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
+import contextlib
 import csv
 import errno
 import fcntl
 import functools
+import glob
 import hashlib
 import io
 import json
@@ -49,31 +51,35 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _write_beside(path, data)
-        try:
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
+        _write_beside(path, data)
         sync(path.parent)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {describe(problem)}") from problem
 
 
-def _write_beside(path: Path, data: bytes) -> str:
-    """Write `data` to a synced temporary file in the folder of `path`; its name."""
+def _write_beside(path: Path, data: bytes) -> None:
+    """Write `data` to a synced temporary file in the folder of `path`, and rename it.
+
+    What killed writers of the same file left goes first: a living one holds a lock on its own,
+    which is empty until then.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
+            if left.stat().st_size and not held(left):
+                left.unlink()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
+    with os.fdopen(handle, "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
             # mkstemp makes private files; a result is as readable as the user's umask allows.
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return temporary
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
 
 
 def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
