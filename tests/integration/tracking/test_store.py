@@ -52,8 +52,8 @@ def test_concurrent_preparations_and_mirrors_lose_nothing(study):
     for run in found:
         if run.data.tags.get("run"):
             assert len(store.client.get_metric_history(run.info.run_id, "measure/9")) == 20
-    names = [run.info.run_name for run in found if "run" not in run.data.tags]
-    assert names == ["GRPO", "PCQC", "Terminal-only", "Same-State-Q1"]
+    names = {run.info.run_name for run in found if "run" not in run.data.tags}
+    assert names == {"GRPO", "PCQC", "Terminal-only", "Same-State-Q1"}
 
 
 def test_prepare_twice_is_prepare_once(ready):
