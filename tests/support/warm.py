@@ -116,7 +116,10 @@ def _watch(connection: socket.socket) -> int:
         os.close(descriptor)
     ended = os.pidfd_open(worker)
     if connection in select.select([connection, ended], [], [])[0]:
-        os.killpg(worker, signal.SIGKILL)
+        try:
+            os.killpg(worker, signal.SIGKILL)
+        except ProcessLookupError:  # it has no group of its own yet
+            os.kill(worker, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
     with contextlib.suppress(BrokenPipeError):  # nobody waits for one that was killed
         connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
