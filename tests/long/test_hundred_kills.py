@@ -13,13 +13,14 @@ import time
 from kills import WAIT, essence, kill, start
 
 KILLS = 100
-# What is removed below the study's results before a pass.
+# What is removed below the study's results before a pass: whole outputs, since a part of one that
+# is missing is refused.
 PARTS = (
     (".",),
     ("data",),
     ("models",),
     ("runs/pcqc", "evaluation/pcqc"),
-    ("runs/atpo", "runs/grpo/B", "reading"),
+    ("runs/atpo", "runs/grpo/B"),
     ("evaluation", "continuation"),
     ("tracking", "../mlflow.db", "../mlartifacts"),
     ("collected", "tables", "figures", "report.html", "report.receipt.json"),
