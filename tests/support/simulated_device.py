@@ -1,5 +1,6 @@
 """A device of torch's fake tensors: nothing is computed, and what lies in memory is counted."""
 
+import functools
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
+from pcqc.config import load_study
 from pcqc.planning.architecture import Architecture
+from pcqc.planning.memory import longest
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
@@ -96,6 +99,17 @@ def update_peak(
             memory.count(tensor)
         backward(policy, reference, Padded(**tensors))
         return memory.peak - held
+
+
+@functools.cache
+def largest_peak(
+    name: str, shape: Architecture, dtype: torch.dtype, checkpointing: bool = True
+) -> int:
+    """`update_peak` of the largest micro-batch of a study, of a model of this shape."""
+    study = load_study(name)
+    budget, prompt = study.rl.tokens_per_micro_batch, study.protocol.prompt_tokens
+    padded = fullest_tree(budget, longest(study, "actor"), prompt)
+    return update_peak(shape, padded, dtype, checkpointing=checkpointing)
 
 
 def model_of(shape: Architecture, dtype: torch.dtype, trained: bool) -> TokenModel:

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 import torch
-from simulated_device import fullest_tree, update_peak
+from simulated_device import largest_peak
 
 from pcqc.config import load_study
 from pcqc.planning.architecture import KNOWN
 from pcqc.planning.fit import changed
-from pcqc.planning.memory import activation_bytes, longest
+from pcqc.planning.memory import activation_bytes
 
 SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
 FEW_WORDS = dataclasses.replace(SHALLOW, vocabulary=4096)
@@ -36,9 +36,6 @@ DEAR = "paper, with its scorer"  # the deepest model, which nobody trains
 def test_the_planned_peak_of_a_micro_batch(name, shape, dtype, checkpointing):
     study = load_study(name)
     study = changed(study, "placement.learner.gradient_checkpointing", checkpointing)
-    padded = fullest_tree(
-        study.rl.tokens_per_micro_batch, longest(study, "actor"), study.protocol.prompt_tokens
-    )
     planned = activation_bytes(study, shape, dtype.itemsize)
-    measured = update_peak(shape, padded, dtype, checkpointing=checkpointing)
+    measured = largest_peak(name, shape, dtype, checkpointing)
     assert measured == pytest.approx(planned, rel=0.1)

@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from simulated_device import fullest_tree, update_peak
+from simulated_device import largest_peak
 from walk import Full, Walk, machine
 
 from pcqc.config import load_study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
-from pcqc.planning.memory import longest
 from pcqc.planning.work import trained
 
 STUDIES = {"real": "H100", "paper": "H800"}
@@ -20,10 +19,8 @@ def activations() -> dict[str, float]:
     found = {}
     for name in STUDIES:
         study = load_study(name)
-        budget, prompt = study.rl.tokens_per_micro_batch, study.protocol.prompt_tokens
-        padded = fullest_tree(budget, longest(study, "actor"), prompt)
         shape, dtype = architecture(study, "actor")[1], getattr(torch, study.dtype("actor"))
-        found[name] = update_peak(shape, padded, dtype, checkpointing=True) / GIB
+        found[name] = largest_peak(name, shape, dtype) / GIB
     return found
 
 

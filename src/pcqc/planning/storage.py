@@ -33,7 +33,7 @@ def storage(study: Study) -> dict[str, float]:
         "state_gib": _state_gib(study, "actor"),
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
-    state = [one["state_gib"] + one["critic_state_gib"] * bool(m.tree) for m in methods]
+    state = [_run_state_gib(one, method) for method in methods]
     states = [len(m.runs) * size for m, size in zip(methods, state, strict=True)]
     fine_tuned = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
     every = {
@@ -47,10 +47,14 @@ def storage(study: Study) -> dict[str, float]:
 
 def saved_gib(study: Study, method: Method) -> float:
     """GiB that a run writes: all its states and checkpoints."""
-    one = storage(study)
-    state = one["state_gib"] + (one["critic_state_gib"] if method.tree else 0.0)
-    saves = -(-method.updates // study.rl.save_every)
-    return saves * state + checkpoints(study, method) * one["checkpoint_gib"]
+    one, saves = storage(study), -(-method.updates // study.rl.save_every)
+    written = saves * _run_state_gib(one, method)
+    return written + checkpoints(study, method) * one["checkpoint_gib"]
+
+
+def _run_state_gib(one: dict[str, float], method: Method) -> float:
+    """GiB of a run's resumable state, from the sizes of `storage`; a tree search has a critic."""
+    return one["state_gib"] + one["critic_state_gib"] * bool(method.tree)
 
 
 def sync_gib(study: Study) -> float:

@@ -36,35 +36,23 @@ def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
 
 def of_run(run: "FinishedRun") -> str:
     """What this run is, how it came out, and how to read its questions and credits."""
-    settings = run.study.method(run.method)
-    return render(
-        "run.md",
-        run=run,
-        study=run.study,
-        method=settings,
-        clause=clause,
-        transcripts=run.transcripts,
-    )
+    return _about(run, "run.md")
 
 
 def of_model(run: "FinishedRun") -> str:
     """What the versions of a method's registered model are."""
-    settings = run.study.method(run.method)
-    return render("model.md", study=run.study, method=settings, clause=clause)
+    return _about(run, "model.md")
 
 
 def of_checkpoint(run: "FinishedRun", folder: Path, name: str) -> str:
     """The card of a selected checkpoint: what it is, how good it is, and how to load it."""
-    settings = run.study.method(run.method)
-    return render(
-        "card.md",
-        run=run,
-        study=run.study,
-        method=settings,
-        clause=clause,
-        folder=folder,
-        name=name,
-    )
+    return _about(run, "card.md", folder=folder, name=name)
+
+
+def _about(run: "FinishedRun", template: str, **more) -> str:
+    """A template that speaks of a run, its study and its method."""
+    method = run.study.method(run.method)
+    return render(template, run=run, study=run.study, method=method, clause=clause, **more)
 
 
 def clause(method: Method) -> str:
