@@ -18,7 +18,7 @@ class FirstQuestions:
 
     Attributes:
         picks: rule -> [states] chance that it takes a question after one best finding, no other.
-        chance: [states] share of best findings among all but the complaint: a random doctor's.
+        chance: [states] share of best findings among all: a random doctor's.
         scorer_error: [states] distance of the scorer's probability of the correct option from the
             exact one on the same answer, in points, mean over candidates.
     """

@@ -50,8 +50,8 @@ def build(collected: Collected) -> Table:
     if study.clinic:
         world = study.clinic
         settings["world"] = (
-            f"{world.diseases} diseases, {world.findings} findings of which {world.typical} are "
-            f"typical of a disease, noise {world.noise:g}"
+            f"{world.diseases} diseases with a sign each, noise {world.noise:g}; "
+            f"{world.complaints} complaints, {world.complaint_odds:g} times likelier in half"
         )
     words = Words(NAME, f"Core configuration: {study.title}.", "")
     return _layout(words, settings, meaning)

@@ -86,7 +86,7 @@ def test_a_question_of_training_shows_why_it_was_credited(browser, written):
     assert "Executed-local credit" in said
     assert "credit (0.900 - 0.700) / 0.283" in said
     executed = browser.text("tr.executed")
-    assert "Any rash? executed" in executed
+    assert "Any amber spots? executed" in executed
     assert "+0.40" in executed
 
 

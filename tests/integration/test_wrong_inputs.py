@@ -30,7 +30,7 @@ SETTINGS = {
     ),
     "a misspelt method": (("  pcqc: {", "  pqcq: {"), "did you mean 'pcqc'?"),
     "cases of one's own in a synthetic study": (
-        ("role: held_out, cases: 150,", "role: held_out, cases: 150, raw: {file: mine.jsonl},"),
+        ("    cases: 150\n", "    cases: 150\n    raw: {file: mine.jsonl}\n"),
         "a synthetic study invents its cases; remove 'raw' and 'optional'",
     ),
     "two methods of one title": (
@@ -41,7 +41,7 @@ SETTINGS = {
         ("title: Clinic-Wide", "title: Clinic-Dev"),
         "the title of 'clinic_dev' too",
     ),
-    "a reserved name": (("clinic_wide: {", "train: {"), "benchmarks.train: the name of another"),
+    "a reserved name": (("clinic_wide:", "train:"), "benchmarks.train: the name of another"),
     "a title of two lines": (("title: Clinic-Wide", 'title: "a\\nb"'), "must be one line of text"),
     "nothing to select on": (
         ("role: development", "role: held_out"),

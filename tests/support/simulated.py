@@ -20,6 +20,7 @@ from pcqc.clinic.world import (
     ask,
     draw_patient,
     make_world,
+    read_findings,
 )
 from pcqc.config import Method, Study, load_study
 from pcqc.files import write_json, write_jsonl
@@ -50,10 +51,10 @@ SKILLS = {
 
 
 def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
-    """Write `results/clinic/` below `root` and return the study; run with `root` as folder."""
-    study = load_study("clinic")
+    """Write `results/clinic-full/` below `root` and return the study; run with `root` as folder."""
+    study = load_study("clinic-full")
     folder = root / study.results
-    world = make_world(replace(study.clinic, findings=8, diseases=6))
+    world = make_world(replace(study.clinic, diseases=8))
     world.save(folder / "data" / "world.json")
     rows, records = [], []
     cases = {name: _cases(world, study, name, sizes) for name in study.benchmarks}
@@ -119,7 +120,7 @@ def _consult(world: World, case: Case, skill: Skill, rng: np.random.Generator) -
         name = world.findings[finding]
         answer = next((f for f in case.facts if name in f), "The patient cannot answer this.")
         if name in answer:
-            answered[finding] = answer.startswith(("Has", "Reports"))
+            answered |= read_findings(world, answer)
         question = ask(name)
         turns.append(_turn(f"Question: {question}", "question", question, answer))
     probability = posterior(world, case, answered)

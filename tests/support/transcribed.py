@@ -1,8 +1,7 @@
-"""A study in code whose consultations can be read: two methods, one sickness more likely by a rash.
+"""A study in code whose consultations can be read: two methods, one disease likelier by its spots.
 
-The world is small enough to work every exact value out by hand: with equal base rates a rash is
-present in nine of ten patients with amberitis and in one of ten with bluepox, and a cough says
-nothing.
+The world is small enough to work every exact value out by hand: with equal base rates nine of
+ten patients with amber have amber spots, and one of ten with azure; coral spots say nothing.
 """
 
 from dataclasses import replace
@@ -15,9 +14,11 @@ from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 
 WORLD = World(
-    ("amberitis", "bluepox"),
-    ("fever", "rash", "cough"),
-    ((0.5, 0.9, 0.5), (0.5, 0.1, 0.5)),
+    ("amber", "azure"),
+    ("amber", "coral"),
+    ((0.9, 0.5), (0.1, 0.5)),
+    ("fatigue",),
+    ((1.0,), (1.0,)),
     (0.5, 0.5),
 )
 METHODS = ("pcqc", "atpo")
@@ -28,10 +29,10 @@ def case(number: int, place: str) -> Case:
     return Case(
         f"{place}-{number:05d}",
         "clinic",
-        "fever present.",
+        "fatigue present.",
         "Which diagnosis is most likely?",
-        {"A": "amberitis", "B": "bluepox"},
-        ("rash present.", "cough absent."),
+        {"A": "amber", "B": "azure"},
+        ("amber spots present.", "coral spots absent."),
         "A",
     )
 
@@ -52,7 +53,10 @@ def dialogue(one: Case, *turns: dict, predicted: str = "A", **more) -> dict:
     }
 
 
-RASH, COUGH = turn("Any rash?", "rash present."), turn("Any cough?", "cough absent.")
+AMBER, CORAL = (
+    turn("Any amber spots?", "amber spots present."),
+    turn("Any coral spots?", "coral spots absent."),
+)
 FINAL = turn(None, None)
 
 
@@ -71,7 +75,7 @@ def write_study(cases: int = 3) -> Study:
     for method in METHODS:
         _evaluate(study, method, cases)
         folder = paths.run(method, "A")
-        sampled = dialogue(case(0, "train"), RASH, FINAL, update=1, reward=1.0, advantage=0.5)
+        sampled = dialogue(case(0, "train"), AMBER, FINAL, update=1, reward=1.0, advantage=0.5)
         write_jsonl(folder / "consultations.jsonl", [sampled])
     write_jsonl(paths.run("pcqc", "A") / "candidate_groups.jsonl", [GROUP, OTHER_GROUP])
     write_jsonl(paths.run("atpo", "A") / "trees.jsonl", [TREE])
@@ -87,7 +91,7 @@ def _evaluate(study: Study, method: str, cases: int) -> None:
     for name in study.benchmarks:
         rows = []
         for number in range(cases):
-            asked = [RASH, COUGH][: 1 + number % 2]
+            asked = [AMBER, CORAL][: 1 + number % 2]
             wrong = method == "atpo" and number % 3 == 0
             final = turn(None, None, HOSTILE if number == 1 else None)
             predicted = "B" if wrong else "A"
@@ -110,8 +114,8 @@ def _group(case_id: str, utilities: tuple[float, float]) -> dict:
         **{"update": 1, "case_id": case_id, "turn": 0, "baseline": 0.5, "history": []},
         "spread": abs(utilities[0] - utilities[1]) / 2**0.5,
         "candidates": [
-            _candidate(RASH, utilities[0], signs[0] * 0.7071, True),
-            _candidate(COUGH, utilities[1], signs[1] * 0.7071, False),
+            _candidate(AMBER, utilities[0], signs[0] * 0.7071, True),
+            _candidate(CORAL, utilities[1], signs[1] * 0.7071, False),
         ],
     }
 
@@ -132,8 +136,8 @@ TREE = {
     "case_id": "train-00000",
     "nodes": [
         _node(None, None, 0.0),
-        _node(0, COUGH, -0.5, pruned=True),
-        _node(0, RASH, 0.5),
+        _node(0, CORAL, -0.5, pruned=True),
+        _node(0, AMBER, 0.5),
         _node(2, FINAL, 1.5),
     ],
 }

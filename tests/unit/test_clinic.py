@@ -9,7 +9,13 @@ import pytest
 
 from pcqc.clinic import build
 from pcqc.clinic.build import TRAINING, _Sampler, build_clinic
-from pcqc.clinic.consultations import recorded_conversation, spoken_turns, true_answer
+from pcqc.clinic.consultations import (
+    best_question,
+    recorded_conversation,
+    spoken_turns,
+    still_likely,
+    true_answer,
+)
 from pcqc.clinic.posterior import (
     best_accuracy,
     best_first_questions,
@@ -29,8 +35,8 @@ from pcqc.seeds import generator
 
 SETTINGS = Clinic(
     diseases=5,
-    findings=6,
-    typical=3,
+    complaints=2,
+    complaint_odds=3,
     noise=0.1,
     seed=3,
     training_cases=5,
@@ -55,16 +61,14 @@ def drawn(world, count=4, benchmark=TRAINING, rates=None):
 
 
 def enumerated(world, case, rates=None):
-    """(finding of the complaint, {state of all findings: joint weight per option})."""
-    (complaint,) = read_findings(world, case.initial)
+    """State of all findings -> joint weight per option."""
     options = [world.diseases.index(text) for text in case.options.values()]
     rates = world.rates("uniform") if rates is None else rates
-    joint = {}
-    for state in itertools.product((False, True), repeat=len(world.findings)):
-        if state[complaint]:
-            chance = np.where(state, world.table[options], 1 - world.table[options]).prod(1)
-            joint[state] = rates[options] * chance
-    return complaint, joint
+    prior = (rates * world.complained(case))[options]
+    return {
+        state: prior * np.where(state, world.table[options], 1 - world.table[options]).prod(1)
+        for state in itertools.product((False, True), repeat=len(world.findings))
+    }
 
 
 def accuracy_after(joint, questions, known, choose, silent=()):
@@ -90,9 +94,9 @@ def value_of(joint, known, finding, after):
 @pytest.mark.parametrize("questions", [0, 1, 2])
 def test_accuracies_are_those_of_an_enumeration(world, questions):
     for case, _ in drawn(world, 3):
-        complaint, joint = enumerated(world, case)
+        joint = enumerated(world, case)
         for found, choose in ((best_accuracy, max), (random_accuracy, np.mean)):
-            expected = accuracy_after(joint, questions, {complaint: True}, choose)
+            expected = accuracy_after(joint, questions, {}, choose)
             assert found(world, case, questions) == pytest.approx(expected)
 
 
@@ -101,14 +105,13 @@ def test_the_value_of_a_question_is_that_of_an_enumeration(world, questions):
     """With one finding answered, one about which the patient cannot answer, and the rest open."""
     differing = 0
     for case, patient in drawn(world, 4):
-        complaint, joint = enumerated(world, case)
-        told, silent, *left = (f for f in range(6) if f != complaint)
-        known = {complaint: True, told: patient.present[told]}
+        joint = enumerated(world, case)
+        told, silent, *left = patient.options[0], *(f for f in range(5) if f != patient.options[0])
+        known = {told: patient.present[told]}
         after = partial(accuracy_after, joint, questions - 1, choose=max, silent=[silent])
         expected = {f: value_of(joint, known, f, after) for f in left}
-        expected |= dict.fromkeys([complaint, told, silent], after(known))
-        answered = {told: patient.present[told]}
-        values = question_values(world, case, answered, silent=[silent], questions=questions)
+        expected |= dict.fromkeys([told, silent], after(known))
+        values = question_values(world, case, known, silent=[silent], questions=questions)
         assert values == pytest.approx(expected)
         differing += len({round(value, 9) for value in values.values()}) > 1
     assert differing
@@ -116,10 +119,9 @@ def test_the_value_of_a_question_is_that_of_an_enumeration(world, questions):
 
 def test_the_best_question_after_a_random_one_is_that_of_an_enumeration(world):
     for case, _ in drawn(world, 3):
-        complaint, joint = enumerated(world, case)
-        known, after = {complaint: True}, partial(accuracy_after, joint, 1, choose=max)
-        others = [f for f in range(6) if f != complaint]
-        expected = np.mean([value_of(joint, known, f, after) for f in others])
+        joint = enumerated(world, case)
+        after = partial(accuracy_after, joint, 1, choose=max)
+        expected = np.mean([value_of(joint, {}, f, after) for f in range(5)])
         assert best_accuracy(world, case, 1, after_random=1) == pytest.approx(expected)
 
 
@@ -128,33 +130,31 @@ def test_exchangeable_findings_are_worth_the_same(world):
     table = world.table.copy()
     table[:, 1], table[:, 2] = table[:, 0], 0.5
     world = dataclasses.replace(world, probability=tuple(tuple(map(float, row)) for row in table))
-    case, _ = next(c for c in drawn(world, 20) if c[1].complaint > 2)
-    complaint, joint = enumerated(world, case)
+    case, _ = drawn(world)[0]
+    joint = enumerated(world, case)
     values = question_values(world, case, {}, questions=3)
-    known, after = {complaint: True}, partial(accuracy_after, joint, 2, choose=max)
-    assert values[0] == values[1] == pytest.approx(value_of(joint, known, 1, after))
-    assert values[2] == pytest.approx(after(known))
+    after = partial(accuracy_after, joint, 2, choose=max)
+    assert values[0] == values[1] == pytest.approx(value_of(joint, {}, 1, after))
+    assert values[2] == pytest.approx(after({}))
 
 
 def test_base_rates_move_posterior_and_accuracy(world):
     rates = world.rates("skewed")
     ((case, _),) = drawn(world, 1)
-    complaint, joint = enumerated(world, case, rates)
+    joint = enumerated(world, case, rates)
     expected = sum(joint.values())
     assert posterior(world, case, {}, rates) == pytest.approx(expected / expected.sum())
     assert posterior(world, case, {}) != pytest.approx(posterior(world, case, {}, rates))
-    after = accuracy_after(joint, 1, {complaint: True}, max)
+    after = accuracy_after(joint, 1, {}, max)
     assert best_accuracy(world, case, 1, rates) == pytest.approx(after)
 
 
 def test_the_posterior_is_that_of_an_enumeration(world):
     case, _ = drawn(world)[1]
-    complaint, joint = enumerated(world, case)
-    first, second = [f for f in range(6) if f != complaint][:2]
-    answered = {first: True, second: False, complaint: True}
-    states = [w for s, w in joint.items() if s[first] and not s[second]]
+    joint = enumerated(world, case)
+    states = [w for s, w in joint.items() if s[0] and not s[1]]
     expected = sum(states) / sum(states).sum()
-    assert posterior(world, case, answered) == pytest.approx(expected)
+    assert posterior(world, case, {0: True, 1: False}) == pytest.approx(expected)
 
 
 def test_more_and_better_questions_never_hurt(world):
@@ -169,9 +169,9 @@ def test_more_and_better_questions_never_hurt(world):
 
 def test_best_first_questions_are_those_after_which_accuracy_is_highest(world):
     for case, _ in drawn(world):
-        complaint, joint = enumerated(world, case)
+        joint = enumerated(world, case)
         values = {}
-        for f in (f for f in range(6) if f != complaint):
+        for f in range(5):
             values[f] = sum(
                 max(sum(w for s, w in joint.items() if s[f] == answer)) for answer in (False, True)
             )
@@ -198,12 +198,15 @@ def test_cases_are_drawn_from_the_posterior_that_bayes_assumes(world):
 def test_a_case_states_what_its_patient_has(world, wording):
     benchmark = Benchmark("x", "held_out", wording=wording)
     for case, patient in drawn(world, benchmark=benchmark):
-        assert read_findings(world, case.initial) == {patient.complaint: True}
+        name = world.complaints[patient.complaint]
+        assert (
+            case.initial == {"plain": f"{name} present.", "reported": f"{name} reported."}[wording]
+        )
+        assert read_findings(world, case.initial) == {}
         stated = read_findings(world, " ".join(case.facts))
         assert len(case.facts) == len(stated) == 5
         assert all(patient.present[f] == present for f, present in stated.items())
         assert case.options[case.answer] == world.diseases[patient.disease]
-        assert world.table[list(patient.options), patient.complaint].round().sum() >= 2
 
 
 def test_a_sparse_benchmark_records_fewer_facts(world):
@@ -215,9 +218,9 @@ def test_evidence_is_what_the_patient_said(world):
     name = world.findings
     dialogue = {
         "turns": [
-            {"answer": f"{name[0]} absent."},
+            {"answer": f"{name[0]} spots absent."},
             {"answer": None},
-            {"answer": f"{name[2]} reported."},
+            {"answer": f"{name[2]} spots reported."},
             {"answer": "The patient cannot answer this question."},
         ]
     }
@@ -225,9 +228,12 @@ def test_evidence_is_what_the_patient_said(world):
 
 
 def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
+    """One with another diagnosis is not kept."""
     case, patient = drawn(world)[0]
     rng = generator(5, "x")
-    messages = recorded_conversation(world, case, patient, "Instruction", 3, rng)
+    tries = [recorded_conversation(world, case, patient, "Instruction", 3, rng) for _ in range(20)]
+    assert None in tries
+    messages = next(filter(None, tries))
     assert [m["role"] for m in messages] == [
         "system",
         "user",
@@ -239,20 +245,39 @@ def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
     assert said[-1].text == case.answer
     assert len({a.text for a in said[:3]}) == 3
     for question, answer in zip(said[:3], messages[3::2], strict=True):
-        (finding,) = [f for f in range(6) if ask(world.findings[f]) == question.text]
+        (finding,) = [f for f in range(5) if ask(world.findings[f]) == question.text]
         assert answer["content"] == true_answer(world, patient, finding)
-        assert finding != patient.complaint
 
 
-def test_a_doctor_thinks_of_the_leading_diagnosis_on_the_evidence_so_far(world):
+def test_a_doctor_thinks_of_the_options_still_likely_and_answers_with_the_likeliest(world):
     case, patient = drawn(world)[0]
-    finding = next(f for f in range(6) if f != patient.complaint)
-    exchange = Exchange(ask(world.findings[finding]), true_answer(world, patient, finding))
-    (before, _), (after, _) = spoken_turns(world, case, [exchange])
-    names = list(case.options.values())
-    told = {finding: patient.present[finding]}
-    assert before == f"<think>{names[posterior(world, case, {}).argmax()]}</think>"
-    assert after == f"<think>{names[posterior(world, case, told).argmax()]}</think>"
+    names, said = list(case.options.values()), []
+    for disease in patient.options[:2]:
+        answer = f"{world.findings[disease]} spots absent."
+        said.append(Exchange(ask(world.findings[disease]), answer))
+    turns = spoken_turns(world, case, said)
+    for asked, (thinking, _) in enumerate(turns):
+        told = dict.fromkeys(patient.options[:asked], False)
+        belief = posterior(world, case, told)
+        likely = [i for i in np.argsort(belief, kind="stable") if belief[i] >= 0.1 * belief.max()]
+        assert thinking == f"<think>{', '.join(names[i] for i in likely)}</think>"
+    left = world.diseases[patient.options[2]]
+    assert turns[-1][0].endswith(f"{left}</think>")
+    assert case.options[turns[-1][1].removeprefix("Final Answer: ")] == left
+
+
+def test_the_best_question_is_about_the_likeliest_option_not_asked_about(world):
+    """It is one of highest value, until one option is left."""
+    for case, patient in drawn(world, 6):
+        said, told = [], {}
+        while (finding := best_question(world, case, said)) is not None:
+            values = question_values(world, case, told)
+            assert values[finding] == pytest.approx(max(values.values()))
+            told[finding] = patient.present[finding]
+            said.append(
+                Exchange(ask(world.findings[finding]), true_answer(world, patient, finding))
+            )
+        assert len(still_likely(world, case, said)) == 1 or len(said) == 3
 
 
 def test_a_world_is_the_same_after_a_round_trip(world, tmp_path):
@@ -273,9 +298,9 @@ def test_a_file_that_is_no_world_is_refused(world, tmp_path, content):
         World.load(path)
 
 
-def test_each_disease_has_its_number_of_typical_findings(world):
-    assert (world.table > 0.5).sum(1).tolist() == [3] * 5
-    assert set(world.table.flatten().round(6)) == {0.1, 0.9}
+def test_each_disease_has_its_sign_and_each_complaint_its_half(world):
+    assert world.table.tolist() == np.where(np.eye(5) > 0, 0.9, 0.1).tolist()
+    assert (np.array(world.complaint_probability) == 3).sum(0).tolist() == [2, 2]
     assert world.rates("skewed").sum() == pytest.approx(1)
 
 
@@ -291,7 +316,7 @@ def test_a_world_with_too_few_cases_says_so(world, monkeypatch):
 
 def test_look_ups_offer_no_more_options_than_there_are_diseases(chat):
     study = load_study("clinic-mini")
-    few = make_world(dataclasses.replace(study.clinic, diseases=4, typical=4))
+    few = make_world(dataclasses.replace(study.clinic, diseases=4))
     passed = [0.0] * WINDOW * (len(LEVELS) - 1)  # losses that end in the last level
     batch = draw_batch(few, chat, study.scratch_model, len(passed), passed)
     assert len(batch) == study.scratch_model.documents_per_step

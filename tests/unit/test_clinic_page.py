@@ -20,7 +20,7 @@ ACCURACY = {"best": best_accuracy, "random": random_accuracy}
 def clinic(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("clinic"))
-        study = load_study("clinic")
+        study = load_study("clinic-full")
         build_clinic(study)
         paths = Paths.of(study)
         cases = {b.title: read_cases(paths.cases(n))[:40] for n, b in study.benchmarks.items()}

@@ -100,25 +100,33 @@ def test_selection_rules():
     assert among["highest_utility"] == pytest.approx([0.25, np.nan], nan_ok=True)
 
 
-WORLD = World(("bluepox", "coralgia"), ("fever", "rash", "cough"), ((0.9,) * 3,) * 2, (0.5, 0.5))
-FACTS = ("rash absent.", "cough present.")
+WORLD = World(
+    ("amber", "coral"),
+    ("jade", "amber", "coral"),
+    ((0.9,) * 3,) * 2,
+    ("fatigue",),
+    ((1.0,), (1.0,)),
+    (0.5, 0.5),
+)
+FACTS = ("amber spots absent.", "coral spots present.")
 
 
 @pytest.mark.parametrize(
     ("question", "answer", "supported", "confined", "free"),
     [
-        ("Any rash?", "rash absent.", True, True, True),
-        ("Any rash?", "rash denied.", True, True, True),
-        ("Any rash?", "rash present.", False, True, True),
-        ("Any rash?", "cough present.", True, False, True),
-        ("Any rash?", "rash absent. cough present.", True, False, True),
-        ("Any rash?", "rash present. rash absent.", False, True, True),
-        ("Any rash?", "bluepox.", False, True, False),
-        ("Any rash?", "rash absent as in bluepox.", False, True, False),
-        ("Any rash?", UNANSWERABLE, False, True, True),
-        ("Any fever?", UNANSWERABLE, True, True, True),
-        ("Any fever?", "fever absent.", False, True, True),
-        ("Any rash?", "", False, True, True),
+        ("Any amber spots?", "amber spots absent.", True, True, True),
+        ("Any amber spots?", "amber spots denied.", True, True, True),
+        ("Any amber spots?", "amber spots present.", False, True, True),
+        ("Any amber spots?", "coral spots present.", True, False, True),
+        ("Any amber spots?", "amber spots absent. coral spots present.", True, False, True),
+        ("Any amber spots?", "amber spots present. amber spots absent.", False, True, True),
+        ("Any amber spots?", "coral.", False, True, False),
+        ("Any amber spots?", "amber.", False, True, False),
+        ("Any amber spots?", "amber spots absent as in coral.", False, True, False),
+        ("Any amber spots?", UNANSWERABLE, False, True, True),
+        ("Any jade spots?", UNANSWERABLE, True, True, True),
+        ("Any jade spots?", "jade spots absent.", False, True, True),
+        ("Any amber spots?", "", False, True, True),
     ],
 )
 def test_the_clinics_judge_reads_exactly(question, answer, supported, confined, free):
@@ -337,16 +345,16 @@ class FactualPatient:
     engine = None
 
     def answer(self, inquiries):
-        return ["rash absent." for _ in inquiries]
+        return ["amber spots absent." for _ in inquiries]
 
 
 def test_a_known_share_of_answers_lacks_grounds_and_the_rules_find_each():
     patient = UngroundedPatient(FactualPatient(), WORLD, share=0.3, seed=0)
-    inquiries = [Inquiry(FACTS, "Any rash?", stream) for stream in range(200)]
+    inquiries = [Inquiry(FACTS, "Any amber spots?", stream) for stream in range(200)]
     answers = patient.answer(inquiries)
     case = make_case(0, facts=FACTS)
-    judged = ClinicJudge(WORLD).judge([Answered(case, "Any rash?", a) for a in answers])
-    made = [(FACTS, "Any rash?", answer) in patient.changed for answer in answers]
+    judged = ClinicJudge(WORLD).judge([Answered(case, "Any amber spots?", a) for a in answers])
+    made = [(FACTS, "Any amber spots?", answer) in patient.changed for answer in answers]
     assert [not found.eligible for found in judged] == made
     assert 0.2 < sum(made) / len(made) < 0.4
     assert {(j.supported, j.confined, j.free) for j in judged} == {

@@ -6,21 +6,23 @@ from pcqc.cases import Case
 from pcqc.clinic.quality import Values, judge_questions, summary
 from pcqc.clinic.world import World
 
-# Of both diseases rash is typical. Cough tells them apart nearly always, fever sometimes, chills
-# never.
+# Patients of both diseases complain of fatigue. Coral spots tell them apart nearly always, olive
+# ones sometimes, jade ones never.
 WORLD = World(
-    ("amberitis", "bluepox"),
-    ("rash", "cough", "fever", "chills"),
-    ((0.9, 0.9, 0.5, 0.3), (0.9, 0.1, 0.1, 0.3)),
+    ("amber", "azure"),
+    ("coral", "olive", "jade"),
+    ((0.9, 0.5, 0.3), (0.1, 0.1, 0.3)),
+    ("fatigue",),
+    ((1.0,), (1.0,)),
     (0.5, 0.5),
 )
 CASE = Case(
     case_id="case-0",
     source="clinic",
-    initial="rash present.",
+    initial="fatigue present.",
     question="Which?",
-    options={"A": "amberitis", "B": "bluepox"},
-    facts=("cough present.", "fever absent."),
+    options={"A": "amber", "B": "azure"},
+    facts=("coral spots present.", "olive spots absent."),
     answer="A",
     origin={"file": "synthetic", "row": 0},
 )
@@ -33,41 +35,43 @@ def judged(*exchanges, most=4):
 
 
 def test_a_best_and_a_lesser_question():
-    """Cough alone makes 90 % right, fever (50 + 90) / 2 %, chills and nothing 50 %."""
-    (best,) = judged(("Any cough?", "cough present."))
+    """Coral alone makes 90 % right, olive (50 + 90) / 2 %, jade and nothing 50 %."""
+    (best,) = judged(("Any coral spots?", "coral spots present."))
     assert (best.best, best.regret, best.repeated) == (True, pytest.approx(0), False)
     assert best.chance == pytest.approx(1 / 3)
     assert best.diagnosis == 1
-    (lesser,) = judged(("Any fever?", "fever absent."))
+    (lesser,) = judged(("Any olive spots?", "olive spots absent."))
     assert (lesser.best, lesser.regret) == (False, pytest.approx(20))
-    assert lesser.diagnosis == 0  # without fever, bluepox is the likelier one
-    assert lesser.loss == pytest.approx(0)  # cough can still be asked
+    assert lesser.diagnosis == 0  # without olive spots, azure is the likelier one
+    assert lesser.loss == pytest.approx(0)  # coral can still be asked
 
 
 def test_what_is_lost_depends_on_the_questions_left():
-    """With two questions a wasted first one leaves cough: 90 %; both findings make no more."""
+    """With two questions a wasted first one leaves coral: 90 %; both findings make no more."""
     for most, loss in ((1, 40), (2, 0)):
-        (wasted,) = judged(("Any chills?", UNKNOWN), most=most)
+        (wasted,) = judged(("Any jade spots?", UNKNOWN), most=most)
         assert (wasted.regret, wasted.loss) == (pytest.approx(40), pytest.approx(loss))
 
 
 def test_repeats_are_found_and_are_worth_nothing():
     first, second, third = judged(
-        ("Any fever?", "fever absent."), ("Any fever?", "fever absent."), ("Any rash?", UNKNOWN)
+        ("Any olive spots?", "olive spots absent."),
+        ("Any olive spots?", "olive spots absent."),
+        ("Any fatigue?", UNKNOWN),
     )
     assert [one.repeated for one in (first, second, third)] == [False, True, False]
     assert not second.best
-    # 5/14 and 9/14 are left; cough makes 4.5/14 and 8.1/14 of them right.
+    # 5/14 and 9/14 are left; coral makes 4.5/14 and 8.1/14 of them right.
     assert second.regret == pytest.approx(100 * (12.6 - 9) / 14)
     assert third.regret == second.regret
 
 
 def test_unanswerable_questions_and_the_patients_errors():
-    """Chills are not recorded; a patient that states them errs, one that declines does not."""
+    """Jade spots are not recorded; a patient that states them errs, one that declines does not."""
     declined, invented, wrong, nonsense = judged(
-        ("Any chills?", UNKNOWN),
-        ("Any chills?", "chills present."),
-        ("Any cough?", "cough absent."),
+        ("Any jade spots?", UNKNOWN),
+        ("Any jade spots?", "jade spots present."),
+        ("Any coral spots?", "coral spots absent."),
         ("How are you?", UNKNOWN),
     )
     assert [one.unanswerable for one in (declined, invented, wrong, nonsense)] == [
@@ -81,8 +85,8 @@ def test_unanswerable_questions_and_the_patients_errors():
 
 def test_only_answered_questions_count():
     turns = [
-        {"action": "question", "question": "Any fever?", "answer": "fever absent."},
-        {"action": "question", "question": "Any cough?", "answer": None},  # at the last turn
+        {"action": "question", "question": "Any olive spots?", "answer": "olive spots absent."},
+        {"action": "question", "question": "Any coral spots?", "answer": None},  # at the last turn
         {"action": "final", "question": None, "answer": None},
     ]
     found = judge_questions(Values(WORLD), CASE, {"turns": turns}, most=1)

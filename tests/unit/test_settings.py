@@ -9,7 +9,7 @@ import annotated_types
 import pytest
 import yaml
 
-from pcqc.clinic.world import DISEASES, FINDINGS
+from pcqc.clinic.world import COMPLAINTS, FINDINGS
 from pcqc.config import ROOT, Study, digest, load_study, tracking_uri
 from pcqc.config.consistency import RULES
 from pcqc.errors import UserError
@@ -134,14 +134,13 @@ rl.cases_per_update | !mine 3 | is not for settings; remove it
 rl.cases_per_update | 99999999999999999999 | an integer of more than 64 bits; write a smaller one
 clinic.training_cases | 1000000000000 | must be less than or equal to 1000000
 clinic.training_cases | 4 | exceeds clinic.training_cases; lower it
-clinic.typical | 99 | exceeds clinic.findings; lower it
-clinic.typical | 1 | too few for diseases to have a finding in common; raise it
+clinic.complaints | 7 | must be less than or equal to 6, not 7
+clinic.complaint_odds | 0.5 | must be greater than or equal to 1, not 0.5
 clinic.noise | 1.5 | must be less than 0.5, not 1.5
-clinic.diseases | 13 | must be less than or equal to 12, not 13
-clinic.findings | 17 | must be less than or equal to 16, not 17
+clinic.diseases | 17 | must be less than or equal to 16, not 17
 clinic.sft_questions | 3 | must be a list, not 3
 clinic.sft_questions | [1, x] | must be a valid integer, not 'x'
-clinic.sft_questions | [1, 12] | the complaint leaves fewer findings to ask; lower them
+clinic.sft_questions | [1, 17] | there are fewer findings to ask about; lower them
 scratch_model.head_dim | 31 | must be a multiple of 2, not 31
 scratch_model.kv_heads | 3 | does not divide scratch_model.heads; change one of them
 engine.kind | sglang | must be 'transformers' or 'vllm', not 'sglang'
@@ -161,7 +160,7 @@ tracking.uri | 'sqlite:///results/' | must be sqlite:///FILE
 tracking.uri | postgresql://u:secret@h/db | without user, password or query
 tracking.uri | https://u:secret@h | MLFLOW_TRACKING_USERNAME
 also_evaluate | {pcqcc: [30]} | no method 'pcqcc'; did you mean 'pcqc'?
-also_evaluate | {pcqc: [7]} | no checkpoint at update 7; they are every rl.checkpoint_every (15)
+also_evaluate | {pcqc: [7]} | no checkpoint at update 7; they are every rl.checkpoint_every (10)
 also_evaluate | {pcqc: [45]} | no checkpoint at update 45
 also_evaluate | {shared_sft: [15]} | no checkpoint at update 15
 also_evaluate | {pcqc: [15, 15]} | an update twice; name each once
@@ -169,7 +168,7 @@ continuation.candidates | 1 | must be greater than or equal to 2, not 1
 continuation.method | pcqcc | no method 'pcqcc'; did you mean 'pcqc'?
 continuation.reference | nobody | no method 'nobody'
 continuation.run | Z | method 'pcqc' has no run 'Z'; give it that run, or name one that it has
-methods.pcqc.runs | [B, C] | method 'pcqc' has no run 'A'
+continuation.run | B | method 'pcqc' has no run 'B'
 methods.shared_sft.runs | [] | method 'shared_sft' has no runs; give it one, or set reference
 methods.grpo.runs | [Q] | no run 'Q'
 methods.grpo.runs | [A, A] | a run twice; name each once
@@ -262,8 +261,8 @@ def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):
 def test_aliases_and_merge_keys_give_what_they_stand_for(tmp_path):
     path = tmp_path / "small.yaml"
     own = TEXT["clinic"].replace("\nrl:\n", "\nrl:\n  <<: {clip: 0.3, save_every: 9}\n  clip: *c\n")
-    path.write_text(own.replace("noise: 0.05", "noise: &c 0.05"))
-    changed = dataclasses.replace(load_study("clinic").rl, clip=0.05)
+    path.write_text(own.replace("noise: 0.02", "noise: &c 0.02"))
+    changed = dataclasses.replace(load_study("clinic").rl, clip=0.02)
     assert load_study(path).rl == changed  # its own save_every stands
 
 
@@ -294,9 +293,10 @@ def test_settings_that_only_a_real_study_has_are_checked(load):
 
 def test_one_run_is_common_to_all_that_are_compared(load):
     def runs(**given):
-        return load({f"methods.{method}.runs": r for method, r in given.items()})
+        changes = {f"methods.{method}.runs": r for method, r in given.items()}
+        return load(changes, study="clinic-full")
 
-    assert load().common_runs == ["A", "B", "C"]
+    assert runs().common_runs == ["A", "B", "C"]
     assert runs(terminal_only=["C", "B"], atpo_u1=["A"]).common_runs == ["B", "C"]
     assert runs(terminal_only=[]).common_runs == ["A", "B", "C"]
     with pytest.raises(UserError, match="no run is common to all methods that have any"):
@@ -336,11 +336,11 @@ def numbers(hint, path="study"):
 
 
 def test_names_and_sizes_that_others_fix_are_the_settings_too():
-    """Names of the clinic's diseases and findings; rules of the workflow."""
+    """Names of the clinic's diseases, findings and complaints; rules of the workflow."""
     bounds = typing.get_type_hints(Study, include_extras=True)["clinic"].__args__[0]
     hints = typing.get_type_hints(bounds, include_extras=True)
-    most = {n: hints[n].__metadata__[0].metadata[-1].le for n in ("diseases", "findings")}
-    assert most == {"diseases": len(DISEASES), "findings": len(FINDINGS)}
+    most = {n: hints[n].__metadata__[0].metadata[-1].le for n in ("diseases", "complaints")}
+    assert most == {"diseases": len(FINDINGS), "complaints": len(COMPLAINTS)}
     files = [ROOT / "Snakefile", *(ROOT / "workflow" / "rules").glob("*.smk")]
     named = {r for file in files for r in re.findall(r"^ *rule (\w+):", file.read_text(), re.M)}
     assert named <= set(RULES)
@@ -368,6 +368,36 @@ def test_an_entry_may_be_like_another_but_for_what_it_names(load):
     assert part.tree == dataclasses.replace(whole.tree, variance_weight=0.0)
 
 
+def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
+    small, model = tmp_path / "small.yaml", load_study("clinic")
+    small.write_text("like: clinic\nrl: {clip: 0.3}\nruns: {Z: 9}\n")
+    study = load_study(small)
+    assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 9)
+    assert study.rl.learning_rate == model.rl.learning_rate
+    assert study.methods == model.methods
+    assert study.benchmarks == model.benchmarks
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("like: clinc", "no study 'clinc' in .*; did you mean 'clinic'"),
+        ("like: [clinic]", "small.yaml:1: like: must name a study"),
+        ("like: clinic-full", "small.yaml:1: like: must name a study that is like no other"),
+        ("like: clinic\nname: x", "small.yaml:2: name: unknown setting"),
+        ("like: clinic\nrl: {clp: 1.0}", "small.yaml:2: rl.clp: .* did you mean 'clip'"),
+        ("like: clinic\nmethods: {x: {}}", "small.yaml:2: methods.x: unknown method"),
+        ("like: clinic\nmethods: 3", "small.yaml:2: methods: must be a group of methods"),
+        ("like: clinic\nprotocol: {max_turns: 0}", "small.yaml:2: protocol.max_turns: "),
+    ],
+)
+def test_a_study_that_is_like_none_is_refused(tmp_path, text, message):
+    small = tmp_path / "small.yaml"
+    small.write_text(text)
+    with pytest.raises(UserError, match=message):
+        load_study(small)
+
+
 def test_every_setting_moves_the_fingerprint(load):
     before = digest(load().to_dict())
     assert before == digest(load().to_dict())
@@ -377,9 +407,9 @@ def test_every_setting_moves_the_fingerprint(load):
 
 # Settings of PCQC's run A and of SFT: another digest makes finished runs again.
 IDENTITIES = {
-    "clinic": "6df6afde1539fc46",
-    "clinic-mini": "457479e01c1d8383",
-    "clinic-mini-engines": "834e7e2ce4fb4e06",
+    "clinic": "fb215df05e30b3d6",
+    "clinic-mini": "07d16f5f553b8227",
+    "clinic-mini-engines": "09d7649d21a4b5ec",
 }
 
 

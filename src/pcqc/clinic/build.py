@@ -1,5 +1,7 @@
 """Draws the clinic's cases and writes its SFT conversations, each split from its own stream."""
 
+from collections.abc import Callable
+
 from pcqc.cases import Case, write_cases
 from pcqc.clinic.consultations import recorded_conversation
 from pcqc.clinic.world import Patient, World, as_case, draw_patient, make_world
@@ -10,7 +12,7 @@ from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.seeds import generator
 
-TRAINING = Benchmark("Training", "held_out")
+TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_facts=0.9)
 TRIES_PER_CASE = 100
 
 
@@ -36,18 +38,17 @@ def build_clinic(study: Study) -> None:
         drawn = sampler.cases(name, benchmark, benchmark.cases)
         write_cases(paths.cases(name), [case for case, _ in drawn])
         rows[f"{name}.jsonl"] = len(drawn)
-    sft_cases = sampler.cases("sft", TRAINING, clinic.sft_conversations)
-    rng = generator(clinic.seed, "sft conversations")
-    instruction = study.protocol.instruction
-    conversations = [
-        {
-            "case_id": case.case_id,
-            "messages": recorded_conversation(
-                world, case, patient, instruction, int(rng.choice(clinic.sft_questions)), rng
-            ),
-        }
-        for case, patient in sft_cases
-    ]
+    rng, conversations = generator(clinic.seed, "sft conversations"), []
+
+    def recorded(case: Case, patient: Patient) -> bool:
+        questions = int(rng.choice(clinic.sft_questions))
+        instruction = study.protocol.instruction
+        messages = recorded_conversation(world, case, patient, instruction, questions, rng)
+        if messages:
+            conversations.append({"case_id": case.case_id, "messages": messages})
+        return messages is not None
+
+    sampler.cases("sft", TRAINING, clinic.sft_conversations, recorded)
     write_jsonl(paths.conversations, conversations)
     rows["sft.jsonl"] = len(conversations)
     files = {n: {"rows": r, "sha256": sha256_file(paths.data / n)} for n, r in rows.items()}
@@ -70,21 +71,28 @@ class _Sampler:
         self.world, self.seed = world, seed
         self.seen: set[tuple] = set()
 
-    def cases(self, split: str, benchmark: Benchmark, count: int) -> list[tuple[Case, Patient]]:
+    def cases(
+        self,
+        split: str,
+        benchmark: Benchmark,
+        count: int,
+        keep: Callable[[Case, Patient], bool] = lambda case, patient: True,
+    ) -> list[tuple[Case, Patient]]:
         rng = generator(self.seed, "cases", split)
         rates = self.world.rates(benchmark.base_rates)
+        numbers = [n for n in benchmark.options if n <= len(self.world.diseases)]
         drawn: list[tuple[Case, Patient]] = []
         for _ in range(TRIES_PER_CASE * count + 1):
             if len(drawn) == count:
                 return drawn
-            options = int(rng.choice(benchmark.options))
+            options = int(rng.choice(numbers))
             patient = draw_patient(self.world, rng, options, rates)
             case = as_case(self.world, patient, f"{split}-{len(drawn):05d}", benchmark, rng)
             key = (case.initial, *case.options.values(), *case.facts)
-            if key not in self.seen:
+            if key not in self.seen and keep(case, patient):
                 self.seen.add(key)
                 drawn.append((case, patient))
         raise UserError(
             f"the clinic has too few different cases: {len(drawn)} of {count} drawn for '{split}'; "
-            "ask for fewer, or enlarge clinic.findings or clinic.diseases"
+            "ask for fewer, or enlarge clinic.diseases"
         )

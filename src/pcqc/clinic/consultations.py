@@ -14,19 +14,41 @@ def true_answer(world: World, patient: Patient, finding: int, wording: str = "pl
     return state_finding(world.findings[finding], patient.present[finding], wording)
 
 
-def thought(world: World, case: Case, exchanges: list[Exchange]) -> str:
-    """The doctor's thinking: the most likely diagnosis on the evidence so far."""
+# An option is ruled out when it is less than so many times as likely as the likeliest.
+RULED_OUT = 0.1
+
+
+def still_likely(world: World, case: Case, exchanges: list[Exchange]) -> list[str]:
+    """Options not ruled out by the answers so far, the likeliest last."""
     found: dict[int, bool] = {}
     for exchange in exchanges:
         found.update(read_findings(world, exchange.answer))
-    leading = int(np.argmax(posterior(world, case, found)))
-    return list(case.options.values())[leading]
+    probability = posterior(world, case, found).round(9)
+    names = list(case.options.values())
+    likely = np.flatnonzero(probability >= RULED_OUT * probability.max())
+    return [names[i] for i in sorted(likely, key=lambda i: probability[i])]
+
+
+def best_question(world: World, case: Case, exchanges: list[Exchange]) -> int | None:
+    """The sign of the likeliest option that was not asked about; None if the rest is known."""
+    asked = {exchange.question for exchange in exchanges}
+    likely = still_likely(world, case, exchanges)
+    signs = [world.diseases.index(name) for name in reversed(likely)]
+    left = [f for f in signs if ask(world.findings[f]) not in asked]
+    return left[0] if left and len(likely) > 1 else None
+
+
+def thought(world: World, case: Case, exchanges: list[Exchange]) -> str:
+    """The doctor's thinking: the options still likely, the likeliest last."""
+    return ", ".join(still_likely(world, case, exchanges))
 
 
 def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tuple[str, str]]:
-    """(thinking, action) of each of the doctor's turns: the questions, then the correct answer."""
+    """(thinking, action) of each of the doctor's turns: the questions, then its diagnosis."""
+    leading = still_likely(world, case, exchanges)[-1]
+    label = next(label for label, name in case.options.items() if name == leading)
     actions = [f"{protocol.QUESTION_MARKER} {exchange.question}" for exchange in exchanges]
-    actions.append(f"{protocol.ANSWER_MARKER} {case.answer}")
+    actions.append(f"{protocol.ANSWER_MARKER} {label}")
     return [
         (
             f"{protocol.THINK_OPEN}{thought(world, case, exchanges[:turn])}{protocol.THINK_CLOSE}",
@@ -43,13 +65,17 @@ def recorded_conversation(
     instruction: str,
     questions: int,
     rng: np.random.Generator,
-) -> list[dict[str, str]]:
-    """Messages of a conversation with `questions` random questions, then the correct answer."""
-    others = [f for f in range(len(world.findings)) if f != patient.complaint]
-    asked = rng.permutation(others)[:questions]
+) -> list[dict[str, str]] | None:
+    """Messages of a conversation with `questions` random questions, then the diagnosis.
+
+    None where that is not the correct one: such a conversation is not kept.
+    """
+    asked = rng.permutation(len(world.findings))[:questions]
     exchanges = [
         Exchange(ask(world.findings[f]), true_answer(world, patient, int(f))) for f in asked
     ]
+    if still_likely(world, case, exchanges)[-1] != case.options[case.answer]:
+        return None
     messages = [
         {"role": "system", "content": instruction},
         {"role": "user", "content": protocol.actor_prompt(case.public)},

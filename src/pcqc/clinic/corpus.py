@@ -7,14 +7,14 @@ then reads the texts of its roles (`evidence`, `patient`, `consultation`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pcqc import protocol
 from pcqc.cases import Case
 from pcqc.chat import ChatFormat
-from pcqc.clinic.consultations import spoken_turns, true_answer
+from pcqc.clinic.consultations import best_question, spoken_turns, true_answer
 from pcqc.clinic.world import LABELS, QUESTION, Patient, World, as_case, ask, draw_patient
 from pcqc.config import Benchmark
 from pcqc.protocol import Exchange
@@ -25,7 +25,9 @@ _REPORTED = Benchmark("Reported", "held_out", wording="reported")
 # A question has many correct wordings and a label has one: without a low weight, the loss of
 # questions would dominate.
 QUESTION_WEIGHT = 0.1
-MOST_EXCHANGES = 4
+LABEL_WEIGHT = 4.0  # one token beside the many of a thought
+MOST_EXCHANGES = 9
+UNANSWERED = 0.1  # share of questions that the patient cannot answer
 LOOKUPS = 12  # per glossary
 RECALLED = 5  # questions per recall document
 
@@ -48,14 +50,29 @@ class Subject:
     def question(self, finding: int) -> str:
         return ask(self.world.findings[finding])
 
-    def exchanges(self) -> list[Exchange]:
-        """Questions and answers on the first findings in order; one in eight has no answer."""
-        chosen = self.order[: int(self.rng.integers(0, MOST_EXCHANGES + 1))]
-        known = self.rng.random(len(chosen)) > 0.125
-        return [
-            Exchange(self.question(f), self.answer(f) if k else protocol.UNANSWERABLE)
-            for f, k in zip(chosen, known, strict=True)
-        ]
+    def exchanges(self, best: bool) -> list[Exchange]:
+        """Questions and answers, random ones or the best; one in ten has no answer.
+
+        Half of the random questions are about signs of the options.
+        """
+        count, said = int(self.rng.integers(0, MOST_EXCHANGES + 1)), list[Exchange]()
+        random = iter(self._mixed())
+        while len(said) < count:
+            finding = best_question(self.world, self.case, said) if best else next(random)
+            if finding is None:
+                break
+            known = self.rng.random() > UNANSWERED
+            answer = self.answer(finding) if known else protocol.UNANSWERABLE
+            said.append(Exchange(self.question(finding), answer))
+        return said
+
+    def _mixed(self) -> list[int]:
+        told = [f for f in self.order if f in self.patient.options]
+        rest = [f for f in self.order if f not in self.patient.options]
+        mixed = []
+        while told and rest:
+            mixed.append((told if self.rng.random() < 0.5 else rest).pop())
+        return mixed + told + rest
 
 
 class _Text:
@@ -74,27 +91,31 @@ class _Text:
         return self
 
 
+def most_options(world: World) -> int:
+    """The most options that a case can have."""
+    return min(len(LABELS), len(world.diseases))
+
+
 def draw_subject(world: World, chat: ChatFormat, rng: np.random.Generator) -> Subject:
-    """Draw a patient: 70 % have four options, a quarter the `reported` wording."""
-    options = 4 if rng.random() < 0.7 else int(rng.integers(2, len(world.diseases) + 1))
+    """Draw a patient with 4 to 8 options; a quarter have the `reported` wording."""
+    options = int(rng.integers(4, most_options(world) + 1))
     patient = draw_patient(world, rng, options, world.rates("uniform"))
     benchmark = _REPORTED if rng.random() < 0.25 else _PLAIN
     case = as_case(world, patient, "corpus-0", benchmark, rng)
-    others = [f for f in range(len(world.findings)) if f != patient.complaint]
-    order = [int(f) for f in rng.permutation(others)]
+    order = [int(f) for f in rng.permutation(len(world.findings))]
     return Subject(world, chat, rng, patient, case, order, benchmark.wording)
 
 
-def glossary(subject: Subject, most_options: int, spaced: float) -> Example:
+def glossary(subject: Subject, most: int, spaced: float) -> Example:
     """Options, then names followed by their labels.
 
     Args:
         subject: only its world is used.
-        most_options: largest number of options; the smallest is two.
+        most: largest number of options; the smallest is two.
         spaced: share of look-ups with prompt text between name and label.
     """
     world, rng = subject.world, subject.rng
-    count = int(rng.integers(2, most_options + 1))
+    count = int(rng.integers(2, most + 1))
     chosen = rng.choice(len(world.diseases), count, replace=False)
     options = {label: world.diseases[d] for label, d in zip(LABELS, chosen, strict=False)}
     inline = rng.random() < 0.5
@@ -104,7 +125,11 @@ def glossary(subject: Subject, most_options: int, spaced: float) -> Example:
     for label in rng.choice(list(options), LOOKUPS):
         name = options[str(label)]
         if rng.random() < spaced:
-            thinking = f"{protocol.THINK_OPEN}{name}{protocol.THINK_CLOSE}{protocol.ANSWER_MARKER}"
+            others = rng.permutation([n for n in options.values() if n != name])
+            listed = ", ".join([*others[: rng.integers(len(options))], name])
+            thinking = (
+                f"{protocol.THINK_OPEN}{listed}{protocol.THINK_CLOSE}{protocol.ANSWER_MARKER}"
+            )
             text.add(thinking if inline else f"{name}\n\nAnswer:")
         else:
             text.add(name)
@@ -119,7 +144,7 @@ def recall(subject: Subject, spaced: float) -> Example:
         subject: what it is about.
         spaced: share of questions with the rest of the patient's prompt before the answer.
     """
-    chat = subject.chat
+    subject, chat = _anyone(subject), subject.chat
     facts, hidden = _facts(subject)
     text = _Text(chat).add("\n".join(facts) + "\n\n")
     for finding in subject.order[:RECALLED]:
@@ -135,6 +160,12 @@ def recall(subject: Subject, spaced: float) -> Example:
     return text.example
 
 
+def _anyone(subject: Subject) -> Subject:
+    """With any findings at all: few are present in most patients, who would teach to deny."""
+    present = tuple(bool(p) for p in subject.rng.random(len(subject.world.findings)) < 0.5)
+    return replace(subject, patient=replace(subject.patient, present=present))
+
+
 def _facts(subject: Subject) -> tuple[list[str], set[int]]:
     """Facts in the order of findings without some hidden ones; and the hidden findings."""
     hidden = set(subject.order[: int(subject.rng.integers(0, len(subject.order) // 2))])
@@ -142,13 +173,18 @@ def _facts(subject: Subject) -> tuple[list[str], set[int]]:
 
 
 def summary(subject: Subject, named: bool) -> Example:
-    """A scorer's prompt with at least four findings; the target is the label or, if `named`, the
-    diagnosis (without options in the prompt)."""
-    shown = subject.order[: int(subject.rng.integers(4, len(subject.order) + 1))]
+    """A scorer's prompt with findings in place of questions, the diagnosis's sign among them.
+
+    Args:
+        subject: what it is about.
+        named: the target is the diagnosis's name, without options in the prompt, not its label.
+    """
+    rng, patient = subject.rng, subject.patient
+    others = rng.random() ** 2  # share of the others that is shown: few at most times
+    shown = [f for f in subject.order if f == patient.disease or rng.random() < others]
     stated = "".join(f"\n{subject.answer(finding)}" for finding in shown)
     head, tail = protocol.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
-    prompt = f"{head}{stated}\nQuestion:{tail}"
-    text = _Text(subject.chat)
+    prompt, text = f"{head}{stated}\nQuestion:{tail}", _Text(subject.chat)
     if named:
         text.add(prompt.split("Options:")[0] + "Options:\n\nAnswer:")
         return text.add(subject.case.options[subject.case.answer], 1.0).example
@@ -157,12 +193,27 @@ def summary(subject: Subject, named: bool) -> Example:
 
 def evidence(subject: Subject) -> Example:
     """A scorer's prompt and the correct label."""
-    prompt = protocol.scorer_prompt(subject.case.public, subject.exchanges())
+    prompt, _ = _evidence(subject)
     return _Text(subject.chat).add(prompt).add(f" {subject.case.answer}", 1.0).example
+
+
+def reasoned_evidence(subject: Subject) -> Example:
+    """A scorer's prompt, the options still likely, and the label of the likeliest."""
+    prompt, exchanges = _evidence(subject)
+    ((thinking, answer),) = spoken_turns(subject.world, subject.case, exchanges)[-1:]
+    label = answer.removeprefix(protocol.ANSWER_MARKER)
+    text = _Text(subject.chat).add(prompt.removesuffix("\n\nAnswer:") + "\n")
+    return text.add(thinking, 1.0).add("\n\nAnswer:").add(label, LABEL_WEIGHT).example
+
+
+def _evidence(subject: Subject) -> tuple[str, list[Exchange]]:
+    exchanges = subject.exchanges(best=bool(subject.rng.random() < 0.5))
+    return protocol.scorer_prompt(subject.case.public, exchanges), exchanges
 
 
 def patient_answer(subject: Subject) -> Example:
     """A patient's prompt and its answer."""
+    subject = _anyone(subject)
     facts, hidden = _facts(subject)
     finding = int(subject.rng.choice(subject.order))
     answer = protocol.UNANSWERABLE if finding in hidden else subject.answer(finding)
@@ -172,15 +223,25 @@ def patient_answer(subject: Subject) -> Example:
 
 
 def consultation(subject: Subject) -> Example:
-    """A whole consultation; only the doctor's tokens have weight, its questions a low one."""
-    exchanges, chat = subject.exchanges(), subject.chat
+    """A whole consultation; only the doctor's tokens have weight.
+
+    Its answer is the diagnosis of its thought. Questions are random ones with a low weight, or the
+    best ones with none.
+    """
+    best = bool(subject.rng.random() < 0.5)
+    exchanges, chat = subject.exchanges(best), subject.chat
     turns = spoken_turns(subject.world, subject.case, exchanges)
     text = _Text(chat).add_ids(chat.open(subject.case.public))
     for turn, (thinking, action) in enumerate(turns):
         last = turn == len(exchanges)
         start = len(text.example.tokens)
-        text.add(thinking, 1.0).add(action, 1.0 if last else QUESTION_WEIGHT)
-        text.add_ids([chat.end_of_turn], 1.0 if last else QUESTION_WEIGHT)
+        text.add(thinking, 1.0)
+        if last:  # whether to ask or to answer is as open as which question
+            label = action.removeprefix(protocol.ANSWER_MARKER)
+            text.add(protocol.ANSWER_MARKER, QUESTION_WEIGHT).add(label, LABEL_WEIGHT)
+        else:
+            text.add(action, 0.0 if best else QUESTION_WEIGHT)
+        text.add_ids([chat.end_of_turn], QUESTION_WEIGHT)
         if not last:
             said = text.example.tokens[start:]
             text.add_ids(chat.after_action(said, exchanges[turn].answer))
@@ -194,11 +255,12 @@ def weighted(example: Example, total: float) -> Example:
 
 
 KINDS: dict[str, Callable[[Subject], Example]] = {
-    "glossary": lambda subject: glossary(subject, len(subject.world.diseases), spaced=1.0),
+    "glossary": lambda subject: glossary(subject, most_options(subject.world), spaced=1.0),
     "recall": lambda subject: recall(subject, spaced=1.0),
     "labelled summary": lambda subject: summary(subject, named=False),
     "named summary": lambda subject: summary(subject, named=True),
     "evidence": evidence,
+    "reasoned evidence": reasoned_evidence,
     "patient": patient_answer,
     "consultation": consultation,
 }

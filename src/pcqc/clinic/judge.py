@@ -39,13 +39,15 @@ class ClinicJudge:
         else:
             supported = bool(statements) and all(s is not None and s in facts for s in statements)
         stated = set(read_findings(self.world, item.answer))
-        diseases = any(name in item.answer for name in self.world.diseases)
+        # A colour that no spots follow is the disease.
+        words = re.findall(r"\w+(?! spots)\b", item.answer)
+        diseases = not set(words).isdisjoint(self.world.diseases)
         return Judgement(supported, stated <= asked, not diseases, "rules")
 
     def _statement(self, sentence: str) -> tuple[int, bool] | None:
-        """(finding, present) of a sentence of two words; None for any other text."""
+        """(finding, present) of a sentence of three words; None for any other text."""
         found = read_findings(self.world, sentence)
-        return next(iter(found.items())) if found and len(sentence.split()) == 2 else None
+        return next(iter(found.items())) if found and len(sentence.split()) == 3 else None
 
 
 def clinic_judge(study: Study) -> ClinicJudge:

@@ -43,10 +43,8 @@ def posterior(
     """
     weight = _joint(world, case, rates)
     table = world.table[_option_indices(world, case)]
-    (complaint,) = read_findings(world, case.initial)
     for finding, present in answered.items():
-        if finding != complaint:
-            weight = weight * (table[:, finding] if present else 1 - table[:, finding])
+        weight = weight * (table[:, finding] if present else 1 - table[:, finding])
     return weight / weight.sum()
 
 
@@ -60,7 +58,7 @@ def best_accuracy(
 ) -> float:
     """Accuracy of the Bayes diagnosis after `questions` best questions, each chosen on the answers.
 
-    The patient can answer about every finding but the complaint. Further questions change nothing.
+    The patient can answer about every finding. Further questions change nothing.
 
     Args:
         world: the clinic.
@@ -99,8 +97,8 @@ def question_values(
         rates: base rates of the D diseases; uniform by default.
 
     Returns:
-        Finding -> accuracy, of every finding of the world. The complaint, a finding asked before
-        and one that says nothing have the accuracy of the questions that follow them.
+        Finding -> accuracy, of every finding of the world. One asked before and one that says
+        nothing have the accuracy of the questions that follow them.
     """
     return _Questions(world, case, rates, silent).values(answered, questions)
 
@@ -108,9 +106,8 @@ def question_values(
 def best_first_questions(world: World, case: Case, rates: np.ndarray | None = None) -> list[int]:
     """Findings to ask about when only one question is allowed: those of the highest accuracy."""
     values = question_values(world, case, {}, rates=rates)
-    (complaint,) = read_findings(world, case.initial)
     top = max(values.values())
-    return [f for f, value in values.items() if value > top - 1e-10 and f != complaint]
+    return [f for f, value in values.items() if value > top - 1e-10]
 
 
 class _Questions:
@@ -124,15 +121,14 @@ class _Questions:
     """
 
     def __init__(self, world: World, case: Case, rates=None, silent: Collection[int] = ()):
-        (complaint,) = read_findings(world, case.initial)
-        self.findings, self.unknown = range(len(world.findings)), len(world.findings) - 1
+        self.findings, self.unknown = range(len(world.findings)), len(world.findings)
         weight = _joint(world, case, rates)
         # The likeliest option first, so that the order of the options makes no other tree.
         order = np.argsort(-weight, kind="stable")
         table = world.table[_option_indices(world, case)][order]
         found: dict[tuple[float, ...], list[int]] = {}
         for finding in self.findings:
-            if np.ptp(table[:, finding]) > 0 and finding not in {complaint, *silent}:
+            if np.ptp(table[:, finding]) > 0 and finding not in silent:
                 found.setdefault(tuple(table[:, finding].tolist()), []).append(finding)
         columns = sorted(found)
         self.groups = [found[column] for column in columns]
@@ -265,6 +261,5 @@ def _option_indices(world: World, case: Case) -> list[int]:
 def _joint(world: World, case: Case, rates: np.ndarray | None) -> np.ndarray:
     """Unnormalised P(option, complaint), one entry per option."""
     options = _option_indices(world, case)
-    (complaint,) = read_findings(world, case.initial)
     rates = world.rates("uniform") if rates is None else rates
-    return rates[options] * world.table[options, complaint]
+    return (rates * world.complained(case))[options]

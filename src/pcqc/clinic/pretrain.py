@@ -34,28 +34,32 @@ from pcqc.models import save_model
 from pcqc.paths import Paths
 from pcqc.seeds import generator
 from pcqc.training.backend import TorchBackend
-from pcqc.training.batching import TokenModel, pad
+from pcqc.training.batching import TokenModel, hidden_states, pad
 from pcqc.training.supervised import Example, Plan, train_supervised
 
 # Look-ups become harder when the loss of the last level is low: number of options, and the share of
 # look-ups whose question and answer are as far apart as in prompts.
-LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0))
+LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0), (8, 1.0))
 FACTS = 0.4  # share of look-ups that ask for a fact rather than a label
+# Nothing else can run before the base model is there. The same on every machine: the number of
+# threads decides the order of sums.
+THREADS = 2
 WINDOW = 8  # steps over which a level's loss is averaged
 # Kinds of document after the look-ups: share, and weight of one document in the loss. First
-# diagnoses with much evidence, then the mixture that the roles will see.
+# diagnoses with decisive evidence, then the mixture that the roles will see.
 SUMMARIES = {
     "glossary": (0.05, 0.5),
     "recall": (0.1, 0.5),
-    "labelled summary": (0.65, 1.0),
-    "named summary": (0.2, 1.0),
+    "labelled summary": (0.6, 1.0),
+    "named summary": (0.15, 1.0),
+    "reasoned evidence": (0.1, 2.0),
 }
 MIXTURE = {
     "glossary": (0.04, 1.0),
-    "recall": (0.08, 2.0),
-    "evidence": (0.46, 1.0),
-    "labelled summary": (0.04, 1.0),
-    "consultation": (0.26, 3.0),
+    "recall": (0.04, 2.0),
+    "evidence": (0.42, 1.0),
+    "reasoned evidence": (0.1, 2.0),
+    "consultation": (0.28, 4.0),
     "patient": (0.12, 2.0),
 }
 
@@ -105,6 +109,7 @@ def pretrain(study: Study) -> None:
     if result.stands():
         return
     single_threaded()
+    torch.set_num_threads(THREADS)
     paths, settings = Paths.of(study), study.scratch_model
     job_output(study, "clinic").require("world.json")
     world = World.load(paths.world)
@@ -175,11 +180,11 @@ def draw_batch(world, chat, settings: ScratchModel, step: int, losses) -> list[E
     """Documents of a step; they depend on the seed, the step's number and its stage alone."""
     stage = current_stage(losses, settings)
     rng = generator(settings.seed, "corpus", step)
+    count = settings.documents_per_step
     if not (stage.summaries or stage.mixture):
-        count = settings.documents_per_step
         return [_look_up(draw_subject(world, chat, rng), stage.level) for _ in range(count)]
     kinds = MIXTURE if stage.mixture else SUMMARIES
-    count = 2 * settings.documents_per_step
+    count = count if stage.mixture else 2 * count
     return [
         weighted(KINDS[kind](draw_subject(world, chat, rng)), weight)
         for kind, (share, weight) in kinds.items()
@@ -244,7 +249,7 @@ def _share_correct(model, examples: Sequence[Example]) -> float:
     for start in range(0, len(examples), 100):
         part = examples[start : start + 100]
         padded = pad(part, [np.array(e.weights) > 0 for e in part], next(model.parameters()).device)
-        hidden = model.model(input_ids=padded.ids, attention_mask=padded.mask).last_hidden_state
+        hidden = hidden_states(model.model, padded)
         likeliest = model.lm_head(hidden[padded.rows, padded.columns - 1]).argmax(-1)
         wrong = padded.rows[likeliest != padded.ids[padded.rows, padded.columns]]
         correct += len(part) - len(set(wrong.tolist()))

@@ -18,8 +18,8 @@ class AskedQuestion:
 
     Attributes:
         turn: from 1.
-        best: it names one finding, not known yet, and no other is worth more if it is the last.
-        chance: share of best findings among those not yet known or asked.
+        best: it names one finding, not asked before, and no other is worth more if it is the last.
+        chance: share of best findings among those not asked before.
         regret: what a best one is worth more if it is the last, in points of accuracy.
         loss: the same by Q*, if best questions follow as long as the turns last.
         repeated: it names only findings that were asked before.
@@ -76,7 +76,6 @@ def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> li
     """
     world = values.world
     facts = read_findings(world, " ".join(case.facts))
-    known = set(read_findings(world, case.initial))
     answered: dict[int, bool] = {}
     asked: set[int] = set()
     found = []
@@ -86,7 +85,7 @@ def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> li
         named = asked_findings(world, turn["question"])
         silent, left = asked - answered.keys(), max(1, most - number + 1)
         one, later = (values(case, answered, silent, questions) for questions in (1, left))
-        unknown = [f for f in one if f not in asked | known]
+        unknown = [f for f in one if f not in asked]
         best = {f for f in unknown if one[f] > max(one.values()) - SAME}
         said = read_findings(world, answer)
         truth = {f: facts[f] for f in named if f in facts}

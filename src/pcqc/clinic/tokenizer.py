@@ -7,12 +7,21 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pcqc import protocol
-from pcqc.clinic.world import LABELS, QUESTION, WORDINGS, World, ask, state_finding
+from pcqc.clinic.world import (
+    LABELS,
+    QUESTION,
+    WORDINGS,
+    World,
+    ask,
+    state_complaint,
+    state_finding,
+)
 from pcqc.public_case import PublicCase
 
-# An option's label with what surrounds it, a word (with its colon), or a run of punctuation (with
-# its line break), each with the space before it.
-PIECE = r"\n[A-L]\. |[{', ]*'[A-L]': '| ?[A-Za-z]+:?| ?[^\sA-Za-z]+\n?|\n| "
+# An option's label with what surrounds it, a comma, a word (with its colon), or some punctuation
+# (with its line break), each with the space before it.
+PIECE = r"\n[A-L]\. |[{', ]*'[A-L]': '|, | ?[A-Za-z]+:?| ?[^\sA-Za-z]+\n?|\n| "
+STARTS = ("", "spots ")  # of a complaint's and of a finding's sentence, after the name
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 THINKING = (protocol.THINK_OPEN, protocol.THINK_CLOSE)
 CHAT_TEMPLATE = (
@@ -65,11 +74,15 @@ def _pattern(instruction: str) -> str:
         f"Question: {QUESTION}\nOptions:",
         "Clinical evidence:\n",
         "Doctor question:",
-        "Patient response:",
+        "Patient response: ",
         "\n\nAnswer:",
         protocol.ANSWER_MARKER,
         protocol.REMINDER,
         protocol.UNANSWERABLE,
+        # Without the space, a colour is the same token wherever it stands.
+        "Any ",
+        *(f"{start}{word}." for words in WORDINGS.values() for word in words for start in STARTS),
+        "spots?",
         *(f"{role}\n" for role in ("system", "user", "assistant")),
     ]
     ordered = sorted(phrases, key=len, reverse=True)
@@ -81,19 +94,23 @@ def _texts(world: World, instruction: str) -> Iterable[str]:
     yield instruction
     yield "system\nuser\nassistant\n"
     yield f"{protocol.REMINDER}\n{protocol.UNANSWERABLE}"
-    yield f"x {protocol.UNANSWERABLE}"
     sentences = [
         state_finding(finding, present, wording)
         for finding in world.findings
         for present in (True, False)
         for wording in WORDINGS
     ]
-    for sentence in sentences:
-        yield sentence
-        yield f"x {sentence}"
+    opening = [
+        state_complaint(complaint, wording)
+        for complaint in world.complaints
+        for wording in WORDINGS
+    ]
+    for sentence in [*sentences, *opening]:
+        yield f"{sentence}\n"
     questions = [ask(finding) for finding in world.findings]
     yield protocol.patient_prompt(sentences, "")
-    for count in range(2, len(world.diseases) + 1):
+    yield ", ".join(world.diseases)
+    for count in range(2, len(LABELS) + 1):
         for shift in range(len(world.diseases)):
             names = [world.diseases[(shift + i) % len(world.diseases)] for i in range(count)]
             case = PublicCase("x", sentences[0], QUESTION, dict(zip(LABELS, names, strict=False)))

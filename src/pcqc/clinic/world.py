@@ -1,12 +1,11 @@
-"""The synthetic clinic: diseases, findings, and how a case is drawn from them.
+"""The synthetic clinic: diseases, their signs, and how a case is drawn from them.
 
-A disease has a profile of typical findings; a patient shows each finding with the probability of
-the profile. A case offers some diseases as options and starts from one complaint (a finding that
-the patient has, typical of at least two options). Given options and complaint the findings are
-independent given the disease, so that the posterior is exact (`posterior.py`).
+Every disease has a sign of its own, a finding that nearly only it shows, so that each question can
+confirm or rule out one option. A case opens with a complaint, which makes some options likelier
+than others and which nobody can ask about. Given options and complaint the findings are independent
+given the disease, so that the posterior is exact (`posterior.py`).
 """
 
-import itertools
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,22 +19,18 @@ from pcqc.errors import UserError
 from pcqc.files import read_json, write_json
 from pcqc.seeds import generator
 
-DISEASES = (
-    "amberitis", "bluepox", "coralgia", "duskfever", "emberosis", "frostlung", "glimmeria",
-    "harrowgut", "ironblight", "juniperitis", "kelposis", "lunargia",
-)  # fmt: skip
+# A disease is called by the colour of its spots, its sign: a small model then matches both as it
+# matches any two equal words, and need not learn which belong together.
 FINDINGS = (
-    "fever", "cough", "rash", "headache", "nausea", "fatigue", "dizziness", "itching", "chills",
-    "swelling", "thirst", "cramps", "sweating", "wheezing", "numbness", "tremor",
+    "amber", "azure", "coral", "crimson", "ebony", "emerald", "golden", "indigo", "ivory", "jade",
+    "lilac", "maroon", "olive", "russet", "silver", "violet",
 )  # fmt: skip
+COMPLAINTS = ("fatigue", "pallor", "weakness", "aching", "malaise", "unrest")
 QUESTION = "Which diagnosis is most likely?"
-LABELS = "ABCDEFGHIJKL"
-# How the facts state a finding, by wording: present, absent.
-WORDINGS = {
-    "plain": ("{} present.", "{} absent."),
-    "reported": ("{} reported.", "{} denied."),
-}
-_STATEMENT = re.compile(r"\b(\w+) (present|reported|absent|denied)\b")
+LABELS = "ABCDEFGH"
+# How a text states what is present or absent, by wording.
+WORDINGS = {"plain": ("present", "absent"), "reported": ("reported", "denied")}
+_STATEMENT = re.compile(r"\b(\w+) spots (present|reported|absent|denied)\b")
 
 
 @dataclass(frozen=True)
@@ -44,20 +39,29 @@ class World:
 
     Attributes:
         diseases: D names.
-        findings: F names.
+        findings: F names of what can be asked about; each is the sign of one disease, D = F.
         probability: D x F, P(finding | disease).
+        complaints: C names of what a case can open with.
+        complaint_probability: D x C, P(complaint | disease), up to a factor.
         skewed_rates: D base rates of the independent source.
     """
 
     diseases: tuple[str, ...]
     findings: tuple[str, ...]
     probability: tuple[tuple[float, ...], ...]
+    complaints: tuple[str, ...]
+    complaint_probability: tuple[tuple[float, ...], ...]
     skewed_rates: tuple[float, ...]
 
     @property
     def table(self) -> np.ndarray:
         """P(finding | disease) as a D x F array."""
         return np.array(self.probability)
+
+    def complained(self, case: Case) -> np.ndarray:
+        """P(the case's complaint | disease) of the D diseases, up to a factor."""
+        (name,) = {word for word in re.findall(r"\w+", case.initial) if word in self.complaints}
+        return np.array(self.complaint_probability)[:, self.complaints.index(name)]
 
     def rates(self, kind: str) -> np.ndarray:
         """Base rates of the D diseases, `uniform` or `skewed`."""
@@ -72,8 +76,11 @@ class World:
         """Read a world. Raises UserError for a file that is none."""
         try:
             world = TypeAdapter(cls).validate_python(read_json(path))
-            shape = len(world.diseases), len(world.findings)
-            if world.table.shape != shape or len(world.skewed_rates) != shape[0]:
+            diseases, complaints = len(world.diseases), np.shape(world.complaint_probability)
+            if world.table.shape != (diseases, len(world.findings)) or (
+                complaints != (diseases, len(world.complaints))
+                or len(world.skewed_rates) != diseases
+            ):
                 raise ValueError
         except ValueError:
             raise UserError(
@@ -83,33 +90,21 @@ class World:
 
 
 def make_world(settings: Clinic) -> World:
-    """Draw 300 sets of profiles; keep the one whose most similar diseases differ most."""
+    """Each disease has its sign; each complaint is likelier in a random half of the diseases."""
     rng = generator(settings.seed, "world")
-    drawn = [_draw_profiles(rng, settings) for _ in range(300)]
-    typical = max(drawn, key=_separation)
-    probability = np.where(typical, 1 - settings.noise, settings.noise)
-    skewed = 0.75 ** np.arange(settings.diseases)
+    count = settings.diseases
+    signs = np.where(np.eye(count, dtype=bool), 1 - settings.noise, settings.noise)
+    likelier = [rng.permutation(count) < count // 2 for _ in range(settings.complaints)]
+    complained = np.where(np.array(likelier).T, settings.complaint_odds, 1.0)
+    skewed = 0.75 ** np.arange(count)
     return World(
-        DISEASES[: settings.diseases],
-        FINDINGS[: settings.findings],
-        tuple(tuple(float(p) for p in row) for row in probability),
-        tuple(float(r) for r in skewed / skewed.sum()),
+        FINDINGS[:count],
+        FINDINGS[:count],
+        tuple(tuple(map(float, row)) for row in signs),
+        COMPLAINTS[: settings.complaints],
+        tuple(tuple(map(float, row)) for row in complained),
+        tuple(map(float, skewed / skewed.sum())),
     )
-
-
-def _draw_profiles(rng: np.random.Generator, settings: Clinic) -> np.ndarray:
-    typical = np.zeros((settings.diseases, settings.findings), bool)
-    for row in typical:
-        row[rng.choice(settings.findings, settings.typical, replace=False)] = True
-    return typical
-
-
-def _separation(typical: np.ndarray) -> tuple[int, int, int]:
-    """Smallest distance of two profiles, then the use of the least and the most used finding."""
-    pairs = itertools.combinations(typical, 2)
-    distance = min(int((a != b).sum()) for a, b in pairs)
-    use = typical.sum(0)
-    return distance, int(use.min()), -int(use.max())
 
 
 @dataclass(frozen=True)
@@ -126,27 +121,27 @@ def draw_patient(
     world: World, rng: np.random.Generator, options: int, rates: np.ndarray
 ) -> Patient:
     """Draw options and complaint first, then the disease given both, then its findings."""
-    table, typical = world.table, world.table > 0.5
-    while True:
-        chosen = rng.choice(len(world.diseases), options, replace=False)
-        complaint = int(rng.integers(len(world.findings)))
-        if typical[chosen, complaint].sum() >= 2:
-            break
-    weight = rates[chosen] * table[chosen, complaint]
+    chosen = rng.choice(len(world.diseases), options, replace=False)
+    complaint = int(rng.integers(len(world.complaints)))
+    weight = rates[chosen] * np.array(world.complaint_probability)[chosen, complaint]
     disease = int(rng.choice(chosen, p=weight / weight.sum()))
-    present = rng.random(len(world.findings)) < table[disease]
-    present[complaint] = True
+    present = rng.random(len(world.findings)) < world.table[disease]
     return Patient(tuple(map(int, chosen)), complaint, disease, tuple(map(bool, present)))
 
 
 def state_finding(finding: str, present: bool, wording: str = "plain") -> str:
     """The sentence that states a finding."""
-    return WORDINGS[wording][0 if present else 1].format(finding)
+    return f"{finding} spots {WORDINGS[wording][0 if present else 1]}."
+
+
+def state_complaint(complaint: str, wording: str) -> str:
+    """The sentence that opens a case."""
+    return f"{complaint} {WORDINGS[wording][0]}."
 
 
 def ask(finding: str) -> str:
     """The question about a finding."""
-    return f"Any {finding}?"
+    return f"Any {finding} spots?"
 
 
 def read_findings(world: World, text: str) -> dict[int, bool]:
@@ -165,10 +160,10 @@ def asked_findings(world: World, question: str) -> set[int]:
 
 
 def as_case(world: World, patient: Patient, case_id: str, benchmark: Benchmark, rng) -> Case:
-    """Write a patient as a case: the complaint opens it, the other recorded findings are facts."""
-    others = [f for f in range(len(world.findings)) if f != patient.complaint]
-    recorded = max(1, round(benchmark.recorded_facts * len(others)))
-    kept = sorted(int(f) for f in rng.choice(others, recorded, replace=False))
+    """Write a patient as a case: the complaint opens it, the recorded findings are facts."""
+    count = len(world.findings)
+    recorded = max(1, round(benchmark.recorded_facts * count))
+    kept = sorted(int(f) for f in rng.choice(count, recorded, replace=False))
     facts = tuple(
         state_finding(world.findings[f], patient.present[f], benchmark.wording) for f in kept
     )
@@ -176,7 +171,7 @@ def as_case(world: World, patient: Patient, case_id: str, benchmark: Benchmark, 
     return Case(
         case_id=case_id,
         source="clinic",
-        initial=state_finding(world.findings[patient.complaint], True, benchmark.wording),
+        initial=state_complaint(world.complaints[patient.complaint], benchmark.wording),
         question=QUESTION,
         options={
             label: world.diseases[d] for label, d in zip(labels, patient.options, strict=True)

@@ -117,12 +117,8 @@ def _clinic(study: Study) -> Iterator[Problem]:
     yield from _unused(study, ("data", "models"), "a synthetic study")
     if study.protocol.instruction is None:
         yield "protocol.instruction", "missing; add it"
-    if clinic.typical > clinic.findings:
-        yield "clinic.typical", "exceeds clinic.findings; lower it"
-    if clinic.typical * clinic.diseases <= clinic.findings:
-        yield "clinic.typical", "too few for diseases to have a finding in common; raise it"
-    if max(clinic.sft_questions) >= clinic.findings:
-        yield "clinic.sft_questions", "the complaint leaves fewer findings to ask; lower them"
+    if max(clinic.sft_questions) > clinic.diseases:
+        yield "clinic.sft_questions", "there are fewer findings to ask about; lower them"
     if model.heads % model.kv_heads:
         yield "scratch_model.kv_heads", "does not divide scratch_model.heads; change one of them"
     if clinic.training_cases < study.rl.cases_per_update:

@@ -45,11 +45,12 @@ class Benchmark:
 class Clinic:
     """The synthetic world; `docs/clinic.md` gives its Bayes figures."""
 
-    # A training case has four options or more; pcqc.clinic.world has names for twelve diseases.
-    diseases: Annotated[int, Field(ge=4, le=12)]
-    findings: Annotated[int, Field(ge=1, le=16)]
-    typical: Count  # findings typical of each disease
-    # probability that a finding departs from its profile
+    # A training case has four options or more; pcqc.clinic.world has names for sixteen diseases.
+    diseases: Annotated[int, Field(ge=4, le=16)]
+    complaints: Annotated[int, Field(ge=1, le=6)]
+    # how much likelier a complaint is in the half of the diseases that it points to
+    complaint_odds: Annotated[float, Field(ge=1)]
+    # probability that a disease lacks its sign, and that it shows another's
     noise: Annotated[float, Field(ge=0, lt=0.5)]
     seed: int
     training_cases: Cases

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pcqc.config.consistency import contradictions
@@ -22,6 +23,8 @@ def load_study(name_or_path: str | Path) -> Study:
             contradict each other.
     """
     own = read_settings(study_path(str(name_or_path)))
+    model = _model(own)
+    given = _merge(model.data, own.data) if model else own.data
     shared = read_settings(_shown(ROOT / "config" / "methods.yaml"))
     path = variations(own.path)
     varied = read_settings(path) if path.exists() else None
@@ -29,19 +32,20 @@ def load_study(name_or_path: str | Path) -> Study:
 
     def error(place: tuple, problem: str) -> UserError:
         """Names the file in which a setting stands: the study's, else that of all methods."""
-        places = [(own, place)]
+        places = [(own, place)] + ([(model, place)] if model else [])
         if place[0] == "methods" and len(place) > 1:
-            model = likes.get(place[1], place[1])
+            like = likes.get(place[1], place[1])
             places += [(varied, place[1:])] if varied else []
-            places += [(shared, place[1:]), (shared, (model, *place[2:]))]
+            places += [(shared, place[1:]), (shared, (like, *place[2:]))]
         file, place = max(places, key=lambda p: p[0].find(p[1])[0] - len(p[1]))
         return file.error(place, problem)
 
     for name in ("name", "absent"):
-        if name in own.data:
+        if name in given:
             raise error((name,), "unknown setting; a study is named by its file")
-    entries = _methods(own, shared, varied, likes)
-    study = build(Study, {**own.data, "name": own.path.stem, "methods": entries}, error)
+    entries = _methods(given.get("methods", {}), shared, varied, likes, error)
+    settings = {key: value for key, value in given.items() if key != "like"}
+    study = build(Study, {**settings, "name": own.path.stem, "methods": entries}, error)
     study = _without_absent(study)
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)
@@ -53,17 +57,32 @@ def variations(study_file: Path) -> Path:
     return study_file.parent / "variations" / study_file.name
 
 
+def _model(own: SettingsFile) -> SettingsFile | None:
+    """The file of the study that `like` names: what `own` leaves out is as it is there."""
+    if "like" not in own.data:
+        return None
+    if not isinstance(name := own.data["like"], str):
+        raise own.error(("like",), "must name a study")
+    model = read_settings(study_path(name))
+    if "like" in model.data:
+        raise own.error(("like",), f"must name a study that is like no other, not '{name}'")
+    return model
+
+
 def _methods(
-    own: SettingsFile, shared: SettingsFile, varied: SettingsFile | None, likes: dict[str, str]
+    overrides: dict,
+    shared: SettingsFile,
+    varied: SettingsFile | None,
+    likes: dict[str, str],
+    error: Callable[[tuple, str], UserError],
 ) -> dict[str, dict]:
     """Settings of every method, with the study's own; fills `likes`, method -> its model."""
     entries = dict(shared.data)
-    overrides = own.data.get("methods", {})
     if not isinstance(overrides, dict):
-        raise own.error(("methods",), "must be a group of methods")
+        raise error(("methods",), "must be a group of methods")
     for name, override in overrides.items():
         if name not in entries:
-            raise own.error(("methods", name), f"unknown method{nearest(name, entries)}")
+            raise error(("methods", name), f"unknown method{nearest(name, entries)}")
         entries[name] = _merge(entries[name], override)
     for name, entry in varied.data.items() if varied else ():
         if name in entries:
@@ -74,10 +93,8 @@ def _methods(
             likes[name] = str(entry["like"])
     for name, model in likes.items():
         if model not in entries or model in likes:
-            file, start = (own, ("methods",)) if name in overrides else (shared, ())
-            file = varied if varied and name in varied.data else file
             problem = f"must name a method that is like no other, not '{model}'"
-            raise file.error((*start, name, "like"), problem)
+            raise error(("methods", name, "like"), problem)
         entries[name] = _merge(entries[model], entries[name])
     return {
         name: {key: value for key, value in entry.items() if key != "like"}

@@ -51,27 +51,27 @@ class Padded:
 
     Attributes:
         ids: int64 [rows, columns], padded on the right with 0.
-        mask: int64 [rows, columns], 1 at tokens; or bool [rows, 1, columns, columns], which
-            columns (the last axis) each column sees.
+        mask: bool [rows, 1, columns, columns], which columns (the last axis) each column sees, or
+            None where it sees all before it: causal attention never reaches padding on the right.
         rows, columns: int64 [selected], the places of the tokens whose probability is wanted.
         parents: int64 [selected], the column of the token before each of these.
         positions: int64 [rows, columns], or None where they count from 0 along the row.
     """
 
     ids: torch.Tensor
-    mask: torch.Tensor
+    mask: torch.Tensor | None
     rows: torch.Tensor
     columns: torch.Tensor
     parents: torch.Tensor
     positions: torch.Tensor | None = None
 
-    def attention(self, dtype: torch.dtype) -> torch.Tensor:
-        """The mask as a model takes it; of trees, what is added to the scores.
+    def attention(self, dtype: torch.dtype) -> torch.Tensor | None:
+        """What is added to the scores of attention; None is causal attention.
 
         SDPA would convert a boolean mask in every layer; it is converted once, here.
         """
-        if self.mask.dtype != torch.bool:
-            return self.mask
+        if self.mask is None:
+            return None
         return torch.zeros_like(self.mask, dtype=dtype).masked_fill_(~self.mask, -torch.inf)
 
 
@@ -79,16 +79,14 @@ def pad(sequences: Sequence[HasTokens], selected: Sequence[np.ndarray], device) 
     """Pad sequences; `selected` marks per sequence (bool [tokens]) the tokens to be scored."""
     width = max(len(s.tokens) for s in sequences)
     ids = np.zeros((len(sequences), width), np.int64)
-    mask = np.zeros_like(ids)
     chosen = np.zeros_like(ids, dtype=bool)
     for row, (sequence, wanted) in enumerate(zip(sequences, selected, strict=True)):
         ids[row, : len(sequence.tokens)] = sequence.tokens
-        mask[row, : len(sequence.tokens)] = 1
         chosen[row, : len(wanted)] = wanted
     rows, columns = np.nonzero(chosen)
-    arrays = (ids, mask, rows, columns, columns - 1)
-    tensors = (torch.from_numpy(array).to(device) for array in arrays)
-    return Padded(*tensors)
+    arrays = (ids, rows, columns, columns - 1)
+    tensor_ids, *places = (torch.from_numpy(array).to(device) for array in arrays)
+    return Padded(tensor_ids, None, *places)
 
 
 @dataclass(frozen=True)

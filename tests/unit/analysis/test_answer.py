@@ -23,7 +23,7 @@ CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3}  # of four cases of each be
 def study(tmp_path, monkeypatch):
     """A study of which Shared SFT, ATPO and one ablation are evaluated, a run each."""
     monkeypatch.chdir(tmp_path)
-    study = load_study("clinic")
+    study = load_study("clinic-full")
     methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
     study = replace(study, methods=methods)
     for method, correct in CORRECT.items():

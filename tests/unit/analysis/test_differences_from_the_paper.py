@@ -67,8 +67,8 @@ def test_differences_of_a_paired_row_carry_both_intervals(comparable):
 def test_texts_of_a_comparable_study_are_same_or_differ(comparable):
     module = tables.TABLES.module("configuration")
     rows = {r.key: r.cells[4] for r in differences(module.build(comparable), module.paper()).rows}
-    assert rows["max_turns:setting"] == "differs"
-    assert rows["pcqc_terminal_group:setting"] == "same"
+    assert rows["cases_per_update:setting"] == "differs"
+    assert rows["max_turns:setting"] == "same"
 
 
 def test_cases_of_another_kind_are_not_compared(collected):

@@ -180,14 +180,14 @@ def run(parser, *words):
 
 
 def test_commands_write_one_table_one_figure_and_the_report(collected, parser, capsys):
-    run(parser, "tables", "clinic", "--only", "main_accuracy")
-    run(parser, "figures", "clinic", "--only", "learning_curves")
-    run(parser, "report", "clinic")
+    run(parser, "tables", "clinic-full", "--only", "main_accuracy")
+    run(parser, "figures", "clinic-full", "--only", "learning_curves")
+    run(parser, "report", "clinic-full")
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "6 files in results/clinic/tables",
-        "3 files in results/clinic/figures",
-        "1 file in results/clinic",
+        "6 files in results/clinic-full/tables",
+        "3 files in results/clinic-full/figures",
+        "1 file in results/clinic-full",
     ]
 
 

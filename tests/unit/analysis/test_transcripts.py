@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import transcribed
-from transcribed import COUGH, RASH, WORLD
+from transcribed import AMBER, CORAL, WORLD
 
 from analysis import transcripts
 from analysis.transcripts.exact import ExactValues
@@ -44,10 +44,15 @@ def in_training(study, method: str) -> dict:
 
 def test_a_state_says_what_is_known_and_what_is_best_to_ask():
     exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
-    assert exact.state(one, []) == {"right": 0.5, "now": 0.5, "best": 0.9, "ask": ["Any rash?"]}
-    assert exact.state(one, [RASH]) == {"right": 0.9, "now": 0.9, "best": 0.9, "ask": []}
-    assert exact.value(one, [], "Any cough?") == 0.5
-    assert exact.value(one, [], "Any rash or cough?") is None
+    assert exact.state(one, []) == {
+        "right": 0.5,
+        "now": 0.5,
+        "best": 0.9,
+        "ask": ["Any amber spots?"],
+    }
+    assert exact.state(one, [AMBER]) == {"right": 0.9, "now": 0.9, "best": 0.9, "ask": []}
+    assert exact.value(one, [], "Any coral spots?") == 0.5
+    assert exact.value(one, [], "Any amber or coral spots?") is None
     assert exact.value(one, [], None) is None
 
 
@@ -61,7 +66,10 @@ def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
     assert len(keys) == len(rows["run"])
     atpo = [right for right, run in zip(rows["right"], rows["run"], strict=True) if run == 0]
     assert atpo.count(0) == len(study.benchmarks)
-    assert data(study, "cases-0")[rows["case"][0]]["facts"] == ["rash present.", "cough absent."]
+    assert data(study, "cases-0")[rows["case"][0]]["facts"] == [
+        "amber spots present.",
+        "coral spots absent.",
+    ]
 
 
 def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
@@ -71,8 +79,8 @@ def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
     titles = [title for title, _, _ in state["columns"]]
     assert titles == ["Utility", "Gain", "Credit", "Executed-local credit", "Exact value"]
     assert [row[:3] for row in state["rows"]] == [
-        ["Any rash?", "rash present.", True],
-        ["Any cough?", "cough absent.", False],
+        ["Any amber spots?", "amber spots present.", True],
+        ["Any coral spots?", "coral spots absent.", False],
     ]
     # Executed gains 0.4 and 0.2: the larger is 0.1 above their mean, their deviation 0.1414.
     assert state["numbers"] == [
@@ -97,7 +105,7 @@ def test_a_control_stands_beside_the_credit_that_pcqc_would_have_given(study):
 def test_branches_of_atpo_stand_with_their_advantage(study):
     transcripts.write(study)
     first, last = in_training(study, "atpo")["turns"]
-    assert [row[0] for row in first["state"]["rows"]] == ["Any cough?", "Any rash?"]
+    assert [row[0] for row in first["state"]["rows"]] == ["Any coral spots?", "Any amber spots?"]
     assert [row[2:] for row in first["state"]["rows"]] == [[False, "pruned"], [True, ""]]
     assert [row[3] for row in first["state"]["numbers"]] == [-0.5, 0.5]
     assert [row[0] for row in last["state"]["rows"]] == ["(no question) Final Answer: A"]
@@ -127,9 +135,9 @@ def test_nothing_evaluated_is_said(study):
 
 def test_candidates_of_the_continuation_study_stand_with_what_came_of_them():
     rows = [
-        {"question": one["question"], "answer": one["answer"], "executed": one is RASH}
+        {"question": one["question"], "answer": one["answer"], "executed": one is AMBER}
         | {"utility": utility, "credit": credit}
-        for one, utility, credit in ((RASH, 0.9, 0.7), (COUGH, 0.5, -0.7))
+        for one, utility, credit in ((AMBER, 0.9, 0.7), (CORAL, 0.5, -0.7))
     ]
     exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
 

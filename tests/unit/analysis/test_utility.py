@@ -21,7 +21,7 @@ from analysis.instrument import Instrument
 from analysis.report import build
 from pcqc.cases import read_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
-from pcqc.clinic.world import World, read_findings
+from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
@@ -98,10 +98,10 @@ def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     first = first_questions(collected, found)
     hits = first.picks
     for i, case_id in enumerate(found.case_ids):
-        best = {world.findings[f] for f in best_first_questions(world, cases[case_id])}
-        asked = found.questions[i][found.utility[i].argmax()].removeprefix("Any ").strip("?")
+        best = {ask(world.findings[f]) for f in best_first_questions(world, cases[case_id])}
+        asked = found.questions[i][found.utility[i].argmax()]
         assert hits["highest_utility"][i] == (asked in best)
-        assert first.chance[i] == len(best) / (len(world.findings) - 1)
+        assert first.chance[i] == len(best) / len(world.findings)
     assert hits["highest_utility"].mean() > hits["uniform"].mean()
 
 
@@ -158,8 +158,8 @@ def spoiled(study_folder, tmp_path, monkeypatch, change):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results" / "clinic" / "collected"
     change(folder)
-    simulated.vouch(simulated.load_study("clinic"))
-    return reader.load(simulated.load_study("clinic"))
+    simulated.vouch(simulated.load_study("clinic-full"))
+    return reader.load(simulated.load_study("clinic-full"))
 
 
 def forget(folder):
@@ -198,7 +198,7 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
     """Of one case two answers are let in: the executed question's, and the best candidate's."""
-    place = study_folder / "results/clinic/collected/continuation/pcqc/A"
+    place = study_folder / "results/clinic-full/collected/continuation/pcqc/A"
     candidates = pd.read_parquet(place / "candidates.parquet")
     by_case = candidates.groupby("case_id", sort=False)
     best = by_case["utility"].idxmax()

@@ -1,0 +1,94 @@
+"""Documents of the base model's corpus: their words are known, and their targets are Bayes's."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from pcqc.chat import ChatFormat
+from pcqc.clinic.corpus import KINDS, Subject, draw_subject, reasoned_evidence, summary
+from pcqc.clinic.posterior import posterior
+from pcqc.clinic.tokenizer import make_tokenizer
+from pcqc.clinic.world import make_world, read_findings
+from pcqc.config import load_study
+from pcqc.training.supervised import Example
+
+
+def subjects(count: int, **settings: float) -> Iterator[Subject]:
+    """Subjects in the world of the study `clinic` but for some settings."""
+    study = load_study("clinic")
+    instruction = study.protocol.instruction
+    world = make_world(dataclasses.replace(study.clinic, **settings))
+    chat = ChatFormat(make_tokenizer(world, instruction), instruction)
+    rng = np.random.default_rng(0)
+    for _ in range(count):
+        yield draw_subject(world, chat, rng)
+
+
+def read(subject: Subject, example: Example) -> tuple[str, str]:
+    """Text of a document without the loss, and with it."""
+    parts = ([], [])
+    for token, weight in zip(example.tokens, example.weights, strict=True):
+        parts[weight > 0].append(token)
+    without, having = (subject.chat.tokenizer.decode(part) for part in parts)
+    return without, having
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clinics_tokenizer_knows_every_word(kind):
+    wordings = set()
+    for subject in subjects(60):
+        document = KINDS[kind](subject)
+        assert subject.chat.tokenizer.unk_token_id not in document.tokens
+        assert sum(document.weights) > 0 == min(document.weights)
+        wordings.add(subject.wording)
+    assert wordings == {"plain", "reported"}
+
+
+def test_reasoned_evidence_ends_in_what_bayes_says_of_its_answers():
+    several = 0
+    for subject in subjects(100):
+        prompt, target = read(subject, reasoned_evidence(subject))
+        thought, label = re.fullmatch(r"<think>(.+)</think> (\w)", target).groups()
+        probability = posterior(subject.world, subject.case, read_findings(subject.world, prompt))
+        options = dict(zip(subject.case.options.values(), probability, strict=True))
+        named = thought.split(", ")
+        # Nothing is near the bound of a tenth: likelihoods differ 49 times, complaints 3 times.
+        assert set(named) == {n for n, p in options.items() if p > 0.1 * max(probability)}
+        assert [options[n] for n in named] == pytest.approx(sorted(options[n] for n in named))
+        assert subject.case.options[label] == named[-1]
+        several += len(named) > 1
+    assert 20 < several < 100
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_without_noise_a_summary_ends_in_what_bayes_says(named):
+    shown = set()
+    for subject in subjects(50, noise=0.0):
+        prompt, target = read(subject, summary(subject, named))
+        told = read_findings(subject.world, prompt)
+        assert told == {f: subject.patient.present[f] for f in told}
+        probability = posterior(subject.world, subject.case, told)
+        label = list(subject.case.options)[int(probability.argmax())]
+        assert probability.max() == 1
+        assert target == (subject.case.options[label] if named else f" {label}")
+        assert named is not any(f"{c}. " in prompt for c in subject.case.options)
+        shown.add(len(told))
+    assert len(shown) > 5
+
+
+def test_a_consultation_ends_in_the_likeliest_option_of_its_last_thought():
+    for subject in subjects(40):
+        document = KINDS["consultation"](subject)
+        text = subject.chat.tokenizer.decode(document.tokens)
+        thought, label = re.search(r"<think>([^<]+)</think>Final Answer: (\w)", text).groups()
+        told = read_findings(subject.world, text)
+        probability = posterior(subject.world, subject.case, told)
+        last = thought.split(", ")[-1]
+        assert subject.case.options[label] == last
+        chosen = list(subject.case.options.values()).index(last)
+        assert probability[chosen] == pytest.approx(probability.max())
+        said, _ = read(subject, document)
+        assert all(f"{subject.answer(f)}" in said for f in told)
