@@ -35,17 +35,15 @@ def test_the_page_prints_the_bayes_figures(clinic):
         for questions, figure in enumerate(re.findall(r"[\d.]+", printed)):
             mean = np.mean([ACCURACY[kind](world, case, questions) for case in cases[title]])
             assert f"{100 * mean:.1f}" == figure, (title, kind, questions)
-            if kind == "best" and questions:
-                chance = np.mean([random_accuracy(world, c, questions) for c in cases[title]])
-                assert mean - chance > 0.08
 
 
 def test_the_page_prints_what_a_question_adds(clinic):
     """By turn, after random earlier questions; a repeated one adds nothing by definition."""
     world, cases = clinic
     dev = cases["Clinic-Dev"]
-    chance = [np.mean([random_accuracy(world, case, n) for case in dev]) for n in range(5)]
-    best = [np.mean([best_accuracy(world, c, 1, after_random=n) for c in dev]) for n in range(4)]
+    chance = [np.mean([random_accuracy(world, case, n) for case in dev]) for n in range(10)]
+    best = [np.mean([best_accuracy(world, c, 1, after_random=n) for c in dev]) for n in range(9)]
+    assert min(np.array(best) - chance[1:]) > 0.03, "a best question is worth several points more"
     page = (ROOT / "docs" / "clinic.md").read_text()
     for kind, after in (("best", best), ("random", chance[1:])):
         (printed,) = re.findall(rf"^\| a {kind} question adds \|(.*)\|$", page, re.M)

@@ -66,7 +66,7 @@ def test_an_ablation_answers_against_its_parent(study):
 
 
 def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
-    with pytest.raises(UserError, match="grpo of study 'clinic' is not evaluated yet; run `snake"):
+    with pytest.raises(UserError, match="grpo of study 'clinic-full' is not evaluated yet; run `snake"):
         answer_of(study, "grpo")
 
 

@@ -17,7 +17,7 @@ def test_no_copied_table_of_this_repository_was_edited():
 
 def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study, page = load_study("clinic-full"), tmp_path / "README.md"
+    study, page = load_study("clinic"), tmp_path / "README.md"
     other = "<!-- real: claims -->\n<!-- end -->\n"
     page.write_text(f"Results:\n\n<!-- clinic: main_accuracy -->\n<!-- end -->\n{other}")
     with pytest.raises(UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic`"):
@@ -37,7 +37,7 @@ def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_pa
 
 def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study = load_study("clinic-full")
+    study = load_study("clinic")
     shown = "![a](docs/pictures/clinic-teaser.svg) ![b](docs/pictures/real-teaser.svg)\n"
     (tmp_path / "README.md").write_text(shown)
     with pytest.raises(UserError, match=r"teaser\.svg: missing; run `pcqc figures clinic` first"):

@@ -104,12 +104,12 @@ def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(colle
     for column in ("trajectories", "turns"):
         assert cell(table, "atpo", column).value == cell(before, "atpo", column).value
     assert "G_T = 4, fixed update 7" in table.caption
-    assert "consultations, selected update 28" in table.caption
+    assert "consultations, selected update 20" in table.caption
     length = build("generation_length", fixed)
     assert [cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc")] == [5, 7]
     assert "run A at its fixed update 5" in length.caption
     assert "PCQC at update 7." in length.caption
-    assert "selected update 20" in build("generation_length", collected).caption
+    assert "selected update 26" in build("generation_length", collected).caption
 
 
 def test_configuration_is_of_the_methods_that_were_run(collected):

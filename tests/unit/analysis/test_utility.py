@@ -156,7 +156,7 @@ def test_diagrams_show_what_was_run(collected):
 def spoiled(study_folder, tmp_path, monkeypatch, change):
     shutil.copytree(study_folder / "results", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "results" / "clinic" / "collected"
+    folder = tmp_path / "results" / "clinic-full" / "collected"
     change(folder)
     simulated.vouch(simulated.load_study("clinic-full"))
     return reader.load(simulated.load_study("clinic-full"))
