@@ -13,7 +13,18 @@ SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradict
 def conclusion(collected: Collected) -> list[str]:
     """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
     found = claims(collected)
-    return [_methods(collected), _in_all(found), *_claims(found)]
+    return [_methods(collected), *_limit(collected, found), _in_all(found), *_claims(found)]
+
+
+def _limit(collected: Collected, found: list[Claim]) -> list[str]:
+    """What a study with one run of each method cannot say."""
+    if not any(comparison.single for claim in found for comparison in claim.comparisons):
+        return []
+    full = " `make results STUDY=clinic-full` compares them." if collected.study.synthetic else ""
+    return [
+        "One run of each method shows that all of this works and decides nothing between methods: "
+        f"the intervals know the cases alone.{full}"
+    ]
 
 
 def _methods(collected: Collected) -> str:

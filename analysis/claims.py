@@ -20,6 +20,7 @@ class Comparison:
         effect: positive favours the claim.
         unit: `pp` or `turns`.
         improvement: chance that a run of the minuend is above one of the subtrahend.
+        single: methods with one run each are compared, so that nothing is known of other runs.
         judged: verdict among all comparisons of the claims.
     """
 
@@ -27,6 +28,7 @@ class Comparison:
     effect: Effect
     unit: str
     improvement: float | None = None
+    single: bool = False
     judged: Judged | None = None
 
 
@@ -51,7 +53,7 @@ def claims(collected: Collected) -> list[Claim]:
     every = [comparison for claim in found for comparison in claim.comparisons]
     equivalence = collected.study.equivalence
     margins = [equivalence.points if c.unit == "pp" else equivalence.turns for c in every]
-    verdicts = iter(judge([c.effect for c in every], margins))
+    verdicts = iter(judge([c.effect for c in every], margins, [c.single for c in every]))
     return [
         replace(
             claim,
@@ -168,4 +170,5 @@ def compared(
     unit = "pp" if metric == "accuracy" else "turns"
     label = " − ".join(collected.title(name) for name in pair)
     improvement = probability_of_improvement(first.tasks(second))
-    return Comparison(label, crossed_effect(first, second), unit, improvement)
+    single = len(first.runs) == len(second.runs) == 1
+    return Comparison(label, crossed_effect(first, second), unit, improvement, single)

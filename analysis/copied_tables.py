@@ -14,7 +14,7 @@ from pcqc.files import write_atomic
 
 PAGES = ("README.md", "docs/*.md")
 _COPY = re.compile(
-    r"<!-- (?P<study>\w+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
+    r"<!-- (?P<study>[\w-]+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
     re.DOTALL,
 )
 

@@ -19,7 +19,9 @@ class Judged:
     p: float
 
 
-def judge(effects: Sequence[Effect], margins: Sequence[float]) -> list[Judged]:
+def judge(
+    effects: Sequence[Effect], margins: Sequence[float], single: Sequence[bool] | None = None
+) -> list[Judged]:
     """Verdicts on comparisons whose positive differences favour what is claimed.
 
     Supported: above zero; contradicted: below; equivalent: closer to zero than the margin, by two
@@ -29,13 +31,15 @@ def judge(effects: Sequence[Effect], margins: Sequence[float]) -> list[Judged]:
     Args:
         effects: the comparisons of one table.
         margins: of each, in its unit: a difference below it would not matter.
+        single: which of them know one run alone of what is compared, and stay undecided.
     """
     differ = holm([effect.p for effect in effects])
     alike = holm([e.p_beyond(margin) for e, margin in zip(effects, margins, strict=True)])
     found = []
-    for effect, p, beyond in zip(effects, differ, alike, strict=True):
-        verdict = "equivalent" if beyond < LEVEL else "undecided"
-        if p < LEVEL:
+    unknown = single or [False] * len(effects)
+    for effect, p, beyond, alone in zip(effects, differ, alike, unknown, strict=True):
+        verdict = "equivalent" if beyond < LEVEL and not alone else "undecided"
+        if p < LEVEL and not alone:
             verdict = "supported" if effect.difference > 0 else "contradicted"
         found.append(Judged(verdict, p))
     return found

@@ -10,7 +10,9 @@ import pytest
 from pcqc.clinic import build
 from pcqc.clinic.build import TRAINING, _Sampler, build_clinic
 from pcqc.clinic.consultations import (
+    best_exchanges,
     best_question,
+    random_exchanges,
     recorded_conversation,
     spoken_turns,
     still_likely,
@@ -25,7 +27,14 @@ from pcqc.clinic.posterior import (
     random_accuracy,
 )
 from pcqc.clinic.pretrain import LEVELS, WINDOW, draw_batch
-from pcqc.clinic.world import World, as_case, ask, draw_patient, make_world, read_findings
+from pcqc.clinic.world import (
+    World,
+    as_case,
+    ask,
+    draw_patient,
+    make_world,
+    read_findings,
+)
 from pcqc.config import Benchmark, Clinic, load_study
 from pcqc.errors import UserError
 from pcqc.files import read_json
@@ -231,7 +240,8 @@ def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
     """One with another diagnosis is not kept."""
     case, patient = drawn(world)[0]
     rng = generator(5, "x")
-    tries = [recorded_conversation(world, case, patient, "Instruction", 3, rng) for _ in range(20)]
+    asked = (random_exchanges(world, patient, 3, rng) for _ in range(20))
+    tries = [recorded_conversation(world, case, "Instruction", said) for said in asked]
     assert None in tries
     messages = next(filter(None, tries))
     assert [m["role"] for m in messages] == [
@@ -247,6 +257,27 @@ def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
     for question, answer in zip(said[:3], messages[3::2], strict=True):
         (finding,) = [f for f in range(5) if ask(world.findings[f]) == question.text]
         assert answer["content"] == true_answer(world, patient, finding)
+
+
+def test_an_expert_asks_best_questions_until_nothing_is_open(world):
+    """Of what the facts do not record it learns nothing, and does not ask again."""
+    for case, _ in drawn(world):
+        said = best_exchanges(world, case, 9)
+        facts = read_findings(world, " ".join(case.facts))
+        asked = [
+            world.findings.index(word)
+            for e in said
+            for word in e.question.split()
+            if word in world.findings
+        ]
+        assert len(set(asked)) == len(asked) == len(said)
+        for number, (finding, exchange) in enumerate(zip(asked, said, strict=True)):
+            assert finding == best_question(world, case, said[:number])
+            assert read_findings(world, exchange.answer) == {
+                f: facts[f] for f in [finding] if f in facts
+            }
+        assert best_question(world, case, said) is None
+        assert best_exchanges(world, case, 1) == said[:1]
 
 
 def test_a_doctor_thinks_of_the_options_still_likely_and_answers_with_the_likeliest(world):

@@ -369,12 +369,12 @@ def test_an_entry_may_be_like_another_but_for_what_it_names(load):
 
 
 def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
-    small, model = tmp_path / "small.yaml", load_study("clinic")
-    small.write_text("like: clinic\nrl: {clip: 0.3}\nruns: {Z: 9}\n")
+    small, model = tmp_path / "small.yaml", load_study("clinic-full")
+    small.write_text("like: clinic-full\nrl: {clip: 0.3}\nruns: {Z: 9}\n")
     study = load_study(small)
     assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 9)
-    assert study.rl.learning_rate == model.rl.learning_rate
     assert study.methods == model.methods
+    assert study.protocol == load_study("clinic").protocol
     assert study.benchmarks == model.benchmarks
 
 
@@ -383,7 +383,7 @@ def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
     [
         ("like: clinc", "no study 'clinc' in .*; did you mean 'clinic'"),
         ("like: [clinic]", "small.yaml:1: like: must name a study"),
-        ("like: clinic-full", "small.yaml:1: like: must name a study that is like no other"),
+        ("like: SELF", "small.yaml:1: like: '.*small.yaml' is like this study; name another"),
         ("like: clinic\nname: x", "small.yaml:2: name: unknown setting"),
         ("like: clinic\nrl: {clp: 1.0}", "small.yaml:2: rl.clp: .* did you mean 'clip'"),
         ("like: clinic\nmethods: {x: {}}", "small.yaml:2: methods.x: unknown method"),
@@ -393,7 +393,7 @@ def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
 )
 def test_a_study_that_is_like_none_is_refused(tmp_path, text, message):
     small = tmp_path / "small.yaml"
-    small.write_text(text)
+    small.write_text(text.replace("SELF", str(small)))
     with pytest.raises(UserError, match=message):
         load_study(small)
 
@@ -407,7 +407,7 @@ def test_every_setting_moves_the_fingerprint(load):
 
 # Settings of PCQC's run A and of SFT: another digest makes finished runs again.
 IDENTITIES = {
-    "clinic": "fb215df05e30b3d6",
+    "clinic": "0fb923e21b91faa6",
     "clinic-mini": "07d16f5f553b8227",
     "clinic-mini-engines": "09d7649d21a4b5ec",
 }

@@ -3,7 +3,11 @@
 from collections.abc import Callable
 
 from pcqc.cases import Case, write_cases
-from pcqc.clinic.consultations import recorded_conversation
+from pcqc.clinic.consultations import (
+    best_exchanges,
+    random_exchanges,
+    recorded_conversation,
+)
 from pcqc.clinic.world import Patient, World, as_case, draw_patient, make_world
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
@@ -42,8 +46,11 @@ def build_clinic(study: Study) -> None:
 
     def recorded(case: Case, patient: Patient) -> bool:
         questions = int(rng.choice(clinic.sft_questions))
-        instruction = study.protocol.instruction
-        messages = recorded_conversation(world, case, patient, instruction, questions, rng)
+        if clinic.sft_asks == "best":
+            exchanges = best_exchanges(world, case, questions)
+        else:
+            exchanges = random_exchanges(world, patient, questions, rng)
+        messages = recorded_conversation(world, case, study.protocol.instruction, exchanges)
         if messages:
             conversations.append({"case_id": case.case_id, "messages": messages})
         return messages is not None

@@ -58,22 +58,32 @@ def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tu
     ]
 
 
+def random_exchanges(
+    world: World, patient: Patient, questions: int, rng: np.random.Generator
+) -> list[Exchange]:
+    """Different random questions, all of them answered."""
+    asked = rng.permutation(len(world.findings))[:questions]
+    return [Exchange(ask(world.findings[f]), true_answer(world, patient, int(f))) for f in asked]
+
+
+def best_exchanges(world: World, case: Case, questions: int) -> list[Exchange]:
+    """Up to so many best questions, answered from the case's facts as far as these go."""
+    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
+    while len(said) < questions and (finding := best_question(world, case, said)) is not None:
+        answer = protocol.UNANSWERABLE
+        if finding in facts:
+            answer = state_finding(world.findings[finding], facts[finding])
+        said.append(Exchange(ask(world.findings[finding]), answer))
+    return said
+
+
 def recorded_conversation(
-    world: World,
-    case: Case,
-    patient: Patient,
-    instruction: str,
-    questions: int,
-    rng: np.random.Generator,
+    world: World, case: Case, instruction: str, exchanges: list[Exchange]
 ) -> list[dict[str, str]] | None:
-    """Messages of a conversation with `questions` random questions, then the diagnosis.
+    """Messages of a conversation with these questions, then the diagnosis.
 
     None where that is not the correct one: such a conversation is not kept.
     """
-    asked = rng.permutation(len(world.findings))[:questions]
-    exchanges = [
-        Exchange(ask(world.findings[f]), true_answer(world, patient, int(f))) for f in asked
-    ]
     if still_likely(world, case, exchanges)[-1] != case.options[case.answer]:
         return None
     messages = [

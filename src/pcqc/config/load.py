@@ -1,6 +1,7 @@
 """Reading a study from its file, with its methods."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -23,8 +24,8 @@ def load_study(name_or_path: str | Path) -> Study:
             contradict each other.
     """
     own = read_settings(study_path(str(name_or_path)))
-    model = _model(own)
-    given = _merge(model.data, own.data) if model else own.data
+    files = _with_models(own)
+    given = functools.reduce(_merge, (file.data for file in reversed(files)))
     shared = read_settings(_shown(ROOT / "config" / "methods.yaml"))
     path = variations(own.path)
     varied = read_settings(path) if path.exists() else None
@@ -32,7 +33,7 @@ def load_study(name_or_path: str | Path) -> Study:
 
     def error(place: tuple, problem: str) -> UserError:
         """Names the file in which a setting stands: the study's, else that of all methods."""
-        places = [(own, place)] + ([(model, place)] if model else [])
+        places = [(file, place) for file in files]
         if place[0] == "methods" and len(place) > 1:
             like = likes.get(place[1], place[1])
             places += [(varied, place[1:])] if varied else []
@@ -57,16 +58,18 @@ def variations(study_file: Path) -> Path:
     return study_file.parent / "variations" / study_file.name
 
 
-def _model(own: SettingsFile) -> SettingsFile | None:
-    """The file of the study that `like` names: what `own` leaves out is as it is there."""
-    if "like" not in own.data:
-        return None
-    if not isinstance(name := own.data["like"], str):
-        raise own.error(("like",), "must name a study")
-    model = read_settings(study_path(name))
-    if "like" in model.data:
-        raise own.error(("like",), f"must name a study that is like no other, not '{name}'")
-    return model
+def _with_models(own: SettingsFile) -> list[SettingsFile]:
+    """A study's file and those it is `like`, the nearest first: each fills in what is left out."""
+    files = [own]
+    while "like" in files[-1].data:
+        name = files[-1].data["like"]
+        if not isinstance(name, str):
+            raise files[-1].error(("like",), "must name a study")
+        model = read_settings(study_path(name))
+        if model.path.resolve() in [file.path.resolve() for file in files]:
+            raise files[-1].error(("like",), f"'{name}' is like this study; name another")
+        files.append(model)
+    return files
 
 
 def _methods(

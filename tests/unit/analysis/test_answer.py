@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from analysis.answer import answer_of, conclusion
+from analysis.claims import claims
 from analysis.evaluated import parent
 from analysis.render import render
 from analysis.tables import ablations
@@ -66,7 +67,9 @@ def test_an_ablation_answers_against_its_parent(study):
 
 
 def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
-    with pytest.raises(UserError, match="grpo of study 'clinic-full' is not evaluated yet; run `snake"):
+    with pytest.raises(
+        UserError, match="grpo of study 'clinic-full' is not evaluated yet; run `snake"
+    ):
         answer_of(study, "grpo")
 
 
@@ -101,3 +104,17 @@ def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
     assert rest[1].startswith(
         "PCQC asks fewer questions than GRPO: supported for GRPO − PCQC +1.04"
     )
+
+
+def test_one_run_of_each_method_decides_nothing_between_them(collected):
+    study = collected.study
+    methods = {
+        name: replace(method, runs=method.runs[:1]) for name, method in study.methods.items()
+    }
+    single = replace(collected, study=replace(study, methods=methods))
+    _, limit, _, *claimed = conclusion(single)
+    assert limit.startswith("One run of each method")
+    assert "make results STUDY=clinic-full" in limit
+    verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
+    assert verdicts == ["undecided"] * 5
+    assert "undecided for PCQC − GRPO" in claimed[0]

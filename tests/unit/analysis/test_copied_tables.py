@@ -17,35 +17,39 @@ def test_no_copied_table_of_this_repository_was_edited():
 
 def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study, page = load_study("clinic"), tmp_path / "README.md"
+    study, page = load_study("clinic-full"), tmp_path / "README.md"
     other = "<!-- real: claims -->\n<!-- end -->\n"
-    page.write_text(f"Results:\n\n<!-- clinic: main_accuracy -->\n<!-- end -->\n{other}")
-    with pytest.raises(UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic`"):
+    page.write_text(f"Results:\n\n<!-- clinic-full: main_accuracy -->\n<!-- end -->\n{other}")
+    with pytest.raises(
+        UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic-full`"
+    ):
         copy_tables(study, tmp_path)
     table = study.results / "tables" / "main_accuracy.md"
     table.parent.mkdir(parents=True)
     table.write_text("| PCQC | 67.25 |\n")
     assert copy_tables(study, tmp_path) == [page]
     assert page.read_text().startswith(
-        "Results:\n\n<!-- clinic: main_accuracy -->\n\n| PCQC | 67.25 |\n\n<!-- end "
+        "Results:\n\n<!-- clinic-full: main_accuracy -->\n\n| PCQC | 67.25 |\n\n<!-- end "
     )
     assert page.read_text().endswith(other)
     assert edited(tmp_path) == ["README.md: real: claims"]  # never copied
     page.write_text(page.read_text().replace("67.25", "97.25"))
-    assert edited(tmp_path) == ["README.md: clinic: main_accuracy", "README.md: real: claims"]
+    assert edited(tmp_path) == ["README.md: clinic-full: main_accuracy", "README.md: real: claims"]
 
 
 def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    study = load_study("clinic")
-    shown = "![a](docs/pictures/clinic-teaser.svg) ![b](docs/pictures/real-teaser.svg)\n"
+    study = load_study("clinic-full")
+    shown = "![a](docs/pictures/clinic-full-teaser.svg) ![b](docs/pictures/real-teaser.svg)\n"
     (tmp_path / "README.md").write_text(shown)
-    with pytest.raises(UserError, match=r"teaser\.svg: missing; run `pcqc figures clinic` first"):
+    with pytest.raises(
+        UserError, match=r"teaser\.svg: missing; run `pcqc figures clinic-full` first"
+    ):
         copy_pictures(study, tmp_path)
     (study.results / "figures").mkdir(parents=True)
     (study.results / "figures" / "teaser.svg").write_text("<svg/>")
     (copy,) = copy_pictures(study, tmp_path)
-    assert copy.relative_to(tmp_path).as_posix() == "docs/pictures/clinic-teaser.svg"
+    assert copy.relative_to(tmp_path).as_posix() == "docs/pictures/clinic-full-teaser.svg"
     assert copy.read_text() == "<svg/>"
 
 

@@ -118,6 +118,12 @@ def test_verdicts(difference, error, verdict):
     assert found.verdict == verdict
 
 
+def test_what_one_run_alone_shows_stays_undecided():
+    effects = [Effect(3, 1, 1000.0), Effect(0.1, 0.5, 1000.0), Effect(4, 1, 1000.0)]
+    found = judge(effects, [2.0] * 3, [True, True, False])
+    assert [one.verdict for one in found] == ["undecided", "undecided", "supported"]
+
+
 def test_comparisons_beside_it_make_a_verdict_harder():
     effect = Effect(2.2, 1.0, 1000.0)
     assert judge([effect], [2.0])[0].verdict == "supported"

@@ -69,7 +69,9 @@ def test_without_latex_the_text_alone_is_written(written, monkeypatch):
 def test_missing_files_and_latex_errors_are_said_in_a_line(written, tmp_path):
     (path,) = (p for p in FIGURES.outputs(written.study) if p.name == "teaser.pdf")
     hidden = path.rename(tmp_path / path.name)
-    with pytest.raises(UserError, match=r"teaser\.pdf: missing; run `pcqc figures clinic-full` first"):
+    with pytest.raises(
+        UserError, match=r"teaser\.pdf: missing; run `pcqc figures clinic-full` first"
+    ):
         paper.write(written)
     hidden.rename(path)
     if not paper.latex():
