@@ -12,11 +12,22 @@ import numpy as np
 import pytest
 import torch
 import urllib3
-from helpers import ROUNDING, make_tokenizer, plain_logprobs, tiny_model
-from transformers import Qwen3ForCausalLM
+from engine_checks import (
+    CHECKS,
+    SAMPLING,
+    WITH_ITS_WEIGHTS,
+    choices,
+    flat,
+    make_model,
+    prompts,
+    reads_log_probabilities,
+    requests,
+    samples_with_log_probabilities_of_the_whole_vocabulary,
+)
+from helpers import ROUNDING, make_tokenizer, tiny_model
 
 from pcqc.config import Server
-from pcqc.engines.base import Request, Sampling
+from pcqc.engines.base import Request
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sync import WeightSync
 from pcqc.engines.transformers import TransformersEngine
@@ -26,55 +37,7 @@ from pcqc.seeds import stream
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"
 )
-VOCABULARY, STOP = 120, 29
-SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)
 TIED, UNTIED = "tied", "untied"
-
-
-def make_model(seed: int, tied: bool) -> Qwen3ForCausalLM:
-    """A tiny Qwen3 with the smallest heads that vLLM's kernels for the CPU take."""
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 1024}
-    weights = {"initializer_range": 0.2, "tie_word_embeddings": tied}
-    return tiny_model(seed, VOCABULARY, **heads, **sizes, **weights)
-
-
-def prompts(count: int = 9) -> list[list[int]]:
-    """Prompts of 3 to 130 tokens, most of which begin alike for longer than a cache block."""
-    rng = np.random.default_rng(0)
-    shared = rng.integers(5, VOCABULARY, 70).tolist()
-    own = [rng.integers(5, VOCABULARY, int(rng.integers(3, 60))).tolist() for _ in range(count)]
-    return [[*shared, *p] if i % 3 else p for i, p in enumerate(own)]
-
-
-def requests(samples: int = 3) -> list[Request]:
-    return [
-        Request(p, tuple(stream(1, i, k) for k in range(samples))) for i, p in enumerate(prompts())
-    ]
-
-
-def choices() -> list[list[int]]:
-    return [[7, 9, 11], [5]] * 4 + [[100, 3]]
-
-
-def flat(groups):
-    return [one for group in groups for one in group]
-
-
-def assert_scores(engine, model) -> None:
-    """The engine's log-probabilities are those of the model's plain forward pass."""
-    found = engine.next_logprobs(prompts(), choices())
-    for prompt, ids, row in zip(prompts(), choices(), found, strict=True):
-        assert row == pytest.approx(plain_logprobs(model, prompt)[-1][ids].tolist(), abs=ROUNDING)
-
-
-def assert_sampled_logprobs(groups, model) -> None:
-    for request, group in zip(requests(), groups, strict=True):
-        for completion in group:
-            table = plain_logprobs(model, [*request.prompt, *completion.tokens])
-            rows = table[len(request.prompt) - 1 : -1]
-            expected = rows.gather(1, torch.tensor(completion.tokens)[:, None])[:, 0]
-            assert completion.logprobs == pytest.approx(expected.tolist(), abs=ROUNDING)
 
 
 @pytest.fixture(scope="module")
@@ -118,38 +81,9 @@ def fresh(engines, kind):
     return engine
 
 
-def test_both_engines_read_the_same_log_probabilities(fresh, kind):
-    model = make_model(0, kind == TIED)
-    assert_scores(fresh, model)
-    other = TransformersEngine(model).next_logprobs(prompts(), choices())
-    for row, expected in zip(fresh.next_logprobs(prompts(), choices()), other, strict=True):
-        assert row == pytest.approx(expected, abs=ROUNDING)
-    assert fresh.next_logprobs([], []) == []
-
-
-def test_sampled_log_probabilities_are_those_of_the_whole_vocabulary(fresh, kind):
-    groups = fresh.generate(requests(), SAMPLING)
-    assert [len(group) for group in groups] == [3] * 9
-    assert_sampled_logprobs(groups, make_model(0, kind == TIED))
-    assert {completion.stopped for completion in flat(groups)} == {True, False}
-    for completion in flat(groups):
-        assert completion.stopped == (completion.tokens[-1] == STOP)
-        assert completion.stopped or len(completion.tokens) == SAMPLING.max_tokens
-
-
-def test_draws_depend_on_prompt_and_stream_alone(engines):
-    engine = engines[UNTIED]
-    groups = engine.generate(requests(), SAMPLING)
-    assert [c.tokens for c in groups[5]] == [
-        engine.generate([Request(prompts()[5], (name,))], SAMPLING)[0][0].tokens
-        for name in requests()[5].streams
-    ]
-    engine.reset_cache()
-    backwards = engine.generate(requests()[::-1], SAMPLING)[::-1]
-    assert [c.tokens for c in flat(backwards)] == [c.tokens for c in flat(groups)]
-    assert len({tuple(c.tokens) for c in groups[5]}) > 1
-    other = engine.generate([Request(prompts()[5], (stream(2),))], SAMPLING)
-    assert other[0][0].tokens not in [c.tokens for c in groups[5]]
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_vllm_does_what_every_engine_must(fresh, kind, check):
+    check(fresh, make_model(0, kind == TIED))
 
 
 def test_prompts_longer_than_a_step_are_read_whole(engines):
@@ -159,14 +93,6 @@ def test_prompts_longer_than_a_step_are_read_whole(engines):
     together = engines[UNTIED].generate(wanted, SAMPLING)
     alone = engines[UNTIED].generate(wanted[-1:], SAMPLING)
     assert together[-1][0].tokens == alone[0][0].tokens
-
-
-def test_greedy_decoding_takes_the_likeliest_tokens(engines):
-    greedy = Sampling(0.0, 0.8, 6, STOP)
-    wanted = [Request(p, (1,)) for p in prompts()]
-    expected = TransformersEngine(make_model(0, False)).generate(wanted, greedy)
-    found = engines[UNTIED].generate(wanted, greedy)
-    assert [c.tokens for c in flat(found)] == [c.tokens for c in flat(expected)]
 
 
 def cached_tokens(engine, prompt) -> int:
@@ -186,15 +112,6 @@ def test_prefixes_are_shared_until_the_cache_is_reset(fresh):
     assert cached_tokens(fresh, state) == 64  # a later turn, the candidates of a state
     fresh.reset_cache()
     assert cached_tokens(fresh, state) == 0
-
-
-def test_loaded_weights_are_used_and_old_keys_forgotten(fresh, kind):
-    for seed in (1, 2):
-        fresh.next_logprobs(prompts(), choices())  # fills the cache with keys of the old weights
-        model = make_model(seed, kind == TIED)
-        fresh.load_weights(model.named_parameters())
-        assert_scores(fresh, model)
-    assert_sampled_logprobs(fresh.generate(requests(), SAMPLING), model)
 
 
 def sync(engine, learner, tolerance=1e-3) -> WeightSync:
@@ -293,13 +210,16 @@ def server_url(folders):
 
 
 @pytest.mark.long  # each starts vLLM anew, in another process
+@pytest.mark.parametrize("check", WITH_ITS_WEIGHTS, ids=lambda check: check.__name__)
+def test_a_real_server_does_what_every_engine_must(server_url, check):
+    check(ServerEngine(Server(server_url)), make_model(0, tied=False))
+
+
+@pytest.mark.long
 def test_a_real_server_gives_what_the_model_gives(server_url, engines):
-    model = make_model(0, tied=False)
-    engines[UNTIED].load_weights(model.named_parameters())
+    engines[UNTIED].load_weights(make_model(0, tied=False).named_parameters())
     served = ServerEngine(Server(server_url))
-    assert_scores(served, model)
     groups = served.generate(requests(), SAMPLING)
-    assert_sampled_logprobs(groups, model)
     expected = engines[UNTIED].generate(requests(), SAMPLING)
     assert [c.tokens for c in flat(groups)] == [c.tokens for c in flat(expected)]
     assert [c.stopped for c in flat(groups)] == [c.stopped for c in flat(expected)]
@@ -355,9 +275,9 @@ def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):
     engine = VllmEngine(folders[TIED], cache_tokens=4096, own_process=True)
     try:
         assert (os.environ["WORLD_SIZE"], os.environ["RANK"]) == ("2", "1")
-        assert_scores(engine, make_model(0, tied=True))
+        reads_log_probabilities(engine, make_model(0, tied=True))
         learner = make_model(1, tied=True)
         assert sync(engine, learner)(learner.named_parameters()) < ROUNDING
-        assert_sampled_logprobs(engine.generate(requests(), SAMPLING), learner)
+        samples_with_log_probabilities_of_the_whole_vocabulary(engine, learner)
     finally:
         engine.close()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from engine_checks import CHECKS, make_model
 from helpers import ROUNDING, plain_logprobs, tiny_model
 
 from pcqc.engines.base import Request, Sampling
@@ -137,27 +138,9 @@ def test_all_choices_of_a_prompt_are_read_in_one_pass(model, monkeypatch):
     assert rows == [5]
 
 
-def test_greedy_decoding_ignores_the_streams(model):
-    engine = TransformersEngine(model)
-    greedy = Sampling(0.0, 0.8, 6, STOP)
-    (group,) = engine.generate([Request(prompts()[4], (1, 2, 3))], greedy)
-    assert len({tuple(c.tokens) for c in group}) == 1
-    tokens = [*prompts()[4], *group[0].tokens]
-    likeliest = plain_logprobs(model, tokens).argmax(-1).tolist()
-    assert likeliest[len(prompts()[4]) - 1 : -1] == group[0].tokens
-
-
-def test_loaded_weights_are_used_and_old_keys_forgotten():
-    engine, other = TransformersEngine(tiny_model(0)), tiny_model(1)
-    wanted = requests(1)
-    engine.generate(wanted, SAMPLING)
-    engine.load_weights(other.state_dict().items())
-    found = flat(engine.generate(wanted, SAMPLING))
-    for completion, (tokens, logprobs) in zip(
-        found, plain_generate(other, wanted, SAMPLING), strict=True
-    ):
-        assert completion.tokens == tokens
-        assert completion.logprobs == pytest.approx(logprobs, abs=ROUNDING)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_does_what_every_engine_must(check):
+    check(TransformersEngine(make_model(0, tied=False)), make_model(0, tied=False))
 
 
 def test_a_shared_module_serves_the_learner_and_the_engine():

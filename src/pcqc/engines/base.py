@@ -68,6 +68,10 @@ class Failure:
         return f"{self.kind}: {self.message}"
 
 
+# Of a request that was submitted.
+Ticket = int
+
+
 class Engine(Protocol):
     """Generates and scores token ids; engines inherit the methods that do nothing here.
 
@@ -75,9 +79,23 @@ class Engine(Protocol):
 
     Attributes:
         processes: that load the same weights at the same time, each into an engine of its own.
+        streams: whether it takes requests up one by one, beside those in progress.
     """
 
     processes: Processes = SINGLE_PROCESS
+    streams: bool = False
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """Take a request up beside those in progress; for engines that stream."""
+        raise RuntimeError("this engine does not stream")
+
+    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+        """Requests that have finished since, each with what `generate` would give for it.
+
+        Args:
+            wait: until one finishes, if the engine can go on without being asked again.
+        """
+        raise RuntimeError("this engine does not stream")
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling

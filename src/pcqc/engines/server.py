@@ -5,6 +5,7 @@ interface; so do log-probabilities of named tokens. Seeds and sampling are those
 and so are the samples of the same model.
 """
 
+import concurrent.futures
 import json
 import logging
 import math
@@ -19,7 +20,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.config import Server
-from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, vllm_seed
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
 from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.models import MANIFEST
@@ -29,6 +30,7 @@ TRANSIENT = (408, 425, 429, *range(500, 600))
 # No request can succeed: wrong address or no permission.
 SETUP = (401, 403, 404, 405)
 MAX_REPLY = 2**26  # bytes
+COMPLETIONS = "/v1/completions"
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
 # Sent with every request: a server takes what is left out from its model's generation config.
 NEUTRAL = {
@@ -57,9 +59,14 @@ class ServerEngine(Engine):
         UserError: the server does not answer, or serves no model.
     """
 
+    streams = True
+
     def __init__(self, server: Server):
         self.server = server
         self.counts: Counter[str] = Counter()
+        self.tickets = 0
+        self.running: dict[Ticket, list[concurrent.futures.Future]] = {}
+        self._threads = ThreadPoolExecutor(server.concurrent)
         self._retry = urllib3.Retry(
             total=server.attempts - 1,
             allowed_methods=None,
@@ -126,22 +133,28 @@ class ServerEngine(Engine):
         self, requests: Sequence[Request], sampling: Sampling
     ) -> list[list[Completion | Failure]]:
         """See `Engine.generate`."""
-        common = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "stop_token_ids": [sampling.stop],
-            "ignore_eos": True,
-            "logprobs": 0,
-            **NEUTRAL,
-        }
-        bodies = [
-            {"prompt": list(r.prompt), "seed": vllm_seed(stream), **common}
-            for r in requests
-            for stream in r.streams
-        ]
+        bodies = [body for request in requests for body in _bodies(request, sampling)]
         results = iter(self._complete(bodies, _completion))
         return [[next(results) for _ in r.streams] for r in requests]
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """See `Engine.submit`."""
+        self.tickets += 1
+        bodies = [body | self._common for body in _bodies(request, sampling)]
+        self.running[self.tickets] = [
+            self._threads.submit(self._request, "POST", COMPLETIONS, body, _completion)
+            for body in bodies
+        ]
+        return self.tickets
+
+    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+        """See `Engine.collect`."""
+        going = [one for of_ticket in self.running.values() for one in of_ticket if not one.done()]
+        if wait and going:
+            concurrent.futures.wait(going, return_when=concurrent.futures.FIRST_COMPLETED)
+        ended = [n for n, futures in self.running.items() if all(one.done() for one in futures)]
+        outcomes = {number: [one.result() for one in self.running.pop(number)] for number in ended}
+        return {number: self._counted(found) for number, found in outcomes.items()}
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
@@ -165,12 +178,23 @@ class ServerEngine(Engine):
         raise NotImplementedError("a served role is frozen")
 
     def _complete(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> list:
-        common = {
+        return self._all([("POST", COMPLETIONS, body | self._common, read) for body in bodies])
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What every request of tokens says."""
+        return {
             "model": self.model,
             "return_token_ids": True,
             "return_tokens_as_token_ids": True,
         }
-        return self._all([("POST", "/v1/completions", {**body, **common}, read) for body in bodies])
+
+    def _counted(self, outcomes: Sequence[tuple[Any, int]]) -> list:
+        """Results of requests, whose retries and failures are counted."""
+        results = [result for result, _ in outcomes]
+        self.counts["retries"] += sum(retries for _, retries in outcomes)
+        self.counts.update(one.kind for one in results if isinstance(one, Failure))
+        return results
 
     def _all(self, requests: list[tuple]) -> list:
         """Each request's result or failure, in order; requests run in parallel.
@@ -182,10 +206,8 @@ class ServerEngine(Engine):
             return []
         with ThreadPoolExecutor(min(len(requests), self.server.concurrent)) as threads:
             outcomes = list(threads.map(lambda request: self._request(*request), requests))
-        results = [result for result, _ in outcomes]
+        results = self._counted(outcomes)
         failures = [result for result in results if isinstance(result, Failure)]
-        self.counts["retries"] += sum(retries for _, retries in outcomes)
-        self.counts.update(failure.kind for failure in failures)
         if len(failures) == len(results) and not any(f.kind == "refused" for f in failures):
             raise UserError(
                 f"{self.server.url}: {len(failures)} of {len(results)} requests failed after "
@@ -261,6 +283,21 @@ def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
     model = reply["data"][0]
     name, root = model["id"], model.get("root")  # vLLM's own field: what `--model` was
     return name, root if isinstance(root, str) else None
+
+
+def _bodies(request: Request, sampling: Sampling) -> list[dict]:
+    """What is sent for each stream of a request."""
+    common = {
+        "prompt": list(request.prompt),
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "stop_token_ids": [sampling.stop],
+        "ignore_eos": True,
+        "logprobs": 0,
+        **NEUTRAL,
+    }
+    return [{"seed": vllm_seed(stream), **common} for stream in request.streams]
 
 
 def _completion(reply: dict, body: dict) -> Completion:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket
 from pcqc.processes import Processes
 
 
@@ -20,7 +20,15 @@ class ShardedEngine(Engine):
     """
 
     def __init__(self, engine: Engine, processes: Processes):
-        self.engine, self.processes = engine, processes
+        self.engine, self.processes, self.streams = engine, processes, engine.streams
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """See `Engine.submit`; each process submits requests of its own."""
+        return self.engine.submit(request, sampling)
+
+    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+        """See `Engine.collect`."""
+        return self.engine.collect(wait)
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling

@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from pcqc.engines import weight_files
-from pcqc.engines.base import Completion, Engine, Request, Sampling, vllm_seed
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
 from pcqc.errors import UserError
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
@@ -43,6 +44,8 @@ class VllmEngine(Engine):
         UserError: vLLM is missing, is not the build for this machine, or refuses the model.
     """
 
+    streams = True
+
     def __init__(
         self,
         folder: Path,
@@ -67,6 +70,8 @@ class VllmEngine(Engine):
             self.llm = _start(folder, settings | {"enable_sleep_mode": sleeps}, working_gib)
         if not self.shared:
             self.llm.collective_rpc("end_with", args=(os.getpid(),))
+        self.tickets = 0
+        self.running: dict[Ticket, tuple[Sampling, dict[int, Any]]] = {}
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode
 
@@ -80,6 +85,32 @@ class VllmEngine(Engine):
         parameters = [_sampling_params(sampling, s) for r in requests for s in r.streams]
         outputs = iter(self._run(prompts, parameters, sampling.max_tokens))
         return [[_completion(next(outputs), sampling) for _ in r.streams] for r in requests]
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """See `Engine.submit`."""
+        from vllm.sampling_params import RequestOutputKind
+
+        self._check([request.prompt], sampling.max_tokens)
+        self.tickets += 1
+        self.running[self.tickets] = sampling, dict.fromkeys(range(len(request.streams)))
+        for number, stream in enumerate(request.streams):
+            parameters = _sampling_params(sampling, stream)
+            parameters.output_kind = RequestOutputKind.FINAL_ONLY
+            prompt = {"prompt_token_ids": list(request.prompt)}
+            self.llm.llm_engine.add_request(f"{self.tickets}/{number}", prompt, parameters)
+        return self.tickets
+
+    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+        """See `Engine.collect`; one step for all requests in progress, if there are any."""
+        finished: dict[Ticket, list[Completion | Failure]] = {}
+        for output in self.llm.llm_engine.step() if self.running else []:
+            ticket, number = map(int, output.request_id.split("/"))
+            sampling, found = self.running[ticket]
+            found[number] = _completion(output.outputs[0], sampling)
+            if None not in found.values():
+                finished[ticket] = list(found.values())
+                del self.running[ticket]
+        return finished
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
@@ -131,15 +162,19 @@ class VllmEngine(Engine):
 
     def _run(self, prompts, parameters, new_tokens: int) -> list:
         """vLLM's output for each prompt."""
+        self._check(prompts, new_tokens)
+        inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
+        return [result.outputs[0] for result in results]
+
+    def _check(self, prompts, new_tokens: int) -> None:
+        """Refuse what does not fit the context."""
         longest = max(map(len, prompts), default=0)
         if longest + new_tokens > self.context:
             raise UserError(
                 f"a prompt of {longest} tokens and {new_tokens} new ones exceed the {self.context} "
                 "that fit the engine's cache; raise engine.cache_tokens or shorten the prompt"
             )
-        inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-        results = self.llm.generate(inputs, parameters, use_tqdm=False) if inputs else []
-        return [result.outputs[0] for result in results]
 
 
 def _start(folder: Path, settings: dict, working_gib: float):

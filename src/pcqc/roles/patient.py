@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pcqc.chat import ChatFormat
 from pcqc.config import Decoding
-from pcqc.engines.base import Engine, Failure, Request
+from pcqc.engines.base import Completion, Engine, Failure, Request
 from pcqc.roles.decoding import sampling
 
 
@@ -28,12 +28,14 @@ class Patient:
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
         """The answer to each inquiry as text, or a served patient's failure."""
-        requests = [
-            Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
-            for inquiry in inquiries
-        ]
-        completions = self.engine.generate(requests, self.sampling)
-        return [
-            only if isinstance(only, Failure) else self.chat.decode(only.tokens).strip()
-            for (only,) in completions
-        ]
+        requests = [self.request(inquiry) for inquiry in inquiries]
+        return [self.read(found) for found in self.engine.generate(requests, self.sampling)]
+
+    def request(self, inquiry: Inquiry) -> Request:
+        """What the engine gets for an inquiry."""
+        return Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
+
+    def read(self, completions: Sequence[Completion | Failure]) -> str | Failure:
+        """The answer in what the engine gives for it."""
+        (only,) = completions
+        return only if isinstance(only, Failure) else self.chat.decode(only.tokens).strip()

@@ -1,0 +1,172 @@
+"""The turns of consultations: responses sampled, questions answered, dialogues advanced."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from pcqc.chat import ChatFormat
+from pcqc.config import Protocol
+from pcqc.consultation.log import Dialogue, Response, Turn
+from pcqc.consultation.question_mask import question_start
+from pcqc.engines.base import Completion, Failure
+from pcqc.protocol import REMINDER, Exchange, parse_action
+from pcqc.roles import Actor, Patient
+from pcqc.roles.patient import Inquiry
+from pcqc.seeds import stream
+
+
+@dataclass(frozen=True)
+class RolloutContext:
+    """The roles of a consultation and its rules.
+
+    `timed` maps the name of a phase to a context manager that times it.
+    """
+
+    actor: Actor
+    patient: Patient
+    chat: ChatFormat
+    protocol: Protocol
+    timed: Callable[[str], AbstractContextManager] = lambda phase: nullcontext()
+
+
+def is_open(dialogue: Dialogue, turns: int) -> bool:
+    """Whether the dialogue goes on, up to so many turns."""
+    return dialogue.consultation.ending is None and dialogue.turn < turns
+
+
+def width(context: RolloutContext, dialogue: Dialogue, candidates: int) -> int:
+    """Responses to sample at the dialogue's state.
+
+    No exchange can follow the last turn, so there is nothing to compare at it.
+    """
+    first, last = dialogue.consultation.rollout == 0, context.protocol.max_turns - 1
+    return candidates if first and dialogue.turn < last else 1
+
+
+def streams_of(name: str, dialogue: Dialogue, count: int) -> tuple[int, ...]:
+    """Random streams of so many responses at the dialogue's state."""
+    return tuple(_stream(name, "actor", dialogue, k) for k in range(count))
+
+
+def kept(group: list[Response]) -> list[Response]:
+    """A group whose first response asks, else that response alone."""
+    return group if group[0].action.question else group[:1]
+
+
+def inquiries(
+    context: RolloutContext, dialogue: Dialogue, group: Sequence[Response], name: str
+) -> dict[int, Inquiry]:
+    """Numbers of the responses that ask something, with what the patient gets.
+
+    A question of the last turn is not answered: no turn could use the answer.
+    """
+    if dialogue.turn == context.protocol.max_turns - 1:
+        return {}
+    return {
+        k: Inquiry(
+            dialogue.case.facts, response.action.question, _stream(name, "patient", dialogue, k)
+        )
+        for k, response in enumerate(group)
+        if response.action.question
+    }
+
+
+def with_answers(group: Sequence[Response], answers: dict[int, str | Failure]) -> list[Response]:
+    """The group with the answers to its responses, by number."""
+    answered = list(group)
+    for k, said in answers.items():
+        one = {"failure": said} if isinstance(said, Failure) else {"answer": said}
+        answered[k] = replace(answered[k], **one)
+    return answered
+
+
+def sample_responses(
+    context: RolloutContext, dialogues: Sequence[Dialogue], widths: Sequence[int], name: str
+) -> list[list[Response]]:
+    """Sample responses at every dialogue's state, in one call of the actor.
+
+    Args:
+        context: roles and rules.
+        dialogues: before their next turn.
+        widths: responses of each.
+        name: of the random streams, `<seed>/<stage>`.
+
+    Returns:
+        One list of responses, not answered yet, per dialogue.
+    """
+    streams = [streams_of(name, d, count) for d, count in zip(dialogues, widths, strict=True)]
+    with context.timed("rollout"):
+        drawn = context.actor.act([d.state for d in dialogues], streams)
+    return [read(context, d, one) for d, one in zip(dialogues, drawn, strict=True)]
+
+
+def read(
+    context: RolloutContext, dialogue: Dialogue, completions: Sequence[Completion]
+) -> list[Response]:
+    """Responses in the completions sampled at the dialogue's state."""
+    labels = dialogue.case.public.labels
+    return [read_response(context.chat, completion, labels) for completion in completions]
+
+
+def ask_patient(
+    context: RolloutContext,
+    dialogues: Sequence[Dialogue],
+    groups: Sequence[list[Response]],
+    name: str,
+) -> list[list[Response]]:
+    """Have the patient answer all questions of the groups, in one call; see `sample_responses`.
+
+    Returns:
+        The groups, with the answers.
+    """
+    pairs = zip(dialogues, groups, strict=True)
+    asked = [inquiries(context, dialogue, group, name) for dialogue, group in pairs]
+    every = [inquiry for of_group in asked for inquiry in of_group.values()]
+    if not every:
+        return list(groups)
+    with context.timed("patient"):
+        answers = iter(context.patient.answer(every))
+    said = [{k: next(answers) for k in of_group} for of_group in asked]
+    return [with_answers(group, one) for group, one in zip(groups, said, strict=True)]
+
+
+def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
+    return stream(0, name, role, dialogue.case.case_id, dialogue.lineage, dialogue.turn, candidate)
+
+
+def read_response(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
+    text = chat.decode(completion.tokens)
+    action = parse_action(text, labels)
+    # A final answer with a marker after it is no question: its tokens get no question credit.
+    start = question_start(chat, completion.tokens) if action.question else None
+    return Response(completion, text, action, start)
+
+
+def advance(context: RolloutContext, dialogue: Dialogue, group: Sequence[Response]) -> None:
+    """Append a turn with its responses, of which the first is executed; end what ends with it.
+
+    A failure of the patient ends it, even if the question was not executed.
+    """
+    consultation, executed = dialogue.consultation, group[0]
+    consultation.turns.append(Turn(list(dialogue.state), consultation.exchanges, tuple(group)))
+    if any(response.failure for response in group):
+        consultation.ending = "patient_failed"
+        return
+    action = executed.action
+    if action.kind == "final":
+        consultation.predicted = action.text if action.valid else None
+        consultation.ending = "answer" if action.valid else "invalid_answer"
+        return
+    if dialogue.turn == context.protocol.max_turns:
+        consultation.ending = "turn_limit" if action.question else "no_action"
+        return
+    reply = REMINDER
+    if action.question:
+        reply = executed.answer
+        consultation.exchanges += (Exchange(action.question, reply),)
+    dialogue.state = context.chat.continue_state(
+        dialogue.state, executed.completion.tokens, reply, context.protocol.earlier_thinking
+    )
+    used = len(dialogue.state) - len(consultation.prompt)
+    if used + context.actor.sampling.max_tokens > context.protocol.response_tokens:
+        consultation.ending = "token_limit"

@@ -1,0 +1,134 @@
+"""What every engine must do. A test of an engine runs each of CHECKS on it.
+
+A check takes an engine and a model with the same weights, made by `make_model`. It leaves the
+engine with these weights.
+"""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from helpers import ROUNDING, plain_logprobs, tiny_model
+from transformers import Qwen3ForCausalLM
+
+from pcqc.engines.base import Request, Sampling
+from pcqc.engines.transformers import TransformersEngine
+from pcqc.seeds import stream
+
+VOCABULARY, STOP = 120, 29
+SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)
+
+
+def make_model(seed: int, tied: bool) -> Qwen3ForCausalLM:
+    """A tiny Qwen3 with the smallest heads that vLLM's kernels for the CPU take."""
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 1024}
+    weights = {"initializer_range": 0.2, "tie_word_embeddings": tied}
+    return tiny_model(seed, VOCABULARY, **heads, **sizes, **weights)
+
+
+def prompts(count: int = 9) -> list[list[int]]:
+    """Prompts of 3 to 130 tokens, most of which begin alike for longer than a cache block."""
+    rng = np.random.default_rng(0)
+    shared = rng.integers(5, VOCABULARY, 70).tolist()
+    own = [rng.integers(5, VOCABULARY, int(rng.integers(3, 60))).tolist() for _ in range(count)]
+    return [[*shared, *p] if i % 3 else p for i, p in enumerate(own)]
+
+
+def requests(samples: int = 3) -> list[Request]:
+    return [
+        Request(p, tuple(stream(1, i, k) for k in range(samples))) for i, p in enumerate(prompts())
+    ]
+
+
+def choices() -> list[list[int]]:
+    return [[7, 9, 11], [5]] * 4 + [[100, 3]]
+
+
+def flat(groups):
+    return [one for group in groups for one in group]
+
+
+def reads_log_probabilities(engine, model) -> None:
+    """They are those of a plain forward pass."""
+    found = engine.next_logprobs(prompts(), choices())
+    for prompt, ids, row in zip(prompts(), choices(), found, strict=True):
+        assert row == pytest.approx(plain_logprobs(model, prompt)[-1][ids].tolist(), abs=ROUNDING)
+    assert engine.next_logprobs([], []) == []
+
+
+def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> None:
+    groups = engine.generate(requests(), SAMPLING)
+    assert [len(group) for group in groups] == [3] * 9
+    for request, group in zip(requests(), groups, strict=True):
+        for completion in group:
+            table = plain_logprobs(model, [*request.prompt, *completion.tokens])
+            rows = table[len(request.prompt) - 1 : -1]
+            expected = rows.gather(1, torch.tensor(completion.tokens)[:, None])[:, 0]
+            assert completion.logprobs == pytest.approx(expected.tolist(), abs=ROUNDING)
+            assert completion.stopped == (completion.tokens[-1] == STOP)
+            assert completion.stopped or len(completion.tokens) == SAMPLING.max_tokens
+    assert {completion.stopped for completion in flat(groups)} == {True, False}
+    assert engine.generate([], SAMPLING) == []
+
+
+def draws_by_prompt_and_stream_alone(engine, model) -> None:
+    groups = engine.generate(requests(), SAMPLING)
+    assert [c.tokens for c in groups[5]] == [
+        engine.generate([Request(prompts()[5], (name,))], SAMPLING)[0][0].tokens
+        for name in requests()[5].streams
+    ]
+    engine.reset_cache()
+    backwards = engine.generate(requests()[::-1], SAMPLING)[::-1]
+    assert [c.tokens for c in flat(backwards)] == [c.tokens for c in flat(groups)]
+    assert len({tuple(c.tokens) for c in groups[5]}) > 1
+    other = engine.generate([Request(prompts()[5], (stream(2),))], SAMPLING)
+    assert other[0][0].tokens not in [c.tokens for c in groups[5]]
+
+
+def takes_the_likeliest_tokens_at_temperature_0(engine, model) -> None:
+    greedy = Sampling(0.0, 0.8, 6, STOP)
+    wanted = [Request(prompt, (1,)) for prompt in prompts()]
+    expected = TransformersEngine(model).generate(wanted, greedy)
+    found = engine.generate(wanted, greedy)
+    assert [c.tokens for c in flat(found)] == [c.tokens for c in flat(expected)]
+
+
+def takes_requests_one_by_one(engine, model) -> None:
+    """An engine that streams gives what it gives to all together."""
+    if not engine.streams:
+        pytest.skip("this engine does not stream")
+    together = engine.generate(requests(), SAMPLING)
+    left, tickets, found = requests()[::-1], {}, {}
+    while left or len(found) < len(together):
+        for _ in range(min(2, len(left))):
+            request = left.pop()
+            tickets[engine.submit(request, SAMPLING)] = request.streams
+        found |= {tickets[ticket]: c for ticket, c in engine.collect(wait=True).items()}
+    for request, group in zip(requests(), together, strict=True):
+        assert [c.tokens for c in found[request.streams]] == [c.tokens for c in group]
+
+
+def uses_new_weights_and_forgets_old_keys(engine, model) -> None:
+    """A stale cache raises no exception, so numbers are compared."""
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(1.1)
+    for loaded in (other, model):
+        engine.next_logprobs(prompts(), choices())  # fills the cache with keys of the old weights
+        engine.load_weights(loaded.named_parameters())
+        reads_log_probabilities(engine, loaded)
+    samples_with_log_probabilities_of_the_whole_vocabulary(engine, model)
+
+
+# Those for an engine whose weights are fixed, and all.
+WITH_ITS_WEIGHTS = (
+    reads_log_probabilities,
+    samples_with_log_probabilities_of_the_whole_vocabulary,
+    draws_by_prompt_and_stream_alone,
+    takes_the_likeliest_tokens_at_temperature_0,
+    takes_requests_one_by_one,
+)
+CHECKS = (*WITH_ITS_WEIGHTS, uses_new_weights_and_forgets_old_keys)
