@@ -94,7 +94,7 @@ def test_what_a_model_says_is_text(browser, written):
     browser.open(f"{written}#place=clinic_dev&case=00001&method=pcqc")
     browser.wait("document.querySelector('consultation-view')")
     assert transcribed.HOSTILE in browser.text("consultation-view")
-    assert browser.value("document.title") == "Synthetic clinic: consultations"
+    assert browser.value("document.title") == "Synthetic clinic, quick: consultations"
     assert browser.value("document.querySelectorAll('#shown img').length") == 0
 
 

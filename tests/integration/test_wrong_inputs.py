@@ -19,13 +19,13 @@ CASE = json.loads((ROOT / "docs" / "own-cases.md").read_text().split("```json\n"
 # What is changed in the clinic's file, and what the last line says.
 SETTINGS = {
     "an unknown setting": (
-        ("  learning_rate: 0.0003", "  lerning_rate: 0.0003"),
+        ("  learning_rate: 0.0006", "  lerning_rate: 0.0006"),
         "rl.lerning_rate: unknown setting; did you mean 'learning_rate'?",
     ),
-    "a wrong type": (("checkpoint_every: 15", "checkpoint_every: often"), "rl.checkpoint_every"),
-    "out of range": (("save_every: 15", "save_every: 15\n  clip: -1.0"), "greater than 0"),
+    "a wrong type": (("checkpoint_every: 6", "checkpoint_every: often"), "rl.checkpoint_every"),
+    "out of range": (("save_every: 6", "save_every: 6\n  clip: -1.0"), "greater than 0"),
     "a number that YAML takes for a word": (
-        ("  learning_rate: 0.0003", "  learning_rate: 3e-4"),
+        ("  learning_rate: 0.0006", "  learning_rate: 3e-4"),
         "write 3.0e-4",
     ),
     "a misspelt method": (("  pcqc: {", "  pqcq: {"), "did you mean 'pcqc'?"),
@@ -34,7 +34,7 @@ SETTINGS = {
         "a synthetic study invents its cases; remove 'raw' and 'optional'",
     ),
     "two methods of one title": (
-        ("  pcqc: {updates: 30}", "  pcqc: {updates: 30, title: GRPO}"),
+        ("  pcqc: {kl_coefficient: 0.05,", "  pcqc: {title: GRPO, kl_coefficient: 0.05,"),
         "methods.pcqc.title: the title of 'grpo' too; give each its own",
     ),
     "two benchmarks of one title": (
@@ -47,10 +47,10 @@ SETTINGS = {
         ("role: development", "role: held_out"),
         "exactly one must have the role 'development'",
     ),
-    "a key twice": (("save_every: 15", "save_every: 15\n  save_every: 1"), "duplicate key"),
+    "a key twice": (("save_every: 6", "save_every: 6\n  save_every: 1"), "duplicate key"),
     "no YAML": (("synthetic: true", "synthetic: [true"), "fix the file"),
     "a tag": (("seed: 0", "seed: !!python/name:os.system ''"), "is not for settings; remove it"),
-    "an unknown run": (("grpo: {", "grpo: {runs: [A, Q], "), "no run 'Q'"),
+    "an unknown run": (("updates: 6, runs: [A]}", "updates: 6, runs: [A, Q]}"), "no run 'Q'"),
     "a seed twice": (("B: 2,", "B: 1,"), "runs.B: the same seed as run 'A'; give each its own"),
     "a weight of nothing": (
         ("terminal_only: {", "terminal_only: {beta: 1.0, "),

@@ -60,7 +60,7 @@ def test_all_is_done(study):
 def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
     changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
     found = states(changed)
-    assert found["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0003 -> 0.1")
+    assert found["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0006 -> 0.1")
     assert found["evaluate grpo A"] == ("stale", "after training")
     assert found["sft"] == ("done", "")
 
@@ -68,7 +68,7 @@ def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
 def test_a_dry_run_names_what_changed_and_the_last_lines_what_failed(study):
     changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
     assert module.stale(changed) == [
-        "stale (setting rl.learning_rate: 0.0003 -> 0.1): train grpo A"
+        "stale (setting rl.learning_rate: 0.0006 -> 0.1): train grpo A"
     ]
     assert module.stale(study) == []
     write_atomic(study.results / "logs" / "sft.log", "pcqc: error: no weights; run models\n")

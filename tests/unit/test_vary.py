@@ -36,8 +36,8 @@ def test_a_variation_is_its_method_but_for_the_setting(own):
     now = run_settings(study, name, "A")
     assert now["rl"].pop("learning_rate") != before["rl"].pop("learning_rate")
     assert now == before
-    assert run_settings(study, "pcqc", "A")["rl"]["learning_rate"] == 0.0003
-    assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0003, 0.0005)})
+    assert run_settings(study, "pcqc", "A")["rl"]["learning_rate"] == 0.0006
+    assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0006, 0.0005)})
     text = path.read_text()
     assert vary(own, "pcqc", ["rl.learning_rate=0.0005"]) == (name, path)
     assert path.read_text() == text
@@ -60,7 +60,7 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("pcqc", "rl.lerning_rate=1", r"--set rl.lerning_rate: unknown setting; did you mean 'le"),
         ("pcqc", "rl.learning_rate=0", r"--set rl.learning_rate: must be greater than 0, not 0"),
         ("pcqc", "rl.learning_rate=fast", r"--set rl.learning_rate: must be a valid number"),
-        ("pcqc", "rl.learning_rate=0.0003", "pcqc has 0.0003 already"),
+        ("pcqc", "rl.learning_rate=0.0006", "pcqc has 0.0006 already"),
         ("pcqc", "bta=1", "--set bta: unknown setting; did you mean 'beta'"),
         ("pcqc", "question_group=1", "question credit needs question_group >= 2"),
         ("pcqc", "title=Mine", "--set title: not to be varied"),

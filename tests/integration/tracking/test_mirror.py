@@ -193,7 +193,7 @@ def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
     assert tags[old["B"]["run_id"]]["superseded_by"] == new["B"]["run_id"]
     assert "superseded_by" not in tags[new["B"]["run_id"]]
     why = tags[old["B"]["run_id"]]["superseded_because"]
-    assert why == "settings changed: method.updates: 20 -> 5"
+    assert why == "settings changed: method.updates: 40 -> 5"
     assert names(ready) == {
         old["B"]["run_id"]: "GRPO, run B (superseded)",
         new["B"]["run_id"]: "GRPO, run B",

@@ -109,7 +109,7 @@ def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(colle
     assert [cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc")] == [5, 7]
     assert "run A at its fixed update 5" in length.caption
     assert "PCQC at update 7." in length.caption
-    assert "selected update 26" in build("generation_length", collected).caption
+    assert "selected update 40" in build("generation_length", collected).caption
 
 
 def test_configuration_is_of_the_methods_that_were_run(collected):
@@ -123,7 +123,7 @@ def test_configuration_gives_atpo_its_own_optimization(collected):
     table = build("configuration", replace(collected, study=study))
     others, atpo = (cell(table, row, "setting") for row in ("optimizer", "atpo_optimizer"))
     assert "learning rate 0.5" in others
-    assert others.endswith("KL coefficient 0.001")
+    assert others.endswith("KL coefficient 0.05")
     assert atpo.startswith(
         "learning rate 0.0001 of the actor and 0.001 of the critic, clip 0.2 below and 0.28 above"
     )
