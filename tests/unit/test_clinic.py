@@ -31,6 +31,7 @@ from pcqc.clinic.world import (
     World,
     as_case,
     ask,
+    asked_findings,
     draw_patient,
     make_world,
     read_findings,
@@ -264,18 +265,12 @@ def test_an_expert_asks_best_questions_until_nothing_is_open(world):
     for case, _ in drawn(world):
         said = best_exchanges(world, case, 9)
         facts = read_findings(world, " ".join(case.facts))
-        asked = [
-            world.findings.index(word)
-            for e in said
-            for word in e.question.split()
-            if word in world.findings
-        ]
-        assert len(set(asked)) == len(asked) == len(said)
-        for number, (finding, exchange) in enumerate(zip(asked, said, strict=True)):
-            assert finding == best_question(world, case, said[:number])
-            assert read_findings(world, exchange.answer) == {
-                f: facts[f] for f in [finding] if f in facts
-            }
+        asked = [asked_findings(world, exchange.question) for exchange in said]
+        assert len(set().union(*asked)) == sum(map(len, asked)) == len(said)
+        for number, (named, exchange) in enumerate(zip(asked, said, strict=True)):
+            assert named == {best_question(world, case, said[:number])}
+            known = {finding: facts[finding] for finding in named if finding in facts}
+            assert read_findings(world, exchange.answer) == known
         assert best_question(world, case, said) is None
         assert best_exchanges(world, case, 1) == said[:1]
 

@@ -38,23 +38,19 @@ def best_question(world: World, case: Case, exchanges: list[Exchange]) -> int | 
     return left[0] if left and len(likely) > 1 else None
 
 
-def thought(world: World, case: Case, exchanges: list[Exchange]) -> str:
-    """The doctor's thinking: the options still likely, the likeliest last."""
-    return ", ".join(still_likely(world, case, exchanges))
-
-
 def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tuple[str, str]]:
-    """(thinking, action) of each of the doctor's turns: the questions, then its diagnosis."""
-    leading = still_likely(world, case, exchanges)[-1]
+    """(thinking, action) of each of the doctor's turns: the questions, then its diagnosis.
+
+    It thinks of the options still likely, the likeliest last.
+    """
+    likely = [still_likely(world, case, exchanges[:turn]) for turn in range(len(exchanges) + 1)]
+    leading = likely[-1][-1]
     label = next(label for label, name in case.options.items() if name == leading)
     actions = [f"{protocol.QUESTION_MARKER} {exchange.question}" for exchange in exchanges]
     actions.append(f"{protocol.ANSWER_MARKER} {label}")
     return [
-        (
-            f"{protocol.THINK_OPEN}{thought(world, case, exchanges[:turn])}{protocol.THINK_CLOSE}",
-            action,
-        )
-        for turn, action in enumerate(actions)
+        (f"{protocol.THINK_OPEN}{', '.join(names)}{protocol.THINK_CLOSE}", action)
+        for names, action in zip(likely, actions, strict=True)
     ]
 
 
@@ -84,13 +80,14 @@ def recorded_conversation(
 
     None where that is not the correct one: such a conversation is not kept.
     """
-    if still_likely(world, case, exchanges)[-1] != case.options[case.answer]:
+    turns = spoken_turns(world, case, exchanges)
+    if turns[-1][1] != f"{protocol.ANSWER_MARKER} {case.answer}":
         return None
     messages = [
         {"role": "system", "content": instruction},
         {"role": "user", "content": protocol.actor_prompt(case.public)},
     ]
-    for turn, (thinking, action) in enumerate(spoken_turns(world, case, exchanges)):
+    for turn, (thinking, action) in enumerate(turns):
         messages.append({"role": "assistant", "content": thinking + action})
         if turn < len(exchanges):
             messages.append({"role": "user", "content": exchanges[turn].answer})
