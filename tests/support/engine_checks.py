@@ -13,7 +13,6 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from transformers import Qwen3ForCausalLM
 
 from pcqc.engines.base import Request, Sampling
-from pcqc.engines.transformers import TransformersEngine
 from pcqc.seeds import stream
 
 VOCABULARY, STOP = 120, 29
@@ -58,7 +57,8 @@ def reads_log_probabilities(engine, model) -> None:
     assert engine.next_logprobs([], []) == []
 
 
-def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> None:
+def _sampled(engine, model) -> list:
+    """Groups of samples, with the model's log-probabilities over the whole vocabulary."""
     groups = engine.generate(requests(), SAMPLING)
     assert [len(group) for group in groups] == [3] * 9
     for request, group in zip(requests(), groups, strict=True):
@@ -67,9 +67,15 @@ def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> Non
             rows = table[len(request.prompt) - 1 : -1]
             expected = rows.gather(1, torch.tensor(completion.tokens)[:, None])[:, 0]
             assert completion.logprobs == pytest.approx(expected.tolist(), abs=ROUNDING)
-            assert completion.stopped == (completion.tokens[-1] == STOP)
-            assert completion.stopped or len(completion.tokens) == SAMPLING.max_tokens
-    assert {completion.stopped for completion in flat(groups)} == {True, False}
+    return groups
+
+
+def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> None:
+    completions = flat(_sampled(engine, model))
+    assert {completion.stopped for completion in completions} == {True, False}
+    for completion in completions:
+        assert completion.stopped == (completion.tokens[-1] == STOP)
+        assert completion.stopped or len(completion.tokens) == SAMPLING.max_tokens
     assert engine.generate([], SAMPLING) == []
 
 
@@ -88,11 +94,14 @@ def draws_by_prompt_and_stream_alone(engine, model) -> None:
 
 
 def takes_the_likeliest_tokens_at_temperature_0(engine, model) -> None:
+    """Whatever the stream."""
     greedy = Sampling(0.0, 0.8, 6, STOP)
-    wanted = [Request(prompt, (1,)) for prompt in prompts()]
-    expected = TransformersEngine(model).generate(wanted, greedy)
-    found = engine.generate(wanted, greedy)
-    assert [c.tokens for c in flat(found)] == [c.tokens for c in flat(expected)]
+    wanted = [Request(prompt, (1, 2, 3)) for prompt in prompts()]
+    for request, group in zip(wanted, engine.generate(wanted, greedy), strict=True):
+        assert len({tuple(completion.tokens) for completion in group}) == 1
+        tokens = [*request.prompt, *group[0].tokens]
+        likeliest = plain_logprobs(model, tokens).argmax(-1).tolist()
+        assert likeliest[len(request.prompt) - 1 : -1] == group[0].tokens
 
 
 def takes_requests_one_by_one(engine, model) -> None:
@@ -120,7 +129,7 @@ def uses_new_weights_and_forgets_old_keys(engine, model) -> None:
         engine.next_logprobs(prompts(), choices())  # fills the cache with keys of the old weights
         engine.load_weights(loaded.named_parameters())
         reads_log_probabilities(engine, loaded)
-    samples_with_log_probabilities_of_the_whole_vocabulary(engine, model)
+        _sampled(engine, loaded)
 
 
 # Those for an engine whose weights are fixed, and all.

@@ -35,6 +35,9 @@ def test_the_page_prints_the_bayes_figures(clinic):
         for questions, figure in enumerate(re.findall(r"[\d.]+", printed)):
             mean = np.mean([ACCURACY[kind](world, case, questions) for case in cases[title]])
             assert f"{100 * mean:.1f}" == figure, (title, kind, questions)
+            if kind == "best" and questions:
+                chance = np.mean([random_accuracy(world, c, questions) for c in cases[title]])
+                assert mean - chance > 0.08
 
 
 def test_the_page_prints_what_a_question_adds(clinic):

@@ -3,30 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from engine_checks import CHECKS, make_model
+from engine_checks import (
+    CHECKS,
+    SAMPLING,
+    STOP,
+    flat,
+    make_model,
+    prompts,
+    reads_log_probabilities,
+    requests,
+)
 from helpers import ROUNDING, plain_logprobs, tiny_model
 
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.sampling import draw
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.seeds import stream
-
-STOP = 29  # drawn often enough to end some completions early
-SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)
-
-
-def prompts(count: int = 9) -> list[list[int]]:
-    """Prompts of several lengths, most of them sharing a beginning of 20 tokens."""
-    rng = np.random.default_rng(0)
-    shared = rng.integers(5, 120, 20).tolist()
-    own = [rng.integers(5, 120, int(rng.integers(1, 40))).tolist() for _ in range(count)]
-    return [[*shared, *p] if i % 3 else p for i, p in enumerate(own)]
-
-
-def requests(samples: int = 3) -> list[Request]:
-    return [
-        Request(p, tuple(stream(1, i, k) for k in range(samples))) for i, p in enumerate(prompts())
-    ]
 
 
 def plain_generate(model, wanted: list[Request], sampling: Sampling):
@@ -46,10 +38,6 @@ def plain_generate(model, wanted: list[Request], sampling: Sampling):
                 logprobs.append(float(chance))
             completions.append((tokens, logprobs))
     return completions
-
-
-def flat(completions):
-    return [c for group in completions for c in group]
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +106,8 @@ def test_a_dialogue_keeps_its_keys_across_turns(model):
 @pytest.mark.parametrize("cache_tokens", [0, 50, 10000])
 def test_next_logprobs_are_those_of_a_plain_forward_pass(model, cache_tokens):
     engine = TransformersEngine(model, batch_size=4, cache_tokens=cache_tokens)
-    choices = [[7, 9, 11], [5]] * 4 + [[100, 3]]
-    for _ in range(2):
-        found = engine.next_logprobs(prompts(), choices)
-        for prompt, ids, row in zip(prompts(), choices, found, strict=True):
-            assert row == pytest.approx(
-                plain_logprobs(model, prompt)[-1][ids].tolist(), abs=ROUNDING
-            )
-    assert engine.next_logprobs([], []) == []
+    for _ in range(2):  # the second time the prompts are in the cache
+        reads_log_probabilities(engine, model)
 
 
 def test_all_choices_of_a_prompt_are_read_in_one_pass(model, monkeypatch):
@@ -141,6 +123,19 @@ def test_all_choices_of_a_prompt_are_read_in_one_pass(model, monkeypatch):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_does_what_every_engine_must(check):
     check(TransformersEngine(make_model(0, tied=False)), make_model(0, tied=False))
+
+
+def test_loaded_weights_are_used_and_old_keys_forgotten():
+    engine, other = TransformersEngine(tiny_model(0)), tiny_model(1)
+    wanted = requests(1)
+    engine.generate(wanted, SAMPLING)
+    engine.load_weights(other.state_dict().items())
+    found = flat(engine.generate(wanted, SAMPLING))
+    for completion, (tokens, logprobs) in zip(
+        found, plain_generate(other, wanted, SAMPLING), strict=True
+    ):
+        assert completion.tokens == tokens
+        assert completion.logprobs == pytest.approx(logprobs, abs=ROUNDING)
 
 
 def test_a_shared_module_serves_the_learner_and_the_engine():
