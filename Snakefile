@@ -71,11 +71,21 @@ rule atpo_ablations:
         f"{RESULTS}/evaluation"
 
 
+# Published credits that are not in the paper's tables, and what they are compared with.
+rule peers:
+    input:
+        SHARED,
+        [files(method) for method in [*PEERS, "grpo", "pcqc"] if method in RUNNABLE],
+    message:
+        f"{RESULTS}/evaluation"
+
+
 # What was asked for is said last: a study's conclusion, or the numbers of single methods.
 onsuccess:
     targets = set(workflow.dag_settings.targets)
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
+    methods += PEERS if "peers" in targets else []
     if methods or (targets <= {"all"} and REPORT.exists()):
         shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
 

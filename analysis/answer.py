@@ -104,8 +104,7 @@ def answer_of(study: Study, method: str) -> list[str]:
             f"{method} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
             f"{method} --config study={study.name}`"
         )
-    ablation = study.method(method).role == "ablation"
-    rival = parent(study, method)[0] if ablation else "shared_sft"
+    rival = parent(study, method)[0] if study.method(method).on_demand else "shared_sft"
     rivals = [rival] if rival in ready and rival != method else []
     runs = load_evaluated(study, [*rivals, method])
     names = list(study.benchmarks)

@@ -62,7 +62,7 @@ def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:
     own = _settings(study, method)
     found = {}
     for name, other in study.methods.items():
-        if other.role != "ablation" and other.kind == "rl":
+        if not other.on_demand and other.kind == "rl":
             theirs = _settings(study, name)
             keys = sorted(own.keys() | theirs.keys())
             found[name] = {

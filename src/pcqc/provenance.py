@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.config import ROOT, Study, digest
+from pcqc.config import ROOT, Method, Study, digest
 from pcqc.files import sha256_file
 from pcqc.machine import machine
 
@@ -121,13 +121,28 @@ def made_from(
     if further := study.also_evaluate.get(method) if job == "evaluate" else None:
         settings["also_evaluate"] = further
     entries = [_ENTRIES.get(job, f"pcqc.jobs.{job}")]
+    unused = _of_other_methods(study.method(method)) if job == "train" else ()
     if job == "grounding" and study.synthetic:
         entries.append("pcqc.clinic.judge")
     return MadeFrom(
         json.loads(json.dumps(settings, default=str)),
-        module_digests(*entries),
+        module_digests(*entries, unused=unused),
         {name: sha256_file(path) for name, path in sorted(names.items())},
     )
+
+
+def _of_other_methods(method: Method) -> tuple[str, ...]:
+    """Modules that the loop of all methods imports, and a run of this one does not enter."""
+    exact = method.question_utility == "expected_answer" and not method.imagined_answers
+    turns, peer = method.turn_credit != "outcome", method.question_credit == "leave_one_out"
+    entered = {
+        "pcqc.methods.atpo": method.tree is not None,
+        "pcqc.methods.pcqc": method.question_credit != "none",
+        "pcqc.methods.turn_credit": turns,
+        "pcqc.peer_credit": turns or peer or exact,
+        "pcqc.clinic": exact,
+    }
+    return tuple(name for name, used in entered.items() if not used)
 
 
 def job_settings(study: Study, job: str) -> dict:
@@ -176,18 +191,21 @@ def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) ->
     }
 
 
-def module_digests(*modules: str) -> dict[str, str]:
+def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
     """Digest of each project module that `modules` import, directly or not (16 hex digits).
 
     A digest is of the syntax tree without docstrings; comments, formatting and the order of imports
     are no part of it. Imports inside functions count, and so do the packages that hold a module; an
     import by a computed name, `import_module(f"analysis.tables.{name}")`, counts as one of the
-    whole package.
+    whole package. Modules and packages of `unused` do not count, nor what they alone import.
     """
+    skipped = tuple(unused)
     found: dict[str, str] = {}
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
+        if module in skipped or module.startswith(tuple(f"{name}." for name in skipped)):
+            continue
         if module not in found and _file(module):
             found[module], imports = _read(module)
             waiting += [module.rpartition(".")[0], *imports]

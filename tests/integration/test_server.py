@@ -18,6 +18,7 @@ from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.setup import make_engine, role_weights
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_utilities import by_scorer
 from pcqc.models import save_model
 from pcqc.roles import Patient, Scorer
 
@@ -270,7 +271,7 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
     method = Method(
         title="Test", terminal_group=2, question_group=2, question_credit="same_state", beta=1.0
     )
-    drawn = Pcqc(method, None, 1, scorer).collect_rollouts(context, cases, 1)
+    drawn = Pcqc(method, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 1)
     assert [group.case.case_id for group in drawn.groups] == ["case-0"]
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2

@@ -8,7 +8,8 @@ from helpers import scripted_context
 from pcqc.cases import Case
 from pcqc.config import Method
 from pcqc.consultation import roll_out
-from pcqc.methods.pcqc import QuestionGroup, assign_credit, case_sequences
+from pcqc.methods.pcqc import assign_credit, case_sequences
+from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.sequences import TrainingSequence
 

@@ -9,6 +9,7 @@ from helpers import make_case, scripted_context, scripted_scorer
 
 from pcqc.config import Method
 from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_utilities import by_scorer
 from pcqc.protocol import Exchange
 from pcqc.public_case import PublicCase
 from pcqc.roles import Actor, Patient, Scorer
@@ -67,7 +68,7 @@ def prompts():
 
     context = scripted_context(say, cases, name="1/update/5", answer=reply)
     scorer = scripted_scorer(lambda text: (0.5, 0.5), context.chat)
-    Pcqc(METHOD, None, 1, scorer).collect_rollouts(context, cases, 5)
+    Pcqc(METHOD, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 5)
     engines = {"actor": context.actor, "patient": context.patient, "scorer": scorer}
     decode = context.chat.tokenizer.decode
     return {role: [decode(p) for p in r.engine.prompts] for role, r in engines.items()}
@@ -122,7 +123,7 @@ def test_the_answer_reaches_no_prompt():
         say = lambda c, r, turn, k: "Final Answer: A" if turn else f"Question: {k}?"  # noqa: E731
         context = scripted_context(say, cases, name="1/update/1")
         scorer = scripted_scorer(lambda text: (0.1, 0.2, 0.3, 0.4), context.chat)
-        drawn = Pcqc(METHOD, None, 1, scorer).collect_rollouts(context, cases, 1)
+        drawn = Pcqc(METHOD, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 1)
         engines = (context.actor.engine, context.patient.engine, scorer.engine)
         return [engine.prompts for engine in engines], drawn
 

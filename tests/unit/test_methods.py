@@ -12,6 +12,7 @@ from pcqc.errors import UserError
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_utilities import by_scorer
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.sequences import KL, pack_turns, token_counts
 
@@ -43,7 +44,7 @@ def made(settings, scorer):
     """The method that the settings are of."""
     if settings.question_credit == "none":
         return Grpo(settings, None, seed=1)
-    return Pcqc(settings, None, 1, scorer)
+    return Pcqc(settings, None, 1, by_scorer(scorer))
 
 
 def draw(method, cases=CASES, script=say, protocol=PROTOCOL):

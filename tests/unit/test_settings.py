@@ -176,7 +176,7 @@ methods.pcqc.beta | -1 | must be greater than or equal to 0, not -1
 methods.pcqc.question_group | 1 | question credit needs question_group >= 2
 methods.pcqc.question_credit | none | question_credit is none
 methods.pcqc.question_credit | executed_local | set supervise: executed
-methods.pcqc.question_credit | other | must be 'none', 'same_state' or 'executed_local', not 'other'
+methods.pcqc.question_credit | other | 'executed_local' or 'leave_one_out', not 'other'
 methods.atpo.question_group | 4 | a tree search has no question group
 """
 TABLE = [tuple(part.strip() for part in line.split(" | ")) for line in WRONG.strip().splitlines()]

@@ -48,9 +48,10 @@ except UserError as error:
 PATHS = Paths.of(STUDY)
 RESULTS = STUDY.results
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
-ABLATIONS = [name for name in RUNNABLE if STUDY.methods[name].role == "ablation"]
-ATPO_ABLATIONS = [name for name in ABLATIONS if STUDY.methods[name].tree]
-METHODS = [name for name in RUNNABLE if name not in ABLATIONS]
+ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
+ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].tree]
+PEERS = [name for name in ON_DEMAND if STUDY.methods[name].role == "peer"]
+METHODS = [name for name in RUNNABLE if name not in ON_DEMAND]
 RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
 
 
@@ -67,10 +68,10 @@ TRANSCRIPTS = transcripts.page(STUDY)
 TRAINED = [
     (name, run) for name in METHODS if name in RL_METHODS for run in STUDY.methods[name].runs
 ]
-# Evaluated ablations have a table; what is not evaluated yet is no input of it.
+# Evaluated ablations and peers have tables; what is not evaluated yet is no input of it.
 ABLATED = [
     manifest
-    for name in ABLATIONS
+    for name in ON_DEMAND
     for run in STUDY.methods[name].runs
     if (manifest := PATHS.evaluation(name, run) / "manifest.json").exists()
 ]

@@ -42,10 +42,15 @@ def posterior(
         rates: base rates of the D diseases; uniform by default.
     """
     weight = _joint(world, case, rates)
-    table = world.table[_option_indices(world, case)]
+    table = likelihoods(world, case)
     for finding, present in answered.items():
         weight = weight * (table[:, finding] if present else 1 - table[:, finding])
     return weight / weight.sum()
+
+
+def likelihoods(world: World, case: Case) -> np.ndarray:
+    """[options, findings] P(finding | option)."""
+    return world.table[_option_indices(world, case)]
 
 
 def best_accuracy(
@@ -125,7 +130,7 @@ class _Questions:
         weight = _joint(world, case, rates)
         # The likeliest option first, so that the order of the options makes no other tree.
         order = np.argsort(-weight, kind="stable")
-        table = world.table[_option_indices(world, case)][order]
+        table = likelihoods(world, case)[order]
         found: dict[tuple[float, ...], list[int]] = {}
         for finding in self.findings:
             if np.ptp(table[:, finding]) > 0 and finding not in silent:

@@ -74,7 +74,7 @@ def _runs(study: Study) -> Iterator[Problem]:
                 yield f"methods.{name}.runs", f"no run '{run}'{nearest(run, study.runs)}"
         if len(set(method.runs)) < len(method.runs):
             yield f"methods.{name}.runs", "a run twice; name each once"
-    if not any(method.runs for method in study.methods.values() if method.role != "ablation"):
+    if not any(method.runs for method in study.methods.values() if not method.on_demand):
         yield "methods", "none has runs, except for ablations; give one some"
     if not study.common_runs:
         yield (

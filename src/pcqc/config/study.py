@@ -128,7 +128,7 @@ class Study:
         trained = [
             method.runs
             for method in self.methods.values()
-            if method.kind == "rl" and method.role != "ablation" and method.runs
+            if method.kind == "rl" and not method.on_demand and method.runs
         ]
         return [run for run in self.runs if all(run in runs for runs in trained)]
 

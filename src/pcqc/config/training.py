@@ -77,10 +77,27 @@ class TreeSearch:
 
 # How a question is credited, in words, for each `question_credit`.
 CREDITS = {
-    "none": "questions get no credit of their own, only the reward of the whole consultation",
+    "none": "questions get no credit of their own",
     "same_state": "questions are compared with the other candidates at the same state",
     "executed_local": "executed questions are compared across all states of an update",
+    "leave_one_out": "questions are compared with the mean of the others at the same state",
 }
+# What a candidate question is worth, in words, for each `question_utility`.
+UTILITIES = {
+    "scorer": "by what the scorer makes of the answer",
+    "continuations": "by the reward of consultations that go on from it",
+    "expected_answer": "by what the answers that it might get are worth",
+}
+# How the turns of a consultation are credited, in words, for each `turn_credit`.
+TURN_CREDITS = {
+    "outcome": "all turns with the reward of the whole consultation",
+    "igpo": "each turn with the beliefs gained from it on, and the reward",
+    "tips": "each turn with the reward, shaped by the scorer's log-probability",
+    "vineppo": "each turn with the change of its Monte-Carlo value",
+    "gigpo": "each turn with the reward, and beside others at the same state",
+    "mt_grpo": "each turn with the belief gained in it, and the reward",
+}
+OF_BELIEFS = ("igpo", "tips", "mt_grpo")  # turn credits that read the correct option's probability
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -89,10 +106,15 @@ class Method:
 
     title: Title
     kind: Literal["sft", "rl"] = "rl"
-    role: Literal["method", "control", "ablation"] = "method"
+    role: Literal["method", "control", "ablation", "peer"] = "method"
     terminal_group: Count = 4  # G_T, complete consultations per case
     question_group: Whole = 0  # G_Q, candidate responses per supervised state; 0: none
-    question_credit: Literal["none", "same_state", "executed_local"] = "none"
+    question_credit: Literal["none", "same_state", "executed_local", "leave_one_out"] = "none"
+    question_utility: Literal["scorer", "continuations", "expected_answer"] = "scorer"
+    turn_credit: Literal["outcome", "igpo", "tips", "vineppo", "gigpo", "mt_grpo"] = "outcome"
+    belief: Literal["scorer", "actor"] = "scorer"  # whose, for the credits that read it
+    continuations: Whole = 0  # consultations played on from each state, or from each candidate
+    imagined_answers: Whole = 0  # per question, of `expected_answer`; 0: exact, in the clinic alone
     supervise: Literal["all", "executed"] = "all"  # whose question tokens receive credit
     beta: Weight = 0.0  # weight of the question loss
     kl_coefficient: Weight = 0.001
@@ -101,6 +123,19 @@ class Method:
     tree: TreeSearch | None = None  # searches a tree per case, in place of groups
     # settings of the study's `rl` that this method alone has otherwise; see `pcqc vary`
     rl: dict[str, int | float] = Field(default_factory=dict)
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether it is no part of the paper's study: `snakemake all` leaves it out."""
+        return self.role in ("ablation", "peer")
+
+    @property
+    def scored(self) -> bool:
+        """Whether its runs need the scorer."""
+        questions = self.question_credit != "none" and (
+            self.question_utility == "scorer" or self.imagined_answers > 0
+        )
+        return questions or (self.turn_credit in OF_BELIEFS and self.belief == "scorer")
 
     def __post_init__(self):
         if self.tree and (self.question_credit != "none" or self.question_group):
@@ -111,3 +146,17 @@ class Method:
             raise ValueError("beta weighs a question loss, but question_credit is none")
         if self.question_credit == "executed_local" and self.supervise != "executed":
             raise ValueError("executed_local credits executed questions: set supervise: executed")
+        if self.question_credit == "none" and self.question_utility != "scorer":
+            raise ValueError("question_utility is for question_credit: set that one too")
+        if self.turn_credit != "outcome" and (self.tree or self.question_credit != "none"):
+            raise ValueError("turn_credit goes with neither a tree nor question_credit")
+        played = self.turn_credit == "vineppo" or self.question_utility == "continuations"
+        if played != (self.continuations > 0):
+            raise ValueError(
+                "continuations are for turn_credit: vineppo and question_utility: continuations, "
+                "which need at least 1"
+            )
+        if self.imagined_answers and self.question_utility != "expected_answer":
+            raise ValueError("imagined_answers are for question_utility: expected_answer")
+        if self.belief == "actor" and self.turn_credit not in OF_BELIEFS:
+            raise ValueError(f"belief is for turn_credit: {', '.join(OF_BELIEFS)}")

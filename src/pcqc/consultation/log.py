@@ -115,6 +115,19 @@ class Dialogue:
         consultation = replace(self.consultation, turns=list(self.consultation.turns))
         return replace(self, consultation=consultation, lineage=lineage)
 
+    @classmethod
+    def before(cls, case: Case, consultation: Consultation, turn: int, lineage: str) -> "Dialogue":
+        """A consultation as it was before one of its turns, to be played on from there."""
+        at = consultation.turns[turn]
+        earlier = replace(
+            consultation,
+            turns=consultation.turns[:turn],
+            exchanges=at.exchanges,
+            ending=None,
+            predicted=None,
+        )
+        return cls(case, earlier, list(at.state), lineage)
+
 
 def require_answers(consultations: Iterable[Consultation]) -> None:
     """Refuse consultations in which the patient failed: an evaluation leaves no case out.

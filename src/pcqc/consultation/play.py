@@ -105,6 +105,15 @@ def continue_from(
     return _play(context, dialogues, last, 1, f"{seed}/{stage}", rollouts)
 
 
+def play_on(
+    context: RolloutContext, dialogues: Sequence[Dialogue], *, seed: int, stage: str
+) -> list[Consultation]:
+    """Play dialogues to their ends, one response at each state; see `roll_out`."""
+    last = context.protocol.max_turns
+    played = _play(context, list(dialogues), last, 1, f"{seed}/{stage}", 1)
+    return [consultation for (consultation,) in played]
+
+
 def _play(
     context: RolloutContext,
     dialogues: list[Dialogue],

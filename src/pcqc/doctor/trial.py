@@ -104,7 +104,7 @@ class Trial:
         # No engine samples what it learns from, so there is no gap to alarm at.
         self.policy = Policy(model, reference, study.rl, make_backend(study, self.processes), None)
         self.shared = model if self.policy.backend.unsharded else None
-        self.scored = any(method.question_credit != "none" for method in used)
+        self.scored = any(method.scored for method in used)
         return f"loaded in {time.perf_counter() - start:.1f} s"
 
     def _weights(self, role: str) -> Weights:

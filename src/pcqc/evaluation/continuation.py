@@ -19,7 +19,7 @@ from pcqc.consultation import (
 )
 from pcqc.credit import same_state_credit
 from pcqc.errors import UserError
-from pcqc.methods.pcqc import score_groups
+from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
 
 STAGE = "continuation"

@@ -22,7 +22,7 @@ from pcqc.engines.base import Failure
 from pcqc.errors import UserError
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
-from pcqc.methods.pcqc import score_groups
+from pcqc.methods.question_groups import score_groups
 from pcqc.paths import Paths
 from pcqc.protocol import UNANSWERABLE
 from pcqc.roles import Patient, Scorer

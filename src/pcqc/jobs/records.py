@@ -7,7 +7,7 @@ from pcqc.evaluation.benchmark import dialogue_row
 from pcqc.machine import now
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.tree import advantages, back_up, visits
-from pcqc.methods.pcqc import QuestionGroup
+from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.training.policy import UpdateReport
 

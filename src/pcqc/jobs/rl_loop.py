@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pcqc.cases import Case
+from pcqc.clinic.expected import by_expected_answer
+from pcqc.clinic.world import World
 from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
@@ -28,8 +30,15 @@ from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.metrics import rollout_metrics
-from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.pcqc import Pcqc, QuestionBatch
+from pcqc.methods.question_utilities import (
+    Utility,
+    by_continuations,
+    by_imagined_answers,
+    by_scorer,
+)
 from pcqc.methods.rollouts import RolloutBatch
+from pcqc.methods.turn_credit import TurnCredited
 from pcqc.order import batch_of_step
 from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
@@ -92,7 +101,7 @@ class Run:
         critic = self._critic(backend) if self.settings.tree else None
         shared = self.model if self.policy.backend.unsharded else None
         self.context = make_context(study, weights, shared)
-        self.scorer = make_scorer(study) if self.settings.question_credit != "none" else None
+        self.scorer = make_scorer(study) if self.settings.scored else None
         self.engines = Engines(
             study, self.context, self.scorer, self.policy, self.development, processes
         )
@@ -145,9 +154,22 @@ class Run:
         settings, policy, seed = self.settings, self.policy, self.seed
         if critic:
             return Atpo(settings, policy, seed, critic)
-        if self.scorer:
-            return Pcqc(settings, policy, seed, self.scorer)
+        if settings.question_credit != "none":
+            return Pcqc(settings, policy, seed, self._utility())
+        if settings.turn_credit != "outcome":
+            return TurnCredited(settings, policy, seed, self.scorer)
         return Grpo(settings, policy, seed)
+
+    def _utility(self) -> Utility:
+        """What candidate questions are compared by."""
+        if self.settings.question_utility == "continuations":
+            return by_continuations(self.settings.continuations)
+        if self.settings.question_utility == "scorer":
+            return by_scorer(self.scorer)
+        if self.settings.imagined_answers:
+            return by_imagined_answers(self.scorer, self.settings.imagined_answers)
+        job_output(self.study, "clinic").require("world.json")
+        return by_expected_answer(World.load(self.paths.world))
 
     def _resume(self) -> int:
         """Load the newest saved state; the number of finished updates."""
@@ -186,7 +208,7 @@ class Run:
         if settings.tree:
             folder.append("trees", tree_row(update, batch.searches[0], settings))
         else:
-            groups = batch.groups if self.scorer else []
+            groups = batch.groups if isinstance(batch, QuestionBatch) else []
             folder.append("candidate_groups", *(group_row(update, g, settings) for g in groups))
 
     def _checkpoint(self, update: int) -> None:

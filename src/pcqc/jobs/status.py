@@ -89,7 +89,7 @@ def job_states(study: Study) -> list[Job]:
         for run in method.runs:
             way = list(steps(study, name, run))
             begun = any(one.path.exists() for one in way if one.run)
-            if method.role == "ablation" and not begun:
+            if method.on_demand and not begun:
                 continue
             again = ""
             for one in way:

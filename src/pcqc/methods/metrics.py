@@ -9,8 +9,10 @@ from pcqc.consultation import Consultation
 from pcqc.methods.atpo.atpo import TreeBatch
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.tree import back_up, visits
-from pcqc.methods.pcqc import QuestionBatch, QuestionGroup
+from pcqc.methods.pcqc import QuestionBatch
+from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.rollouts import RolloutBatch
+from pcqc.methods.turn_credit import TurnBatch
 
 
 def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
@@ -21,6 +23,7 @@ def rollout_metrics(batch: RolloutBatch) -> dict[str, float]:
         "tokens/actor_all": batch.sampled_tokens,
         **batch.failures,
         **group_metrics(batch.groups if isinstance(batch, QuestionBatch) else []),
+        **turn_credit_metrics(batch),
         **tree_metrics(batch.searches if isinstance(batch, TreeBatch) else []),
     }
 
@@ -76,6 +79,14 @@ def _distinct_questions(groups: Sequence[QuestionGroup]) -> dict[str, float]:
         f"credit/distinct_questions_turn_{turn}": float(np.mean(counts))
         for turn, counts in sorted(by_turn.items())
     }
+
+
+def turn_credit_metrics(batch: RolloutBatch) -> dict[str, float]:
+    """How far turn credits spread, and the share of turns that no other shares its state with."""
+    if not isinstance(batch, TurnBatch):
+        return {}
+    credits = np.concatenate([credit for row in batch.credits for credit in row])
+    return {"credit/turn_spread": float(credits.std()), "credit/alone_share": batch.alone}
 
 
 def tree_metrics(searches: Sequence[Search]) -> dict[str, float]:

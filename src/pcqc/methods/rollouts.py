@@ -1,7 +1,7 @@
 """One update's rollouts, whatever the method, and which cases may be learned from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class RolloutBatch:
         advantages: per case, float [its consultations]: of the whole consultation.
         sampled_tokens: of all the actor's responses, in these consultations or not.
         failures: metric name -> count of what a server did not answer.
+        continued: further consultations that were played to their end to value states.
     """
 
     cases: list[Case]
@@ -29,11 +30,12 @@ class RolloutBatch:
     advantages: list[np.ndarray]
     sampled_tokens: int
     failures: dict[str, int]
+    continued: int = field(default=0, kw_only=True)
 
     @property
     def completed(self) -> int:
-        """Number of complete consultations."""
-        return sum(map(len, self.consultations))
+        """Number of complete consultations, those that only value states among them."""
+        return sum(map(len, self.consultations)) + self.continued
 
 
 def answered_cases(consultations: Sequence[Sequence[Consultation]]) -> list[int]:

@@ -12,7 +12,7 @@ TERMINAL, QUESTION = "terminal", "question"
 
 def executed_sequences(
     consultation: Consultation,
-    advantages: float | Sequence[float],
+    advantages: float | Sequence[float] | np.ndarray,
     credits: Mapping[int, float] | None = None,
     weight: float = 1.0,
 ) -> list[TrainingSequence]:

@@ -49,7 +49,7 @@ class RoleMemory:
 
 def roles_of(method: Method) -> tuple[str, ...]:
     """Roles that a run of a method uses."""
-    own = ("critic",) * bool(method.tree) + ("scorer",) * (method.question_credit != "none")
+    own = ("critic",) * bool(method.tree) + ("scorer",) * method.scored
     return ("learner", "actor", "patient", *own)
 
 

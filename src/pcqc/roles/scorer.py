@@ -33,7 +33,7 @@ class Scorer:
         labels = [case.labels for case, _ in evidence]
         unique = list(dict.fromkeys(zip(prompts, labels, strict=True)))
         results = dict(zip(unique, self._label_logprobs(unique), strict=True))
-        return [_normalise(results[key]) for key in zip(prompts, labels, strict=True)]
+        return [normalise(results[key]) for key in zip(prompts, labels, strict=True)]
 
     def _label_logprobs(
         self, items: list[tuple[str, tuple[str, ...]]]
@@ -57,11 +57,7 @@ class Scorer:
         Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
         texts = [self.encoder.quote(f"{prompt} {label}") for label in labels]
-        whole = [self.encoder.encode(text) for text in texts]
-        shared = 0
-        while all(len(w) > shared + 1 and w[shared] == whole[0][shared] for w in whole):
-            shared += 1
-        return whole[0][:shared], [w[shared:] for w in whole]
+        return split_labels([self.encoder.encode(text) for text in texts])
 
     def _final_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
         """Log-probability of each label's last token, after its earlier ones."""
@@ -76,7 +72,16 @@ class Scorer:
         return read
 
 
-def _normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:
+def split_labels(whole: Sequence[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Token ids that all texts share at their start, and the rest of each, never empty."""
+    shared = 0
+    while all(len(w) > shared + 1 and w[shared] == whole[0][shared] for w in whole):
+        shared += 1
+    return whole[0][:shared], [w[shared:] for w in whole]
+
+
+def normalise(logprobs: list[float] | Failure) -> np.ndarray | Failure:
+    """Probabilities that sum to one; a failure stays one."""
     if isinstance(logprobs, Failure):
         return logprobs
     weights = np.exp(np.array(logprobs) - max(logprobs))

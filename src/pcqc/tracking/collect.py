@@ -43,9 +43,7 @@ def collect(study: Study) -> Path:
         shutil.rmtree(new, ignore_errors=True)
         store = open_store(study)
         methods = [
-            name
-            for name, method in study.methods.items()
-            if method.runs and method.role != "ablation"
+            name for name, method in study.methods.items() if method.runs and not method.on_demand
         ]
         runs = [entry for method in methods for entry in _runs(store, study, method, new)]
         _write_predictions(new, study, runs)

@@ -1,0 +1,45 @@
+"""Beliefs along consultations: the probability of each option before every turn."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pcqc.consultation import Consultation, RolloutContext
+from pcqc.engines.base import Failure
+from pcqc.protocol import ANSWER_MARKER
+from pcqc.roles import Scorer
+from pcqc.roles.scorer import normalise, split_labels
+
+Beliefs = list[np.ndarray]  # per consultation, float [turns, options]
+
+
+def scorer_beliefs(scorer: Scorer, consultations: Sequence[Consultation]) -> Beliefs:
+    """The frozen scorer's, of what was said before each turn; NaN where a served one failed."""
+    every = [(c.case, turn.exchanges) for c in consultations for turn in c.turns]
+    return _by_consultation(consultations, scorer.probabilities(every))
+
+
+def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]) -> Beliefs:
+    """The actor's: of each label if, having thought what it did think, it had answered then."""
+    chat, prompts, choices = context.chat, [], []
+    for consultation in consultations:
+        texts = [f"{ANSWER_MARKER} {label}" for label in consultation.case.labels]
+        shared, tails = split_labels([chat.encode(text) for text in texts])
+        for turn in consultation.turns:
+            said = turn.executed.completion.tokens
+            thought = said[: chat.thinking_stop(said)]
+            prompts.append([*turn.state, *thought, *shared])
+            choices.append([tail[0] for tail in tails])
+    read = context.actor.engine.next_logprobs(prompts, choices)
+    return _by_consultation(consultations, [normalise(row) for row in read])
+
+
+def _by_consultation(consultations: Sequence[Consultation], read: Sequence) -> Beliefs:
+    found, rows = [], iter(read)
+    for consultation in consultations:
+        options = len(consultation.case.labels)
+        of_turns = [next(rows) for _ in consultation.turns]
+        blank = np.full(options, np.nan)
+        of_turns = [blank if isinstance(one, Failure) else one for one in of_turns]
+        found.append(np.array(of_turns).reshape(-1, options))
+    return found
