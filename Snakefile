@@ -17,6 +17,7 @@ include: "workflow/rules/runs.smk"
 include: "workflow/rules/continuation.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/credits.smk"
 
 
 # A target names the files on its way too: Snakemake takes a missing file for made where what was
@@ -86,6 +87,8 @@ onsuccess:
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
     methods += PEERS if "peers" in targets else []
+    if "credit_quality" in targets:
+        shell("cat {CREDIT_TABLE:q} >&2")
     if methods or (targets <= {"all"} and REPORT.exists()):
         shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
 

@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
         ("continuation", _continuation, "fix candidate questions and continue from each of them"),
         ("grounding", _grounding, "judge the continuation study's answers against the facts"),
+        ("question-credits", _question_credits, "compare credits at the states of a run's policy"),
         ("consult", _consult, "watch a run's doctor on a case, or be its patient, in the terminal"),
         ("explain", _explain, "say whether a run would be made again, and why"),
         ("accept", _accept, "declare a run still valid after an edit that is known to be harmless"),
@@ -292,6 +293,14 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100:
         raise argparse.ArgumentTypeError(f"must be a number from 1 to 100, not {text!r}")
     return int(text)
+
+
+def _question_credits(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.credit_quality import run_credit_quality
+
+    study = _load(arguments)
+    with _alone(study, "credit_quality", arguments.method, arguments.run):
+        run_credit_quality(study, arguments.method, arguments.run)
 
 
 def _consult(arguments: argparse.Namespace) -> None:

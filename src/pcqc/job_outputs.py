@@ -21,6 +21,7 @@ from pcqc.superseded import bring_back, set_aside
 DERIVED = (
     *("convert", "overlap", "prepare"),
     *("store", "mirror", "collect", "tables", "figures", "paper", "report", "transcripts"),
+    "credits",
     "publish",
 )
 
@@ -199,6 +200,7 @@ def job_output(
         "train": paths.run,
         "continuation": paths.continuation,
         "grounding": paths.continuation,
+        "credit_quality": paths.credit_quality,
     }.get(job, paths.evaluation)(method, run)
     if job in ("select", "grounding"):
         file = folder / ("selection.json" if job == "select" else "grounding.csv")
@@ -218,6 +220,7 @@ def _derived(study: Study, job: str, method: str | None) -> JobOutput:
         "mirror": paths.tracking(method or ""),
         "collect": paths.collected,
         "publish": paths.store.with_name("published.json"),
+        "credits": paths.root / "credit_quality" / "credit_quality.csv",
         "paper": paths.root / "paper.tex",
         "report": paths.root / "report.html",
     }.get(job, paths.root / job)
@@ -279,6 +282,9 @@ def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> li
         made_to_err = study.continuation and study.continuation.ungrounded
         world = [paths.world] if made_to_err else []
         return [*_selected(study, method, run), development, *asked, *instruction, *world]
+    if job == "credit_quality":
+        asked = models("patient", study.starts_from("scorer"))
+        return [*_selected(study, method, run), development, *asked, *instruction, paths.world]
     if job == "grounding":
         review = study.continuation and study.continuation.review
         judges = [name for name in study.pretrained if name.startswith("judge_")]

@@ -78,6 +78,9 @@ class Paths:
     def continuation(self, method: str, run: str) -> Path:
         return self.root / "continuation" / method / run
 
+    def credit_quality(self, method: str, run: str) -> Path:
+        return self.root / "credit_quality" / method / run
+
     def lock(self, job: str) -> Path:
         """What a job, such as `train pcqc A`, holds while it runs."""
         return self.root / "locks" / job.replace(" ", "-")

@@ -1,7 +1,9 @@
-"""Progress of long work: a bar on a terminal, timestamped lines elsewhere."""
+"""Progress of long work: a bar on a terminal, timestamped lines elsewhere; and what takes long."""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tqdm import tqdm
 
@@ -57,3 +59,17 @@ class Progress:
             return
         clock = time.strftime("%Y-%m-%d %H:%M:%S")
         print(f"{clock} {self.label}: {text}", file=sys.stderr, flush=True)
+
+
+class Phases:
+    """Seconds spent in each phase of some work."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Add the time inside to the phase `name`."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

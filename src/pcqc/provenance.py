@@ -45,6 +45,11 @@ SETTINGS_READ = {
         *(f"continuation.{name}" for name in ("states", "candidates", "continuations", "seed")),
         "continuation.ungrounded",
     ),
+    "credit_quality": (
+        *(*_CONSULTATIONS, "dtypes.scorer"),
+        *(f"credit_quality.{name}" for name in ("cases", "turns", "candidates", "continuations")),
+        *("credit_quality.seed", "benchmarks"),
+    ),
     "grounding": (
         *("protocol", "engine", "models", "dtypes.scorer", "continuation.judges"),
         "deterministic",

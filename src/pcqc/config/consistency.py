@@ -14,7 +14,7 @@ RESERVED_BENCHMARKS = (
 # Rules of the workflow. A method's name is one too.
 RULES = (
     *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
-    *("publish",),
+    *("credit_quality", "peers", "publish", "question_credits"),
     *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
     *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
     *("track", "track_prepare", "train", "training", "transcripts"),
@@ -33,6 +33,10 @@ def contradictions(study: Study) -> Iterator[Problem]:
     yield from _further_updates(study)
     if study.continuation:
         yield from _continuation(study)
+    if study.credit_quality:
+        yield from _credit_quality(study)
+    if not study.synthetic:
+        yield from _imagined_answers(study)
 
 
 def _benchmarks(study: Study) -> Iterator[Problem]:
@@ -164,6 +168,25 @@ def _sizes(study: Study) -> Iterator[Problem]:
             "'learner' leaves vLLM in a process that DeepSpeed ends; with a placement set it to "
             "'own'",
         )
+
+
+def _imagined_answers(study: Study) -> Iterator[Problem]:
+    for name, method in study.methods.items():
+        exact = method.question_utility == "expected_answer" and not method.imagined_answers
+        if exact and method.runs:
+            place = f"methods.{name}.imagined_answers"
+            yield place, "only the clinic has the expectation exactly; set at least 1"
+
+
+def _credit_quality(study: Study) -> Iterator[Problem]:
+    if not study.synthetic:
+        yield "credit_quality", "only the clinic knows what a question is worth; remove it"
+    for name in study.credit_quality.methods:
+        if name not in study.methods:
+            known = nearest(name, study.methods)
+            yield "credit_quality.methods", f"no method '{name}'{known}"
+        elif not study.methods[name].runs:
+            yield "credit_quality.methods", f"method '{name}' has no runs; name another"
 
 
 def _continuation(study: Study) -> Iterator[Problem]:

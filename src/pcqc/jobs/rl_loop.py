@@ -2,8 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from pcqc.cases import Case
@@ -42,7 +41,7 @@ from pcqc.methods.turn_credit import TurnCredited
 from pcqc.order import batch_of_step
 from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.progress import Progress
+from pcqc.progress import Phases, Progress
 from pcqc.provenance import heading
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
@@ -62,20 +61,6 @@ def run_training(
         return
     single_threaded(study.deterministic)
     Run(study, method_name, run, processes).train()
-
-
-class Phases:
-    """Seconds spent per phase of an update."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def time(self, name: str) -> Iterator[None]:
-        """Add the time inside to the phase `name`."""
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 class Run:

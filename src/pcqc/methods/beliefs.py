@@ -21,17 +21,22 @@ def scorer_beliefs(scorer: Scorer, consultations: Sequence[Consultation]) -> Bel
 
 def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]) -> Beliefs:
     """The actor's: of each label if, having thought what it did think, it had answered then."""
-    chat, prompts, choices = context.chat, [], []
+    chat = context.chat
+    prompts: list[tuple[int, ...]] = []
+    choices: list[list[int]] = []
     for consultation in consultations:
         texts = [f"{ANSWER_MARKER} {label}" for label in consultation.case.labels]
         shared, tails = split_labels([chat.encode(text) for text in texts])
         for turn in consultation.turns:
             said = turn.executed.completion.tokens
             thought = said[: chat.thinking_stop(said)]
-            prompts.append([*turn.state, *thought, *shared])
+            prompts.append((*turn.state, *thought, *shared))
             choices.append([tail[0] for tail in tails])
-    read = context.actor.engine.next_logprobs(prompts, choices)
-    return _by_consultation(consultations, [normalise(row) for row in read])
+    # Consultations that branched off from one another share their first turns.
+    unique = dict(zip(prompts, choices, strict=True))
+    found = context.actor.engine.next_logprobs(list(unique), list(unique.values()))
+    read = dict(zip(unique, map(normalise, found), strict=True))
+    return _by_consultation(consultations, [read[prompt] for prompt in prompts])
 
 
 def _by_consultation(consultations: Sequence[Consultation], read: Sequence) -> Beliefs:

@@ -46,13 +46,10 @@ def after_candidates(
     return found
 
 
-def continue_all(
+def continue_each(
     context: RolloutContext, dialogues: Sequence[Dialogue], count: int, *, seed: int, stage: str
-) -> Continued:
-    """Play each dialogue to its end `count` times and average the rewards.
-
-    One that has ended already has its own reward, and costs nothing.
-    """
+) -> list[list[Consultation]]:
+    """Play each dialogue to its end `count` times; one that has ended is itself, once."""
     going = [d for d in dialogues if d.consultation.ending is None]
     copies = [
         replace(d.branch(0), lineage=f"{d.lineage}/{number}")
@@ -60,12 +57,27 @@ def continue_all(
         for number in range(count)
     ]
     played = iter(play_on(context, copies, seed=seed, stage=f"{stage}/continuations"))
+    return [
+        [next(played) for _ in range(count)]
+        if dialogue.consultation.ending is None
+        else [dialogue.consultation]
+        for dialogue in dialogues
+    ]
+
+
+def continue_all(
+    context: RolloutContext, dialogues: Sequence[Dialogue], count: int, *, seed: int, stage: str
+) -> Continued:
+    """Play each dialogue to its end `count` times and average the rewards.
+
+    One that has ended already has its own reward, and costs nothing.
+    """
+    open_ones = [d.consultation.ending is None for d in dialogues]
+    every = continue_each(context, dialogues, count, seed=seed, stage=stage)
     values, tokens = [], 0
-    for dialogue in dialogues:
-        ended = [dialogue.consultation]
-        if dialogue.consultation.ending is None:
-            ended = [next(played) for _ in range(count)]
+    for dialogue, ended, going in zip(dialogues, every, open_ones, strict=True):
+        if going:
             tokens += sum(c.actor_tokens - dialogue.consultation.actor_tokens for c in ended)
         rewards = [correctness(dialogue.case, c) for c in ended if c.ending != "patient_failed"]
         values.append(float(np.mean(rewards)) if rewards else np.nan)
-    return Continued(np.array(values), len(copies), tokens)
+    return Continued(np.array(values), count * sum(open_ones), tokens)

@@ -1,0 +1,203 @@
+"""Credits of candidate questions against their exact values, state by state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from scipy.stats import rankdata
+
+from analysis.statistics.bootstrap import percentile_interval, resampled_means
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.job_outputs import job_output
+from pcqc.paths import Paths
+
+SAME = 1e-9  # exact values that differ by less are equal
+# Credit -> its title, and the parts of the drawing that a state's credits take; those that read
+# consultations take one continuation of each candidate.
+CREDITS = {
+    "expected_answer": ("Expected answer", ("candidates",)),
+    "pcqc": ("PCQC", ("candidates", "utilities")),
+    "executed_local": ("Executed-local", ("candidates", "utilities")),
+    "c3": ("C3", ("candidates", "continuations")),
+    "vineppo": ("VinePPO", ("candidates", "all continuations")),
+    "gigpo": ("GiGPO", ("candidates", "continuations")),
+    "mt_grpo": ("MT-GRPO", ("candidates", "continuations", "scorer's beliefs")),
+    "igpo": ("IGPO", ("candidates", "continuations", "actor's beliefs")),
+    "igpo_scorer": (
+        "IGPO, the scorer's belief",
+        ("candidates", "continuations", "scorer's beliefs"),
+    ),
+    "tips": ("TIPS", ("candidates", "continuations", "scorer's beliefs")),
+    "grpo": ("GRPO", ("candidates", "continuations")),
+}
+CHANCE = "chance"  # a credit that knows nothing
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over cases with its 95 % interval from resampled cases."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How one credit does.
+
+    Attributes:
+        rank: Spearman's correlation with Q*, mean over states.
+        rank_last: the same with the value of a question that is the last.
+        regret: of the question that it favours, in points of Q*.
+        sign: share of questions better or worse than the state's mean whose credit says so, %.
+        luck: share of its variance that another continuation changes, %; None where none does.
+        asking: share of states at which asking is credited over answering, %; None for question
+            credits, which leave that choice to the reward.
+        seconds: device-seconds to credit the candidates of a state.
+    """
+
+    rank: Estimate
+    rank_last: Estimate
+    regret: Estimate
+    sign: Estimate
+    luck: float | None
+    asking: Estimate | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All credits of a study.
+
+    Attributes:
+        qualities: credit -> how it does; `chance` among them.
+        states: how many, and how many of them have questions of different value.
+        differing: see `states`.
+        asking: share of states at which asking gains by the policies' own continuations, %.
+        candidates: questions compared at a state.
+        policies: titles of those whose states they are.
+    """
+
+    qualities: dict[str, Quality]
+    states: int
+    differing: int
+    asking: float
+    candidates: int
+    policies: tuple[str, ...]
+    study: Study
+
+
+def load(study: Study) -> Judged:
+    """Read the drawn states of all policies and judge every credit.
+
+    Raises:
+        UserError: the study has no such settings, or no state was drawn.
+    """
+    if not study.credited:
+        raise UserError(f"study '{study.name}' has no settings 'credit_quality'; add the group")
+    questions, asking, manifests = [], [], []
+    for method, run in study.credited:
+        folder = Paths.of(study).credit_quality(method, run)
+        job_output(study, "credit_quality", method, run).require()
+        manifests.append(read_json(folder / "manifest.json"))
+        for name, frames in (("questions", questions), ("asking", asking)):
+            frame = pq.read_table(folder / f"{name}.parquet").to_pandas()
+            frames.append(frame.assign(policy=method))
+    if not sum(manifest["states"] for manifest in manifests):
+        raise UserError(
+            f"study '{study.name}': no state has {study.credit_quality.candidates} questions to "
+            "compare; raise credit_quality.cases"
+        )
+    return _judge(study, pd.concat(questions), pd.concat(asking), manifests)
+
+
+def _judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests) -> Judged:
+    rng = np.random.default_rng(0)
+    questions["executed_local"] -= questions["executed_local"].mean()
+    questions[CHANCE] = rng.permutation(len(questions)).astype(float)
+    states = questions.groupby(["policy", "case_id", "turn", "draw"], sort=False)
+    spread = states["best"].agg(np.ptp)
+    differ = spread[spread > SAME].index
+    seconds = _seconds(manifests)
+    qualities = {}
+    for name in [*CREDITS, CHANCE]:
+        asks = None
+        if name in asking:
+            shares = (asking[name] > 0) + 0.5 * (asking[name] == 0)
+            asks = _estimate((100 * shares).groupby(asking["case_id"]).mean())
+        qualities[name] = Quality(
+            _by_case(states, differ, lambda s, n=name: _spearman(s[n], s["best"])),
+            _by_case(states, differ, lambda s, n=name: _spearman(s[n], s["last"])),
+            _by_case(states, differ, lambda s, n=name: 100 * _regret(s[n], s["best"])),
+            _by_case(states, differ, lambda s, n=name: 100 * _sign(s[n], s["best"])),
+            None if name == CHANCE else _luck(questions, name),
+            asks,
+            None if name == CHANCE else sum(seconds[part] for part in CREDITS[name][1]),
+        )
+    draws = questions["draw"].nunique()
+    return Judged(
+        qualities,
+        len(spread) // draws,
+        len(differ) // draws,
+        float(100 * (asking["gain"] > 0).mean()),
+        study.credit_quality.candidates,
+        tuple(study.method(method).title for method, _ in study.credited),
+        study,
+    )
+
+
+def _by_case(states, chosen: pd.Index, measure: Callable[[pd.DataFrame], float]) -> Estimate:
+    """Mean of a measure over states, then over cases, which are what is resampled."""
+    rows = {key: measure(frame) for key, frame in states if key in chosen}
+    values = pd.Series(rows)
+    return _estimate(values.groupby(level=1).mean())
+
+
+def _estimate(cases: pd.Series) -> Estimate:
+    interval = percentile_interval(resampled_means(cases.to_numpy()[:, None])[:, 0])
+    return Estimate(float(cases.mean()), interval.low, interval.high)
+
+
+def _spearman(credit: pd.Series, value: pd.Series) -> float:
+    """Rank correlation; 0 for a credit that makes no difference."""
+    ranks = [rankdata(np.round(column.to_numpy(), 9)) for column in (credit, value)]
+    if min(np.ptp(rank) for rank in ranks) == 0:
+        return 0.0
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def _regret(credit: pd.Series, value: pd.Series) -> float:
+    """Value of the best question less that of the favourite; equal favourites share it."""
+    favourites = credit.to_numpy() >= credit.max() - SAME
+    return float(value.max() - value.to_numpy()[favourites].mean())
+
+
+def _sign(credit: pd.Series, value: pd.Series) -> float:
+    """Share of questions above or below the mean whose credit has that sign; 0 is half right."""
+    better = (value - value.mean()).to_numpy()
+    told = np.sign(better[np.abs(better) > SAME])
+    given = np.sign(credit.to_numpy()[np.abs(better) > SAME])
+    return float((told == given).mean() + 0.5 * (given == 0).mean())
+
+
+def _luck(questions: pd.DataFrame, name: str) -> float | None:
+    within = questions.groupby(["policy", "case_id", "turn", "candidate"])[name].var(ddof=1).mean()
+    return None if within < SAME else float(100 * within / questions[name].var(ddof=1))
+
+
+def _seconds(manifests) -> dict[str, float]:
+    """Part -> seconds of a state; what reads consultations reads one continuation of each."""
+    states = sum(manifest["states"] for manifest in manifests)
+    total = {
+        part: sum(manifest["seconds"][part] for manifest in manifests) / states
+        for part in manifests[0]["seconds"]
+    }
+    several = manifests[0]["continuations"]
+    read = ("continuations", "scorer's beliefs", "actor's beliefs")
+    once = {part: total[part] / several for part in read}
+    return {**total, **once, "all continuations": total["continuations"]}

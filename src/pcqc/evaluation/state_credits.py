@@ -1,0 +1,73 @@
+"""What each method would credit at one state: its candidate questions, and answering at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pcqc import peer_credit
+from pcqc.credit import same_state_credit, terminal_advantages
+from pcqc.evaluation.alternatives import Alternatives, Path
+
+# Method -> whose credit it is; those of QUESTIONS leave the choice between asking and answering
+# to the reward of the whole consultation.
+QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer")
+TURNS = ("grpo", "igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo")
+
+
+def question_credits(
+    found: Alternatives, draw: int, expected: Sequence[float]
+) -> dict[str, np.ndarray]:
+    """Credit of each candidate, float [K], by each method.
+
+    A method of `TURNS` sees K consultations that have come to the state, each goes on from one
+    candidate; VinePPO's values are means over the other continuations.
+
+    Args:
+        found: the state.
+        draw: which continuation of each candidate is the consultation.
+        expected: each candidate's expected probability of the correct option.
+    """
+    rewards = np.array([[path.reward for path in row] for row in found.paths])
+    others = [np.delete(row, draw) for row in rewards]
+    values = np.array([row.mean() for row in others])
+    paths = [row[draw] for row in found.paths]
+    return {
+        "pcqc": same_state_credit(found.group.gains),
+        # Standardised across an update: within a state the gains themselves, up to a factor.
+        "executed_local": found.group.gains,
+        "c3": peer_credit.leave_one_out(rewards[:, draw]),
+        "expected_answer": same_state_credit(np.array(expected)),
+        **turn_credits(paths, found.number),
+        "vineppo": values - np.concatenate(others).mean(),
+    }
+
+
+def turn_credits(paths: Sequence[Path], turn: int) -> dict[str, np.ndarray]:
+    """Credit of one turn of each consultation of a case, by methods that credit turns."""
+    rewards = np.array([path.reward for path in paths])
+    scorer, actor = ([getattr(path, who) for path in paths] for who in ("scorer", "actor"))
+    potentials = [np.log(np.maximum(belief, 1e-12)) for belief in scorer]
+    found = {
+        "igpo": peer_credit.igpo(actor, rewards),
+        "igpo_scorer": peer_credit.igpo(scorer, rewards),
+        "tips": peer_credit.tips(potentials, rewards),
+        "gigpo": peer_credit.gigpo([path.states for path in paths], rewards),
+        "mt_grpo": peer_credit.mt_grpo(scorer, rewards),
+    }
+    of_turn = {name: np.array([row[turn] for row in rows]) for name, rows in found.items()}
+    return {"grpo": terminal_advantages(rewards), **of_turn}
+
+
+def asking_credits(found: Alternatives, draw: int) -> dict[str, tuple[float, float]]:
+    """Credit of asking, mean over the candidates, and of answering at once, by each method.
+
+    The group has one more consultation, which ends at the state.
+    """
+    paths = [*(row[draw] for row in found.paths), found.answer]
+    credits = turn_credits(paths, found.number)
+    asked = [path.reward for row in found.paths for path in row]
+    # V(s') of asking is the mean over continuations, of answering its reward: V(s) cancels.
+    credits["vineppo"] = np.array(
+        [*[float(np.mean(asked))] * len(found.paths), found.answer.reward]
+    )
+    return {name: (float(row[:-1].mean()), float(row[-1])) for name, row in credits.items()}

@@ -1,0 +1,53 @@
+# How well each credit ranks questions, at states of policies that are there; nothing is trained.
+
+
+CREDIT_TABLE = RESULTS / "credit_quality" / "credit_quality.md"
+CREDIT_QUALITY = [
+    RESULTS / "credit_quality" / f"credit_quality.{form}"
+    for form in ("csv", "md", "tex", "pdf", "svg", "png")
+]
+
+
+rule question_credits:
+    input:
+        PATHS.evaluation("{method}", "{run}") / "selection.json",
+        trained,
+        MODELS,
+        PATHS.cases(STUDY.development),
+        ancient(DATA_MANIFEST),
+    output:
+        PATHS.credit_quality("{method}", "{run}") / "manifest.json",
+    log:
+        LOGS / "credit_quality" / "{method}-{run}.log",
+    resources:
+        **ON_MODELS,
+    params:
+        made_from=made_from("credit_quality"),
+    message:
+        "Credits at the states of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc(f"question-credits {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
+
+
+rule credits:
+    input:
+        [PATHS.credit_quality(*pair) / "manifest.json" for pair in STUDY.credited],
+    output:
+        CREDIT_QUALITY,
+        receipt("credits"),
+    log:
+        LOGS / "credits.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source_fingerprint("analysis.credits"),
+    message:
+        "Quality of credits"
+    shell:
+        pcqc(f"credits {STUDY_NAME}")
+
+
+rule credit_quality:
+    input:
+        rules.credits.output,
+    message:
+        f"{RESULTS}/credit_quality/credit_quality.md"
