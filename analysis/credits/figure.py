@@ -2,26 +2,26 @@
 
 from matplotlib.figure import Figure
 
-from analysis.credits.measures import CHANCE, CREDITS, Judged
+from analysis.credits.measures import CHANCE, CREDITS, LAST, Judged
 from analysis.drawing.style import WIDTH, look
 
 
 def draw(judged: Judged) -> Figure:
-    """Rank correlation with Q*, and what the favoured question loses, one row per credit."""
+    """Rank correlation with exact values, and what the favoured question loses, by credit."""
     figure = Figure(figsize=(WIDTH, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    names = sorted(CREDITS, key=lambda name: judged.qualities[name].rank.mean)
+    names = sorted(CREDITS, key=lambda name: judged.qualities[name].rank[LAST].mean)
     for ax, measure in ((left, "rank"), (right, "regret")):
         for place, name in enumerate(names):
-            found = getattr(judged.qualities[name], measure)
+            found = getattr(judged.qualities[name], measure)[LAST]
             colour, marker = look(name)
             ax.plot([found.low, found.high], [place, place], color=colour, linewidth=1.2)
             ax.plot([found.mean], [place], marker=marker, color=colour, markersize=5)
-        chance = getattr(judged.qualities[CHANCE], measure).mean
+        chance = getattr(judged.qualities[CHANCE], measure)[LAST].mean
         ax.axvline(chance, color="#888888", linestyle=":", linewidth=1)
         ax.annotate("chance", (chance, len(names) - 0.4), fontsize=7, color="#555555", ha="center")
     left.set_yticks(range(len(names)), [CREDITS[name][0] for name in names])
-    left.set_xlabel("Rank correlation with Q*")
+    left.set_xlabel("Rank correlation with exact value")
     right.set_xlabel("Regret of the favoured question (points)")
     right.set_xlim(left=0)
     return figure

@@ -34,6 +34,8 @@ CREDITS = {
     "tips": ("TIPS", ("candidates", "continuations", "scorer's beliefs")),
     "grpo": ("GRPO", ("candidates", "continuations")),
 }
+# Exact values of a question: accuracy if it is the last, and Q*, if best ones follow.
+LAST, BEST = "last", "best"
 CHANCE = "chance"  # a credit that knows nothing
 
 
@@ -51,19 +53,18 @@ class Quality:
     """How one credit does.
 
     Attributes:
-        rank: Spearman's correlation with Q*, mean over states.
-        rank_last: the same with the value of a question that is the last.
-        regret: of the question that it favours, in points of Q*.
-        sign: share of questions better or worse than the state's mean whose credit says so, %.
+        rank: exact value -> Spearman's correlation with it, mean over states.
+        regret: exact value -> of the question that it favours, in points.
+        sign: share of questions better or worse than the state's mean whose credit says so, %, by
+            the value of a question that is the last.
         luck: share of its variance that another continuation changes, %; None where none does.
         asking: share of states at which asking is credited over answering, %; None for question
             credits, which leave that choice to the reward.
         seconds: device-seconds to credit the candidates of a state.
     """
 
-    rank: Estimate
-    rank_last: Estimate
-    regret: Estimate
+    rank: dict[str, Estimate]
+    regret: dict[str, Estimate]
     sign: Estimate
     luck: float | None
     asking: Estimate | None
@@ -76,8 +77,8 @@ class Judged:
 
     Attributes:
         qualities: credit -> how it does; `chance` among them.
-        states: how many, and how many of them have questions of different value.
-        differing: see `states`.
+        states: how many.
+        differing: exact value -> states whose questions differ in it; the others do not count.
         asking: share of states at which asking gains by the policies' own continuations, %.
         candidates: questions compared at a state.
         policies: titles of those whose states they are.
@@ -85,7 +86,7 @@ class Judged:
 
     qualities: dict[str, Quality]
     states: int
-    differing: int
+    differing: dict[str, int]
     asking: float
     candidates: int
     policies: tuple[str, ...]
@@ -113,16 +114,16 @@ def load(study: Study) -> Judged:
             f"study '{study.name}': no state has {study.credit_quality.candidates} questions to "
             "compare; raise credit_quality.cases"
         )
-    return _judge(study, pd.concat(questions), pd.concat(asking), manifests)
+    return judge(study, pd.concat(questions), pd.concat(asking), manifests)
 
 
-def _judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests) -> Judged:
+def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests) -> Judged:
     rng = np.random.default_rng(0)
     questions["executed_local"] -= questions["executed_local"].mean()
-    questions[CHANCE] = rng.permutation(len(questions)).astype(float)
+    questions[CHANCE] = rng.standard_normal(len(questions))
     states = questions.groupby(["policy", "case_id", "turn", "draw"], sort=False)
-    spread = states["best"].agg(np.ptp)
-    differ = spread[spread > SAME].index
+    spreads = {value: states[value].agg(np.ptp) for value in (LAST, BEST)}
+    differ = {value: spread[spread > SAME].index for value, spread in spreads.items()}
     seconds = _seconds(manifests)
     qualities = {}
     for name in [*CREDITS, CHANCE]:
@@ -130,20 +131,20 @@ def _judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifest
         if name in asking:
             shares = (asking[name] > 0) + 0.5 * (asking[name] == 0)
             asks = _estimate((100 * shares).groupby(asking["case_id"]).mean())
+        credited = states[[name, LAST, BEST]]
         qualities[name] = Quality(
-            _by_case(states, differ, lambda s, n=name: _spearman(s[n], s["best"])),
-            _by_case(states, differ, lambda s, n=name: _spearman(s[n], s["last"])),
-            _by_case(states, differ, lambda s, n=name: 100 * _regret(s[n], s["best"])),
-            _by_case(states, differ, lambda s, n=name: 100 * _sign(s[n], s["best"])),
-            None if name == CHANCE else _luck(questions, name),
+            {v: _by_case(credited, chosen, spearman, name, v) for v, chosen in differ.items()},
+            {v: _by_case(credited, chosen, regret, name, v) for v, chosen in differ.items()},
+            _by_case(credited, differ[LAST], sign, name, LAST),
+            None if name == CHANCE else luck(questions, name),
             asks,
             None if name == CHANCE else sum(seconds[part] for part in CREDITS[name][1]),
         )
     draws = questions["draw"].nunique()
     return Judged(
         qualities,
-        len(spread) // draws,
-        len(differ) // draws,
+        len(spreads[LAST]) // draws,
+        {value: len(chosen) // draws for value, chosen in differ.items()},
         float(100 * (asking["gain"] > 0).mean()),
         study.credit_quality.candidates,
         tuple(study.method(method).title for method, _ in study.credited),
@@ -151,19 +152,26 @@ def _judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifest
     )
 
 
-def _by_case(states, chosen: pd.Index, measure: Callable[[pd.DataFrame], float]) -> Estimate:
-    """Mean of a measure over states, then over cases, which are what is resampled."""
-    rows = {key: measure(frame) for key, frame in states if key in chosen}
-    values = pd.Series(rows)
-    return _estimate(values.groupby(level=1).mean())
+def _by_case(
+    states,
+    chosen: pd.Index,
+    measure: Callable[[pd.Series, pd.Series], float],
+    name: str,
+    value: str,
+) -> Estimate:
+    """Mean of a measure over the chosen states, then over cases, which are what is resampled."""
+    rows = {key: measure(frame[name], frame[value]) for key, frame in states if key in chosen}
+    return _estimate(pd.Series(rows, dtype=float).groupby(level=1).mean())
 
 
 def _estimate(cases: pd.Series) -> Estimate:
+    if cases.empty:
+        return Estimate(np.nan, np.nan, np.nan)
     interval = percentile_interval(resampled_means(cases.to_numpy()[:, None])[:, 0])
     return Estimate(float(cases.mean()), interval.low, interval.high)
 
 
-def _spearman(credit: pd.Series, value: pd.Series) -> float:
+def spearman(credit: pd.Series, value: pd.Series) -> float:
     """Rank correlation; 0 for a credit that makes no difference."""
     ranks = [rankdata(np.round(column.to_numpy(), 9)) for column in (credit, value)]
     if min(np.ptp(rank) for rank in ranks) == 0:
@@ -171,21 +179,21 @@ def _spearman(credit: pd.Series, value: pd.Series) -> float:
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _regret(credit: pd.Series, value: pd.Series) -> float:
-    """Value of the best question less that of the favourite; equal favourites share it."""
+def regret(credit: pd.Series, value: pd.Series) -> float:
+    """Value of the best question less that of the favourite, in points; equal ones share it."""
     favourites = credit.to_numpy() >= credit.max() - SAME
-    return float(value.max() - value.to_numpy()[favourites].mean())
+    return 100 * float(value.max() - value.to_numpy()[favourites].mean())
 
 
-def _sign(credit: pd.Series, value: pd.Series) -> float:
-    """Share of questions above or below the mean whose credit has that sign; 0 is half right."""
+def sign(credit: pd.Series, value: pd.Series) -> float:
+    """Share of questions above or below the mean whose credit has that sign, %; 0 is half right."""
     better = (value - value.mean()).to_numpy()
     told = np.sign(better[np.abs(better) > SAME])
     given = np.sign(credit.to_numpy()[np.abs(better) > SAME])
-    return float((told == given).mean() + 0.5 * (given == 0).mean())
+    return 100 * float((told == given).mean() + 0.5 * (given == 0).mean())
 
 
-def _luck(questions: pd.DataFrame, name: str) -> float | None:
+def luck(questions: pd.DataFrame, name: str) -> float | None:
     within = questions.groupby(["policy", "case_id", "turn", "candidate"])[name].var(ddof=1).mean()
     return None if within < SAME else float(100 * within / questions[name].var(ddof=1))
 

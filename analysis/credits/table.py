@@ -1,16 +1,17 @@
 """Credits beside exact values, as a table."""
 
-from analysis.credits.measures import CHANCE, CREDITS, Estimate, Judged
+from analysis.credits.measures import BEST, CHANCE, CREDITS, LAST, Judged
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 
 NAME = "credit_quality"
+IN_WORDS = {LAST: "If it is the last", BEST: "If best ones follow (Q*)"}
 COLUMNS = (
     Column("credit", "Credit", numeric=False),
-    Column("rank", "Rank", "With Q*"),
-    Column("rank_interval", "95% CI", "With Q*"),
-    Column("rank_last", "Rank", "If it is the last"),
-    Column("regret", "Regret (pp)", "Favourite"),
-    Column("regret_interval", "95% CI", "Favourite"),
+    *(
+        Column(f"{key}_{value}", title, words)
+        for value, words in IN_WORDS.items()
+        for key, title in (("rank", "Rank"), ("interval", "95% CI"), ("regret", "Regret (pp)"))
+    ),
     Column("sign", "Sign (%)"),
     Column("luck", "Luck (%)"),
     Column("asking", "Asks (%)"),
@@ -20,17 +21,19 @@ COLUMNS = (
 
 def build(judged: Judged) -> Table:
     """Every credit, and one that knows nothing."""
+    last, best = judged.differing[LAST], judged.differing[BEST]
     caption = (
         f"{judged.states} states of {listed(judged.policies)} with {judged.candidates} candidate "
-        f"questions each; {judged.differing} of them have questions of different exact value, and "
-        "only they count. Rank: Spearman's correlation of credit and value within a state. Q*: "
-        "accuracy after the question if best ones follow as long as the turns last; beside it, if "
-        "the question is the last. Favourite: Q* of the best candidate less that of the one with "
-        "the highest credit. Sign: questions above or below the state's mean whose credit has "
-        "that sign. Luck: share of a credit's variance that another continuation of the same "
-        "question changes. Asks: states at which asking is credited over answering at once; by "
-        f"the policies' own continuations, asking gains at {Number(judged.asking, digits=0).text()}"
-        "%. Seconds: to credit one state's candidates on this machine. Intervals resample cases."
+        "questions each. The exact value of a question is the accuracy of the Bayes diagnosis "
+        f"after it: if it is the last one, which differs within {last} of the states, or if best "
+        f"ones follow as long as the turns last (Q*), within {best}; only these count. Rank: "
+        "Spearman's correlation of credit and value within a state. Regret: value of the best "
+        "candidate less that of the one with the highest credit. Sign: questions above or below "
+        "the state's mean whose credit has that sign. Luck: share of a credit's variance that "
+        "another continuation of the same question changes. Asks: states at which asking is "
+        "credited over answering at once; by the policies' own continuations, asking gains at "
+        f"{Number(judged.asking, digits=0).text()}%. Seconds: to credit one state's candidates "
+        "on this machine. Intervals resample cases."
     )
     rows = [_row(judged, name, title) for name, (title, _) in CREDITS.items()]
     rows.append(_row(judged, CHANCE, "Chance", rule=True))
@@ -40,20 +43,16 @@ def build(judged: Judged) -> Table:
 
 def _row(judged: Judged, name: str, title: str, rule: bool = False) -> Row:
     found = judged.qualities[name]
+    exact: list[Cell] = []
+    for value in IN_WORDS:
+        rank = found.rank[value]
+        exact += [Number(rank.mean), Range(rank.low, rank.high), Number(found.regret[value].mean)]
     cells: tuple[Cell, ...] = (
         title,
-        Number(found.rank.mean),
-        _range(found.rank),
-        Number(found.rank_last.mean),
-        Number(found.regret.mean),
-        _range(found.regret, signed=False),
+        *exact,
         Number(found.sign.mean, digits=0),
         MISSING if found.luck is None else Number(found.luck, digits=0),
         MISSING if found.asking is None else Number(found.asking.mean, digits=0),
         MISSING if found.seconds is None else Number(found.seconds, digits=3),
     )
     return Row(name, cells, rule=rule, strong=name == "pcqc")
-
-
-def _range(estimate: Estimate, signed: bool = True) -> Range:
-    return Range(estimate.low, estimate.high, signed=signed)

@@ -76,7 +76,7 @@ class Groups:
         _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
         return {
             "title": f"{len(found)} candidates",
-            "about": why(group, found[0], credit),
+            "about": why(group, found[0], self.method),
             "columns": columns,
             "rows": [
                 _row(c, c["executed"], "" if c["supervised"] else "not supervised") for c in found

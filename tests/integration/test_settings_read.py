@@ -11,6 +11,7 @@ from pcqc.clinic.build import build_clinic
 from pcqc.clinic.judge import clinic_judge
 from pcqc.job_outputs import job_output
 from pcqc.jobs.continuation import run_continuation
+from pcqc.jobs.credit_quality import run_credit_quality
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.grounding import run_grounding
 from pcqc.jobs.rl_loop import run_training
@@ -19,6 +20,7 @@ from pcqc.jobs.sft import run_sft
 from pcqc.provenance import SETTINGS_READ
 
 CONTINUATION = {"states": 1, "candidates": 2, "continuations": 1}
+CREDIT_QUALITY = {"cases": 2, "turns": [1], "candidates": 2, "continuations": 2}
 # Where a job runs, what it is called, and what it says; nothing of it is in a result. What a method
 # and a run are is read through `method` and `seed`, which `run_settings` adds.
 NO_PART_OF_A_RESULT = {"name", "results", "require", "placement", "servers", "synthetic", "methods"}
@@ -61,7 +63,11 @@ def seen(tmp_path_factory, prepared):
     patch.chdir(folder)
     small = {"epochs": 1, "patient_epochs": 1, "batch_size": 8, "learning_rate": 0.01}
     study = small_study(
-        folder, sft=small, continuation=CONTINUATION, methods={"pcqc": {"updates": 1}}
+        folder,
+        sft=small,
+        continuation=CONTINUATION,
+        credit_quality=CREDIT_QUALITY,
+        methods={"pcqc": {"updates": 1}},
     )
     method, run = study.continued[0]
     found = {"clinic": reads(study, "clinic", build_clinic)}
@@ -76,6 +82,7 @@ def seen(tmp_path_factory, prepared):
         ("select", run_selection),
         ("evaluate", run_evaluation),
         ("continuation", run_continuation),
+        ("credit_quality", run_credit_quality),
     ):
         found[job] = reads(study, job, do, method, run)
     judged = reads(
@@ -93,6 +100,7 @@ ADDED = {
     "select": {"method"},
     "evaluate": {"method", "seed", "also_evaluate"},
     "continuation": {"method", "seed", "continuation.method"},
+    "credit_quality": {"method", "seed"},
     "grounding": {"continuation", "continuation.review"},
 }
 

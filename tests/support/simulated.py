@@ -91,7 +91,7 @@ def vouch(study: Study) -> None:
 
 def _compared(study: Study) -> dict[str, Method]:
     """What tables show: ablations are run on demand, and collected only then."""
-    return {name: m for name, m in study.methods.items() if m.role != "ablation"}
+    return {name: m for name, m in study.methods.items() if not m.on_demand}
 
 
 def _skill(method: str) -> Skill:

@@ -301,7 +301,7 @@ def test_one_run_is_common_to_all_that_are_compared(load):
     assert runs(terminal_only=[]).common_runs == ["A", "B", "C"]
     with pytest.raises(UserError, match="no run is common to all methods that have any"):
         runs(grpo=["B"], terminal_only=["A"])
-    compared = [name for name, method in load().methods.items() if method.role != "ablation"]
+    compared = [name for name, method in load().methods.items() if not method.on_demand]
     with pytest.raises(UserError, match="none has runs, except for ablations"):
         runs(**{name: [] for name in compared})
 

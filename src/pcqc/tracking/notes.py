@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.config import Method, Study
-from pcqc.config.training import CREDITS
+from pcqc.config.training import CREDITS, TURN_CREDITS, UTILITIES
 from pcqc.tracking.templates import render
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ def clause(method: Method) -> str:
     text = f"{method.updates} updates on {method.terminal_group} consultations a case"
     if method.question_group:
         text += f" and {method.question_group} candidate responses a state"
-    text += f"; {CREDITS[method.question_credit]}"
+    text += f"; credit: {TURN_CREDITS[method.turn_credit]}; {CREDITS[method.question_credit]}"
     if method.question_credit != "none":
+        text += f" {UTILITIES[method.question_utility]}"
         taught = "all candidates" if method.supervise == "all" else "executed questions only"
         text += f", and {taught} are supervised (beta {method.beta:g})"
     return text

@@ -87,14 +87,14 @@ class Credit:
 
 def _compared(run: FinishedRun, row: dict, number: int, history: list[dict]) -> Credit | None:
     """Credit of a question that was compared with other candidates at its state."""
-    turn, credit = row["turns"][number - 1], run.study.method(run.method).question_credit
+    turn, method = row["turns"][number - 1], run.study.method(run.method)
     for group in run.groups:
         at = (group["update"], group["case_id"]) == (row.get("update"), row["case_id"])
         if at and _said(group["history"]) == _said(history):
             for candidate in group["candidates"]:
                 # The group may be of another consultation that came to the same state.
                 if candidate["executed"] and candidate["response"] == turn["response"]:
-                    reason = why(group, candidate, credit)
+                    reason = why(group, candidate, method)
                     return Credit(candidate["credit"], reason, _scorer(group, reason))
     return None
 

@@ -17,7 +17,10 @@ SCHEMA = json.dumps({"mlflow_colspec": [{"name": name, "type": "string"} for nam
 
 
 # Settings that only methods with groups of consultations read, and only methods with RL.
-OF_GROUPS = ("terminal_group", "question_group", "question_credit", "supervise", "beta")
+OF_GROUPS = (
+    *("terminal_group", "question_group", "question_credit", "question_utility", "turn_credit"),
+    *("belief", "continuations", "imagined_answers", "supervise", "beta"),
+)
 OF_LEARNING = (*OF_GROUPS, "kl_coefficient", "updates", "tree")
 
 # Settings of the study that say nothing about one of its runs.

@@ -1,6 +1,11 @@
+import dataclasses
+
 import pytest
 
+from pcqc.config import Method
 from pcqc.tracking.reading import evenly, page, table, why
+
+METHOD = Method("PCQC", question_group=2, question_credit="same_state", beta=1.0)
 
 
 def candidate(utility, credit, question="Any fever?", executed=False, supervised=True):
@@ -47,7 +52,26 @@ def group(*candidates, spread=0.1):
     ],
 )
 def test_a_credit_is_derived_in_words(given, question_credit, spread, said):
-    assert said in why(group(given, candidate(0.25, -1.0), spread=spread), given, question_credit)
+    method = dataclasses.replace(METHOD, question_credit=question_credit, supervise="executed")
+    assert said in why(group(given, candidate(0.25, -1.0), spread=spread), given, method)
+
+
+@pytest.mark.parametrize(
+    ("utility", "said"),
+    [
+        ("continuations", "a share of 0.450 ended in the correct diagnosis"),
+        ("expected_answer", "the correct option's probability is 0.450 on average"),
+    ],
+)
+def test_a_utility_is_named_by_who_gave_it(utility, said):
+    given = candidate(0.45, 0.2)
+    played = 1 if utility == "continuations" else 0
+    method = dataclasses.replace(
+        METHOD, question_credit="leave_one_out", question_utility=utility, continuations=played
+    )
+    text = why(group(given, candidate(0.25, -0.2)), given, method)
+    assert said in text
+    assert text.endswith("credit 0.450 - 0.250 = +0.20.")
 
 
 def test_the_table_ranks_candidates_and_marks_the_executed_one():

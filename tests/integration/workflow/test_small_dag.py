@@ -4,6 +4,7 @@ import dataclasses
 import re
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 from workplace import STUDY, Workplace, digests
 
@@ -11,9 +12,11 @@ from analysis import paper, transcripts
 from analysis.figures import FIGURES
 from analysis.tables import TABLES
 from pcqc.config import ROOT, load_study
+from pcqc.evaluation.state_credits import QUESTIONS, TURNS
 from pcqc.files import read_json, read_jsonl
 from pcqc.tracking.store import SQLITE
 
+STATE_CREDITS = (*QUESTIONS, *TURNS)
 SETTINGS = f"config/studies/{STUDY}.yaml"
 PUBLISH = "Publish the report in MLflow"
 MIRRORED = ["Collect all runs from MLflow", "Figures", "Paper", PUBLISH, "Report", "Tables"]
@@ -54,7 +57,7 @@ def test_everything_is_made(mini):
     assert len(made) > 30
     for path in [*made, study.results / "report.html", transcripts.page(study)]:
         assert (mini.folder / path).stat().st_size > 0, path
-    shown = {n: "".join(m.runs) for n, m in study.methods.items() if m.role != "ablation"}
+    shown = {n: "".join(m.runs) for n, m in study.methods.items() if not m.on_demand}
     assert shown == RUNS
     assert (mini.results / "reading/atpo/A/search_tree.svg").stat().st_size > 0
     for method, runs in RUNS.items():
@@ -228,6 +231,34 @@ def test_ablations_are_made_when_asked_for_alone(copy):
     for name in names:
         own = dataclasses.asdict(study.method(name).tree)
         assert sum(own[key] != whole[key] for key in whole) == 1
+
+
+def test_credits_are_compared_at_the_states_of_what_is_there(copy):
+    done = copy.run(copy.workflow("credit_quality"))
+    assert done.returncode == 0, done.stderr
+    folder = copy.results / "credit_quality"
+    rows = (folder / "credit_quality.csv").read_text().splitlines()
+    assert len(rows) > len(STATE_CREDITS)
+    assert "| Expected answer | 1.00 |" in done.stderr  # the exact one: nothing ranks better
+    for method in ("shared_sft", "pcqc"):
+        questions = pq.read_table(folder / method / "A" / "questions.parquet").to_pandas()
+        assert set(STATE_CREDITS) < set(questions.columns)
+        assert questions.groupby(["case_id", "turn", "draw"]).size().eq(2).all()
+    before = digests(folder)
+    assert copy.planned("credit_quality") == []
+    shutil.rmtree(folder / "pcqc")
+    assert copy.run(copy.workflow("credit_quality")).returncode == 0
+    same = ["pcqc/A/questions.parquet", "pcqc/A/asking.parquet"]
+    assert {name: digests(folder)[name] for name in same} == {name: before[name] for name in same}
+
+
+def test_peers_are_made_when_asked_for_alone(copy):
+    peers = [n for n, m in load_study(STUDY).methods.items() if m.role == "peer"]
+    assert len(peers) == 8
+    planned = copy.planned("peers")
+    assert {f"Mirror {name} in MLflow" for name in peers} == {
+        one for one in planned if one.startswith("Mirror")
+    }
 
 
 def test_a_method_whose_runs_are_there_is_only_evaluated(copy):

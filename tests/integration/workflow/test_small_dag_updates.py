@@ -34,7 +34,7 @@ def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_on
     study = load_study(STUDY)
     assert {name: list(updates) for name, updates in study.also_evaluate.items()} == NAMED
     for method in study.methods:
-        for run in study.method(method).runs if study.method(method).role != "ablation" else ():
+        for run in study.method(method).runs if not study.method(method).on_demand else ():
             found = evaluation(mini, method, run)
             further = found.get("further_updates", {})
             assert [int(update) for update in further] == NAMED.get(method, [])

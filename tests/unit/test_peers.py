@@ -1,0 +1,81 @@
+"""Peers on scripted consultations: which tokens get which credit, and what a value costs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from helpers import make_case, scripted_context, scripted_scorer
+from test_methods import chances, pieces, say
+
+from pcqc import peer_credit
+from pcqc.config import Method
+from pcqc.consultation import roll_out
+from pcqc.methods.continuations import after_candidates, before_turns, continue_all
+from pcqc.methods.metrics import rollout_metrics
+from pcqc.methods.sequences import TERMINAL
+from pcqc.methods.turn_credit import CREDITS, TurnCredited
+
+CASES = [make_case(0)]
+GROUP = Method("Peer", terminal_group=2)
+# The scorer's belief in B before each turn of `say`'s consultations.
+BELIEFS = np.array([0.25, 0.9 / 1.1, 0.1 / 1.2])
+
+
+def draw(**settings):
+    context = scripted_context(say, CASES, name="1/update/1")
+    method = TurnCredited(
+        dataclasses.replace(GROUP, **settings), None, 1, scripted_scorer(chances, context.chat)
+    )
+    return method.collect_rollouts(context, CASES, 1), context.chat
+
+
+@pytest.mark.parametrize(
+    ("credit", "expected"),
+    [
+        ("igpo", lambda r: peer_credit.igpo([BELIEFS, BELIEFS], r)),
+        ("tips", lambda r: peer_credit.tips([np.log(BELIEFS)] * 2, r)),
+        ("mt_grpo", lambda r: peer_credit.mt_grpo([BELIEFS, BELIEFS], r)),
+        # Both consultations come to the same states.
+        ("gigpo", lambda r: peer_credit.gigpo([["", "p", "pq"]] * 2, r)),
+    ],
+)
+def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
+    drawn, chat = draw(turn_credit=credit)
+    (rewards,) = drawn.rewards
+    assert rewards.tolist() == [1, 0]
+    rows = expected(rewards)
+    found = [advantage for _, advantage in pieces(chat, drawn.sequences, TERMINAL)]
+    assert found == pytest.approx(np.concatenate(rows))
+    assert np.concatenate(drawn.credits[0]) == pytest.approx(np.concatenate(rows))
+    assert rollout_metrics(drawn)["credit/alone_share"] == 0
+
+
+def test_a_failed_belief_credits_nothing():
+    known = dataclasses.replace(_known(), beliefs=[BELIEFS, np.full(3, np.nan)])
+    (rows,) = CREDITS["mt_grpo"]([known])
+    assert np.isnan(rows[1][:2]).all()
+
+
+def _known():
+    from pcqc.methods.turn_credit import Known
+
+    return Known(np.array([1.0, 0.0]), [], [BELIEFS, BELIEFS], [])
+
+
+def test_a_consultation_is_played_on_from_before_any_turn():
+    context = scripted_context(say, CASES)
+    ((first, second),) = roll_out(context, CASES, rollouts=2, seed=1, stage="test")
+    before = before_turns(CASES[0], second)
+    assert [len(d.consultation.turns) for d in before] == [0, 1, 2]
+    assert [d.state for d in before] == [turn.state for turn in second.turns]
+    assert all(d.consultation.ending is None for d in before)
+    assert (first.ending, second.ending) == ("answer", "answer")
+    assert len({d.lineage for d in [*before, *before_turns(CASES[0], first)]}) == 6
+
+
+def test_an_ended_dialogue_has_its_own_reward_and_costs_nothing():
+    context = scripted_context(say, CASES)
+    ((first,),) = roll_out(context, CASES, rollouts=1, seed=1, stage="test")
+    (ended,) = after_candidates(context, CASES[0], first, 2)
+    found = continue_all(context, [ended], 3, seed=1, stage="test")
+    assert (found.values.tolist(), found.consultations, found.sampled_tokens) == ([1.0], 0, 0)
