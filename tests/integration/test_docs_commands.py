@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from docs_pages import BLOCK, PAGES, blocks, typed
 
 from pcqc.cli import _parser, main
 from pcqc.config import ROOT, load_study
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 RULES = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("workflow/rules/*.smk"))
 TARGETS = {*re.findall(r"^rule (\w+):", RULES, re.MULTILINE), "all", "atpo_ablations"}
@@ -22,23 +21,12 @@ TARGETS = {*re.findall(r"^rule (\w+):", RULES, re.MULTILINE), "all", "atpo_ablat
 AT_ONCE = re.compile(r"plan .*|status .*|data fetch|--help")
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    """(page, text) of every fenced block of a language."""
-    return [
-        (page.name, text)
-        for page in PAGES
-        for name, text in BLOCK.findall(page.read_text(encoding="utf-8"))
-        if name == language
-    ]
-
-
 def commands() -> list[tuple[str, list[str]]]:
-    """(page, words) of every command in a block without a language; diagrams have none."""
+    """(page, words) of every command in a block without a language."""
     found = []
-    for page, text in blocks(""):
-        lines = [] if "──>" in text else text.replace("\\\n", " ").splitlines()
+    for page, lines in typed():
         for line in lines:
-            words = shlex.split(line, comments=True)
+            words = shlex.split(line)
             parts, here = [], []
             for word in [*words, "&&"]:
                 if word in ("&&", "|", ";"):

@@ -16,7 +16,7 @@ from pcqc.files import hold, read_json, write_json
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.shapes import StoreRecord
-from pcqc.tracking import notes
+from pcqc.tracking import notes, views
 from pcqc.tracking.finished import record_of
 from pcqc.tracking.store import (
     SQLITE,
@@ -71,7 +71,11 @@ def prepare(study: Study, number: int | None = None) -> str:
             mirrored = job_output(study, "mirror", method)
             mirrored.receipt_path.unlink()
             mirrored.path.unlink(missing_ok=True)
-    entry = {"experiment_id": experiment.experiment_id, "preparation": number}
+    entry = {
+        "experiment_id": experiment.experiment_id,
+        "preparation": number,
+        "view": views.RESULTS,
+    }
     result = job_output(study, "store")
     write_json(result.path, entry)
     result.vouch([result.path])
@@ -200,7 +204,11 @@ def describe_study(study: Study) -> "Experiment":
             f"the experiment '{study.name}' in MLflow at {uri} was deleted; "
             f"`mlflow experiments restore -x {experiment.experiment_id}` brings it back"
         )
-    tags = {notes.NOTE: notes.of_study(study), KIND: "custom_model_development"}
+    tags = {
+        notes.NOTE: notes.of_study(study),
+        KIND: "custom_model_development",
+        views.TAG: views.of_study(study, experiment),
+    }
     for name, value in tags.items():
         if experiment.tags.get(name) != value:
             client.set_experiment_tag(experiment.experiment_id, name, value)

@@ -70,6 +70,9 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """
     # The interface keeps the order: what a reader looks for first comes first.
     whole = run.duration
+    for name, value in means(run.study, [run.evaluation]).items():
+        if name.startswith("evaluation/average/"):
+            yield name, value, run.evaluation["update"], whole
     for benchmark, result in run.results.items():
         for name in ("accuracy", "turns", "actor_tokens"):
             key = f"evaluation/{benchmark}/{name}"

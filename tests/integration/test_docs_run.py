@@ -1,0 +1,105 @@
+"""What README and docs tell a reader to type is typed, on the finished miniature study."""
+
+import os
+import re
+import shutil
+
+import pytest
+import warm
+from docs_pages import BLOCK, PAGES, typed
+from workplace import STUDY
+
+from pcqc.config import ROOT
+
+# Why a command cannot be typed here. Whatever matches none of these is.
+GPUS, NETWORK = "needs GPUs", "downloads from the network"
+SMALL_MODEL = "takes minutes; tests/integration/pretrained makes such studies"
+NOT_HERE = {
+    r"make test": "would run this test",
+    r"snakemake .*study=paper --until sft .*": GPUS,
+    r"make results STUDY=paper": GPUS,
+    r"pcqc doctor real": GPUS,
+    r"python -m benchmarks\.device .*": GPUS,
+    r"vllm serve .*": GPUS,
+    r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",
+    r"pcqc data fetch \w.*": NETWORK,
+    r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
+    r"snakemake .*study=real-smoke .*": SMALL_MODEL,
+    r"make results STUDY=own-cases": SMALL_MODEL,
+    r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
+    r"python -m vllm\..*": "opens a server; tests/integration/test_vllm.py asks one",
+}
+# What differs from the page: the study is small and is named everywhere, the Makefile is the
+# repository's, one ablation stands for the four, and brackets mean that something may be left out.
+CHANGED = (
+    (r"\bclinic\b", STUDY),
+    (r"^(snakemake(?!.*--config).*)", rf"\1 --config study={STUDY}"),
+    (r"^pcqc vary", rf"pcqc vary --study {STUDY}"),
+    (r"^make results$", f"make -f {ROOT}/Makefile -o env results STUDY={STUDY}"),
+    (r"\batpo_ablations\b", "atpo_no_visits"),
+    (r"[][]", ""),
+)
+# Files of cases that the pages take for the reader's own, and which of the study's stand in.
+GIVEN = {
+    "FILE.jsonl": "clinic_dev.jsonl",
+    "TRAIN.jsonl": "train.jsonl",
+    "MEDQA.jsonl": "clinic_dev.jsonl",
+    "ICRAFT.jsonl": "clinic_elsewhere.jsonl",
+    "my-cases.jsonl": "clinic_wide.jsonl",
+}
+PROGRAMS = {"pcqc": "-m pcqc.cli", "snakemake": "-m snakemake", "python": ""}
+
+
+def reason(line: str) -> str | None:
+    """Why a line is not typed here; None where it is."""
+    return next((why for known, why in NOT_HERE.items() if re.fullmatch(known, line)), None)
+
+
+BLOCKS = [
+    pytest.param([line for line in lines if not reason(line)], id=f"{page}: {lines[0]}"[:60])
+    for page, lines in typed()
+    if not all(map(reason, lines))
+]
+
+
+@pytest.fixture(scope="module")
+def type_in(mini, fixtures, tmp_path_factory):
+    """Types a line at the root of a copy of the finished study; what it said if it failed.
+
+    All blocks share the copy, as a reader goes on where the last page ended; none needs another.
+    """
+    folder = tmp_path_factory.mktemp("reader")
+    copy = mini.copied(folder / "copy")
+    for name, source in GIVEN.items():
+        shutil.copy(copy.results / "data" / source, copy.folder / name)
+    shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
+    convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
+    assert copy.run(copy.command(*convert)).returncode == 0
+    programs = folder / "bin"
+    programs.mkdir()
+    for name, start in PROGRAMS.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {warm.python()} {start} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+
+    def run(line: str) -> str:
+        done = copy.run(["bash", "-c", line], PATH=path)
+        return "" if done.returncode == 0 else f"{line}\n{done.stdout}{done.stderr}"[-3000:]
+
+    return run
+
+
+@pytest.mark.parametrize("lines", BLOCKS)
+def test_what_a_page_says_to_type_works(lines, type_in):
+    for line in lines:
+        for pattern, instead in CHANGED:
+            line = re.sub(pattern, instead, line)
+        assert type_in(line) == ""
+
+
+def test_no_reason_outlives_its_command_and_no_block_goes_unread():
+    lines = [line for _, lines in typed() for line in lines]
+    assert [known for known in NOT_HERE if not any(re.fullmatch(known, x) for x in lines)] == []
+    pages = (page.read_text(encoding="utf-8") for page in PAGES)
+    languages = {language for page in pages for language, _ in BLOCK.findall(page)}
+    assert languages <= {"", "json", "python", "yaml"}, "a block of commands names no language"
