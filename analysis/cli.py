@@ -100,7 +100,7 @@ def run_transcripts(arguments: argparse.Namespace) -> None:
 
 
 def run_credits(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/credit_quality/credit_quality.*`."""
+    """Write the table and the figure `credit_quality`."""
     from analysis import credits
     from pcqc.config import load_study
 

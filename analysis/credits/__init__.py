@@ -4,25 +4,26 @@ from pathlib import Path
 
 from analysis.credits.figure import draw
 from analysis.credits.measures import load
-from analysis.credits.table import build
+from analysis.credits.table import NAME, build
 from analysis.drawing.style import encode, house_style
+from analysis.figures import FIGURES
 from analysis.render import render
+from analysis.tables import TABLES
 from pcqc.config import Study
 from pcqc.files import write_atomic
 
-FORMS = ("csv", "md", "tex")
-PICTURES = ("pdf", "svg", "png")
-
 
 def write(study: Study) -> list[Path]:
-    """Write `results/<study>/credit_quality/credit_quality.*`; the files."""
-    judged, written = load(study), []
-    contents: dict[str, str | bytes] = {form: render(form, [build(judged)]) for form in FORMS}
+    """Write `credit_quality` among the study's tables and figures; the files."""
+    judged = load(study)
+    tables, figures = (study.results / folder / NAME for folder in ("tables", "figures"))
+    contents: dict[Path, str | bytes] = {
+        tables.with_suffix(f".{form}"): render(form, [build(judged)]) for form in TABLES.forms
+    }
     with house_style():
         figure = draw(judged)
-        contents |= {form: encode(figure, form) for form in PICTURES}
-    for form, content in contents.items():
-        path = study.results / "credit_quality" / f"credit_quality.{form}"
+        for form in FIGURES.forms:
+            contents[figures.with_suffix(f".{form}")] = encode(figure, form)
+    for path, content in contents.items():
         write_atomic(path, content)
-        written.append(path)
-    return written
+    return list(contents)

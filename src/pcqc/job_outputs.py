@@ -220,7 +220,7 @@ def _derived(study: Study, job: str, method: str | None) -> JobOutput:
         "mirror": paths.tracking(method or ""),
         "collect": paths.collected,
         "publish": paths.store.with_name("published.json"),
-        "credits": paths.root / "credit_quality" / "credit_quality.csv",
+        "credits": paths.root / "tables" / "credit_quality.md",
         "paper": paths.root / "paper.tex",
         "report": paths.root / "report.html",
     }.get(job, paths.root / job)

@@ -1,10 +1,11 @@
 # How well each credit ranks questions, at states of policies that are there; nothing is trained.
 
 
-CREDIT_TABLE = RESULTS / "credit_quality" / "credit_quality.md"
+CREDIT_TABLE = RESULTS / "tables" / "credit_quality.md"
 CREDIT_QUALITY = [
-    RESULTS / "credit_quality" / f"credit_quality.{form}"
-    for form in ("csv", "md", "tex", "pdf", "svg", "png")
+    RESULTS / f"{registry.kind}s" / f"credit_quality.{form}"
+    for registry in (analysis.tables.TABLES, analysis.figures.FIGURES)
+    for form in registry.forms
 ]
 
 
@@ -50,4 +51,4 @@ rule credit_quality:
     input:
         rules.credits.output,
     message:
-        f"{RESULTS}/credit_quality/credit_quality.md"
+        f"{CREDIT_TABLE}"

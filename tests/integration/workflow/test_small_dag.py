@@ -237,7 +237,7 @@ def test_credits_are_compared_at_the_states_of_what_is_there(copy):
     done = copy.run(copy.workflow("credit_quality"))
     assert done.returncode == 0, done.stderr
     folder = copy.results / "credit_quality"
-    rows = (folder / "credit_quality.csv").read_text().splitlines()
+    rows = (copy.results / "tables" / "credit_quality.csv").read_text().splitlines()
     assert len(rows) > len(STATE_CREDITS)
     assert "| Expected answer | 1.00 |" in done.stderr  # the exact one: nothing ranks better
     for method in ("shared_sft", "pcqc"):
