@@ -19,9 +19,13 @@ def draw(judged: Judged) -> Figure:
             ax.plot([found.mean], [place], marker=marker, color=colour, markersize=5)
         chance = getattr(judged.qualities[CHANCE], measure)[LAST].mean
         ax.axvline(chance, color="#888888", linestyle=":", linewidth=1)
-        ax.annotate("chance", (chance, len(names) - 0.4), fontsize=7, color="#555555", ha="center")
+        ax.annotate(
+            "chance", (chance, len(names) - 0.45), fontsize=7, color="#555555", ha="center",
+            annotation_clip=False,
+        )  # fmt: skip
+        ax.set_ylim(-0.6, len(names) - 0.2)
     left.set_yticks(range(len(names)), [CREDITS[name][0] for name in names])
     left.set_xlabel("Rank correlation with exact value")
     right.set_xlabel("Regret of the favoured question (points)")
-    right.set_xlim(left=0)
+    right.set_xlim(left=-0.4)
     return figure
