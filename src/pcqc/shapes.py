@@ -55,6 +55,8 @@ class Totals(TypedDict):
 
     trajectories: int
     actor_tokens: int
+    sampled_tokens: int
+    scored_tokens: int
     device_seconds: float
 
 

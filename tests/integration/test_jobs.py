@@ -126,6 +126,22 @@ def events(folder: Path) -> list[dict]:
     return [row for _, row in read_jsonl(folder / "runs" / METHOD / RUN / "events.jsonl")]
 
 
+def test_tokens_are_counted_by_role_without_validation(finished):
+    """Dropped candidates count too; totals are sums over the updates."""
+    totals = read_json(finished / "runs" / METHOD / RUN / "manifest.json")["totals"]
+    updates = [row for row in events(finished) if row["kind"] == "update"]
+    names = ("sampled/actor", "sampled/patient", "read/actor", "read/patient", "read/scorer")
+    assert all(row[name] > 0 for row in events(finished)[:1] for name in names)
+    assert all(row["sampled/actor"] >= row["tokens/actor_all"] for row in updates)
+    sampled = sum(row["sampled/actor"] + row["sampled/patient"] for row in updates)
+    assert totals["sampled_tokens"] == updates[-1]["sampled_tokens"] == sampled
+    scored = sum(row["read/scorer"] for row in updates)
+    assert totals["scored_tokens"] == updates[-1]["scored_tokens"] == scored
+    # Validation is counted in rows of its own; it scores nothing.
+    validations = [row for row in events(finished) if row["kind"] == "validation"]
+    assert all(row["sampled/patient"] > 0 == row["read/scorer"] for row in validations)
+
+
 def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished):
     assert not any(n.startswith(("sync/", "servers/")) for row in events(finished) for n in row)
 
@@ -223,6 +239,12 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_
     found = digests(Path("results/small"), *patterns)
     assert len(found) == 3 + 2 + 3
     assert found == digests(finished, *patterns)
+    counted, unbroken = (
+        read_json(folder / f"runs/{METHOD}/{RUN}/manifest.json")["totals"]
+        for folder in (Path("results/small"), finished)
+    )
+    assert counted.keys() == unbroken.keys()
+    assert all(counted[n] == unbroken[n] for n in counted if n != "device_seconds")
 
 
 def test_shared_sft_is_evaluated_as_it_is(study):

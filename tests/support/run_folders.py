@@ -117,7 +117,13 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
             "long": "words " * 200,
         },
         checkpoints=[],
-        totals={"trajectories": 16 * updates, "actor_tokens": 99, "device_seconds": 3.5},
+        totals={
+            "trajectories": 16 * updates,
+            "actor_tokens": 99,
+            "sampled_tokens": 140,
+            "scored_tokens": 200,
+            "device_seconds": 3.5,
+        },
     )
     # Weights lie beside the manifest, which does not list them.
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)

@@ -73,7 +73,8 @@ class Run:
     """A run in progress: its roles, its method and its record.
 
     Attributes:
-        totals: trajectories, actor_tokens, device_seconds so far; carried across a resume.
+        totals: trajectories, actor_tokens, sampled_tokens (of all roles), scored_tokens (read by
+            the scorer), device_seconds so far; without validation; carried across a resume.
     """
 
     def __init__(self, study: Study, name: str, letter: str, processes: Processes):
@@ -100,7 +101,8 @@ class Run:
         unused = "candidate_groups" if self.settings.tree else "trees"
         records = [record for record in RECORDS if record != unused]
         self.folder = RunFolder(job_output(study, "train", name, letter), records)
-        self.totals = {"trajectories": 0, "actor_tokens": 0, "device_seconds": 0.0}
+        counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
+        self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
 
     def train(self) -> None:
         """Run all updates, from the saved state where there is one; write the manifest last."""
@@ -114,7 +116,7 @@ class Run:
             batch, metrics = self.collect_rollouts(update, cases, phases)
             with phases.time("update"):
                 report = self.method.learn(update, batch)
-            self._count(batch, time.perf_counter() - start)
+            self._count(batch, metrics, time.perf_counter() - start)
             progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
             self._record(update, batch, metrics, report, phases.seconds)
             if update % rl.checkpoint_every == 0 or update == last:
@@ -168,11 +170,15 @@ class Run:
             cursor["written"] = self.folder.written()
         save_state(self.folder.state, self.method.parts, cursor, self.processes)
 
-    def _count(self, batch: RolloutBatch, seconds: float) -> None:
+    def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""
         devices = self.study.placement.devices if self.study.placement else 1
         self.totals["trajectories"] += batch.completed
         self.totals["actor_tokens"] += batch.sampled_tokens
+        for name, value in metrics.items():
+            if name.startswith("sampled/"):
+                self.totals["sampled_tokens"] += value
+        self.totals["scored_tokens"] += metrics.get("read/scorer", 0)
         self.totals["device_seconds"] += devices * seconds
 
     def _record(self, update, batch: Any, metrics, report, seconds) -> None:
