@@ -57,6 +57,8 @@ _ENTRIES = {
     "models": "pcqc.jobs.pretrained",
     "train": "pcqc.jobs.rl_loop",
 }
+# Modules that a job of a synthetic study is handed something of.
+_OF_THE_CLINIC = {"grounding": "pcqc.clinic.judge", "train": "pcqc.clinic.quality"}
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ def made_from(
     if further := study.also_evaluate.get(method) if job == "evaluate" else None:
         settings["also_evaluate"] = further
     entries = [_ENTRIES.get(job, f"pcqc.jobs.{job}")]
-    if job == "grounding" and study.synthetic:
-        entries.append("pcqc.clinic.judge")
+    if study.synthetic and job in _OF_THE_CLINIC:
+        entries.append(_OF_THE_CLINIC[job])
     return MadeFrom(
         json.loads(json.dumps(settings, default=str)),
         module_digests(*entries),

@@ -11,6 +11,8 @@ from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, said
 
+from pcqc.cases import read_cases
+from pcqc.clinic.quality import validation_quality
 from pcqc.config import Server, Servers
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
@@ -211,6 +213,24 @@ def test_validation_and_evaluation_keep_every_prediction(finished):
     # The development benchmark is drawn by the same schedule in validation and in evaluation.
     validation = finished / "runs" / METHOD / RUN / "validation" / f"{chosen:06d}.parquet"
     assert read_predictions(validation).equals(read_predictions(folder / "clinic_dev.parquet"))
+
+
+def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finished):
+    """They see what the evaluation of the same checkpoint sees, and change nothing of the run."""
+    judged = validation_quality(study)
+    rl_loop.run_training(study, METHOD, RUN, judged=judged)
+    evaluation = finished / "evaluation" / METHOD / RUN
+    chosen = read_json(evaluation / "manifest.json")["update"]
+    dialogues = [row for _, row in read_jsonl(evaluation / "clinic_dev.jsonl")]
+    expected = judged(read_cases(Paths.of(study).cases(study.development)), dialogues)
+    folder = Path("results/small/runs") / METHOD / RUN
+    found = read_json(folder / "validation" / f"{chosen:06d}.json")["validation"]
+    assert expected
+    assert expected == {name: found[name] for name in expected}
+    rows = {row["update"]: row for row in events(folder.parents[2]) if row["kind"] == "validation"}
+    assert expected.items() <= rows[chosen].items()
+    weights = "runs/*/*/checkpoints/*/model.safetensors"
+    assert digests(Path("results/small"), weights) == digests(finished, weights)
 
 
 @pytest.mark.parametrize("kill_at", [1, 2, 3, 5])

@@ -203,7 +203,7 @@ def _record(study: Study, method: str, run: str) -> dict:
     selected = {"update": updates, "accuracy": 0.8, "turns": 2.0}
     rejected = [
         {"update": u, "accuracy": 0.7, "turns": 2.5, "reason": "lower accuracy than the selected"}
-        for u in range(20, updates, 20)
+        for u in range(study.rl.checkpoint_every, updates, study.rl.checkpoint_every)
     ]
     common = {"study": study.name, "method": method, "run": run, "seed": study.runs[run]}
     return {
@@ -240,10 +240,12 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "device_hours": update * 2e-4 * settings.terminal_group,
                     "trajectories": update * study.rl.cases_per_update * settings.terminal_group,
                 }
+                metrics["sampled_tokens"] = 90 * metrics["trajectories"]
                 if settings.question_group:
                     credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
                     metrics |= {f"credit/{name}": value for name, value in credit.items()}
                 rows.append(common | metrics)
-                if update % 20 == 0:
-                    rows.append(common | metrics | {"kind": "validation"})
+                if update % study.rl.checkpoint_every == 0:
+                    validated = {"kind": "validation", "best_questions": skill.question * share}
+                    rows.append(common | metrics | validated)
     return pd.DataFrame(rows)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,20 +39,32 @@ from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
+# Cases and the dialogues on them -> further numbers of a validation.
+Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
+
 
 def run_training(
-    study: Study, method_name: str, run: str, processes: Processes = SINGLE_PROCESS
+    study: Study,
+    method_name: str,
+    run: str,
+    processes: Processes = SINGLE_PROCESS,
+    judged: Judged | None = None,
 ) -> None:
     """Train one run of a method, resuming its saved state where there is one.
 
     Every process does all of it with its share of the rollouts and the learning; the first writes.
+
+    Args:
+        study, method_name, run: whose run.
+        processes: that train together.
+        judged: what else a validation's summary says of its dialogues.
     """
     if study.method(method_name).kind != "rl":
         raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
     if all(processes.gather(job_output(study, "train", method_name, run).stands())):
         return
     single_threaded(study.deterministic)
-    Run(study, method_name, run, processes).train()
+    Run(study, method_name, run, processes, judged).train()
 
 
 class Phases:
@@ -77,8 +89,16 @@ class Run:
             the scorer), device_seconds so far; without validation; carried across a resume.
     """
 
-    def __init__(self, study: Study, name: str, letter: str, processes: Processes):
+    def __init__(
+        self,
+        study: Study,
+        name: str,
+        letter: str,
+        processes: Processes,
+        judged: Judged | None = None,
+    ):
         self.study, self.name, self.letter, self.processes = study, name, letter, processes
+        self.judged = judged
         self.settings, self.seed = study.method(name), study.seed(letter)
         self.rl = study.rl_of(name)
         self.paths = Paths.of(study)
@@ -209,7 +229,10 @@ class Run:
                 labels={"method": self.name, "run": self.letter, "update": update},
             )
         if self.processes.is_main:
-            summary = self.folder.keep_validation(update, digest, self.study.development, found)
+            more = self.judged(self.development, found.dialogues) if self.judged else {}
+            summary = self.folder.keep_validation(
+                update, digest, self.study.development, found, more
+            )
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)
 
