@@ -153,12 +153,16 @@ def job_settings(study: Study, job: str) -> dict:
 def run_settings(study: Study, method: str, run: str) -> dict:
     """Settings that the outcome of an RL run depends on, as plain data.
 
-    A method's title, its role in the tables and its other runs are none of them.
+    A method's title, its role in the tables and its other runs are none of them, nor is the rule
+    of levelling off where it is off.
     """
     entry = study.to_dict()["methods"][method]
+    rl = dataclasses.asdict(study.rl_of(method))
+    if not rl["level_after"]:
+        del rl["level_after"], rl["level_points"]
     return {
         **job_settings(study, "train"),
-        "rl": dataclasses.asdict(study.rl_of(method)),
+        "rl": rl,
         "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs", "rl")},
         "seed": study.seed(run),
     }

@@ -20,6 +20,7 @@ from pcqc.job_outputs import job_output
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
+from pcqc.jobs.explain import explain
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
@@ -265,6 +266,60 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_
     )
     assert counted.keys() == unbroken.keys()
     assert all(counted[n] == unbroken[n] for n in counted if n != "device_seconds")
+
+
+@pytest.fixture
+def levelling(study):
+    """A study whose runs end at the second checkpoint: no gain is 101 points."""
+    rl = dataclasses.replace(study.rl, level_after=1, level_points=101.0)
+    return dataclasses.replace(study, rl=rl)
+
+
+def test_a_run_that_levels_off_ends_there(levelling, finished):
+    rl_loop.run_training(levelling, METHOD, RUN)
+    folder = Path("results/small/runs") / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
+    assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
+    whole = read_json(finished / "runs" / METHOD / RUN / "manifest.json")
+    assert (whole["updates"], whole["ended"]) == (5, "all updates")
+    # Up to there it is the run that goes on.
+    weights = "runs/*/*/checkpoints/*/model.safetensors"
+    found, others = digests(Path("results/small"), weights), digests(finished, weights)
+    assert len(found) == 2
+    assert found.items() <= others.items()
+    assert f"4 updates of {levelling.method(METHOD).updates}, levelled off" in explain(
+        levelling, METHOD, RUN
+    )
+    run_selection(levelling, METHOD, RUN)
+    assert read_json("results/small/evaluation/pcqc/A/selection.json")["selected"]["update"] in (
+        2,
+        4,
+    )
+
+
+@pytest.mark.parametrize("call", ["_save", "_manifest"])
+def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeypatch, call):
+    """Killed with the last validation written but no state beyond update 2, or with the state."""
+    original = getattr(rl_loop.Run, call)
+
+    def killing(self, update, *arguments):
+        if update == 4:
+            raise Killed
+        return original(self, update, *arguments)
+
+    kept = [f"runs/*/*/{n}" for n in ("validation/*.parquet", "checkpoints/*/model.safetensors")]
+    rl_loop.run_training(levelling, METHOD, RUN)
+    unbroken = digests(Path("results/small"), *kept)
+    shutil.rmtree("results/small/runs")
+    monkeypatch.setattr(rl_loop.Run, call, killing)
+    with pytest.raises(Killed):
+        rl_loop.run_training(levelling, METHOD, RUN)
+    monkeypatch.setattr(rl_loop.Run, call, original)
+    rl_loop.run_training(levelling, METHOD, RUN)
+    manifest = read_json(Path("results/small/runs") / METHOD / RUN / "manifest.json")
+    assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
+    assert digests(Path("results/small"), *kept) == unbroken
 
 
 def test_shared_sft_is_evaluated_as_it_is(study):

@@ -11,6 +11,7 @@ from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.evaluation.selection import levelled_off
 from pcqc.job_outputs import job_output
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
@@ -125,12 +126,16 @@ class Run:
         self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
 
     def train(self) -> None:
-        """Run all updates, from the saved state where there is one; write the manifest last."""
+        """Run all updates, from the saved state where there is one; write the manifest last.
+
+        A run whose validation has levelled off ends before.
+        """
         rl, last = self.rl, self.settings.updates
-        first = self._resume() + 1
+        update, levelled = self._resume(), self._levelled()
         label, silent = f"{self.name} {self.letter}", not self.processes.is_main
-        progress = Progress(label, last, "update", done=first - 1, silent=silent)
-        for update in range(first, last + 1):
+        progress = Progress(label, last, "update", done=update, silent=silent)
+        while update < last and not levelled:
+            update += 1
             start, phases = time.perf_counter(), Phases()
             cases = cases_of_update(self.cases, self.seed, update, rl.cases_per_update)
             batch, metrics = self.collect_rollouts(update, cases, phases)
@@ -141,11 +146,12 @@ class Run:
             self._record(update, batch, metrics, report, phases.seconds)
             if update % rl.checkpoint_every == 0 or update == last:
                 self._checkpoint(update)
-            if update % rl.save_every == 0 or update == last:
+                levelled = self._levelled()
+            if update % rl.save_every == 0 or update == last or levelled:
                 self._save(update)
         progress.close()
         if self.processes.is_main:
-            self.folder.finish(self._manifest())
+            self.folder.finish(self._manifest(update))
 
     def collect_rollouts(
         self, update: int, cases: Sequence[Case], phases: Phases
@@ -236,14 +242,23 @@ class Run:
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)
 
-    def _manifest(self) -> dict:
+    def _levelled(self) -> bool:
+        """Whether the run's validations have levelled off; they say the same after a resume."""
+        # Only the main process has read those before a resume.
+        kept = sorted(self.folder.checkpoints.items())
+        accuracies = [entry["validation"]["accuracy"] for _, entry in kept]
+        levelled = levelled_off(accuracies, self.rl.level_after, self.rl.level_points)
+        return self.processes.gather(levelled)[0]
+
+    def _manifest(self, updates: int) -> dict:
         settings = self.study.to_dict()
         settings["methods"] = {self.name: settings["methods"][self.name]}
         settings["rl"] = dataclasses.asdict(self.rl)
         return {
             **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
             "settings": settings,
-            "updates": self.settings.updates,
+            "updates": updates,
+            "ended": "all updates" if updates == self.settings.updates else "levelled off",
             "totals": self.totals,
         }
 
