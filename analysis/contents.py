@@ -29,6 +29,7 @@ PARTS = (
         "The paper's claims",
         "What the paper says of the method, and what this study finds.",
         "claims",
+        "claims_at_budgets",
     ),
     _part(
         "idea",

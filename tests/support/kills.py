@@ -35,7 +35,7 @@ def essence(results: Path) -> dict[str, object]:
             continue
         if name.endswith("receipt.json"):
             continue
-        if path.stem.startswith(("training_cost", "equal_budgets")):
+        if path.stem.startswith(("training_cost", "equal_budgets", "claims_at_budgets")):
             continue
         found[name] = digest
         if path.match("runs/*/*/manifest.json"):

@@ -76,6 +76,7 @@ def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
             record["continuation"] = _continue(place, world, cases[study.development], record)
     pd.DataFrame(rows).to_parquet(collected / "predictions.parquet")
     _updates(study, world).to_parquet(collected / "updates.parquet")
+    _validations(study, rows).to_parquet(collected / "validations.parquet")
     write_json(collected / "runs.json", records)
     with contextlib.chdir(root):
         vouch(study)
@@ -249,3 +250,16 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     validated = {"kind": "validation", "best_questions": skill.question * share}
                     rows.append(common | metrics | validated)
     return pd.DataFrame(rows)
+
+
+def _validations(study: Study, rows: list[dict]) -> pd.DataFrame:
+    """Every checkpoint on the development cases: the sooner, the fewer of them are right yet."""
+    rng, found = np.random.default_rng(11), []
+    for row in rows:
+        settings, every = study.methods[row["method"]], study.rl.checkpoint_every
+        if row["benchmark"] != study.development or settings.kind == "sft":
+            continue
+        for update in range(every, settings.updates + 1, every):
+            learned = rng.random() < update / settings.updates
+            found.append({**row, "update": update, "correct": row["correct"] and learned})
+    return pd.DataFrame(found)

@@ -1,44 +1,13 @@
 """Checkpoints at equal budgets, from training records made by hand."""
 
-from dataclasses import replace
-
-import pandas as pd
 import pytest
-
-from analysis.tables import TABLES
-
-# Consultations an update; GRPO spends twice as much, and is validated at 5, 10 and 15 too.
-SPENT = {"pcqc": 10, "grpo": 20}
-
-
-def made(collected, validated, columns=("trajectories", "sampled_tokens", "device_hours")):
-    """One run of each method with 20 updates; method -> whether an update is validated."""
-    study = collected.study
-    methods = {
-        name: replace(method, runs=("A",) if name in (*SPENT, "shared_sft") else ())
-        for name, method in study.methods.items()
-    }
-    rows = []
-    for method, each in SPENT.items():
-        for update in range(1, 21):
-            common = {"method": method, "run": "A", "update": update, "turns": float(update)}
-            cost = {
-                "trajectories": update * each,
-                "sampled_tokens": update * 5000.0,
-                "device_hours": update * 0.5,
-            }
-            cost = {name: cost[name] for name in columns}
-            rows.append({**common, **cost, "kind": "update", "accuracy": 0.0})
-            if validated(method, update):
-                found = {"accuracy": update / 100, "best_questions": update / 40}
-                rows.append({**common, "kind": "validation", **found})
-    changed = replace(collected, study=replace(study, methods=methods), updates=pd.DataFrame(rows))
-    return TABLES.module("equal_budgets").build(changed)
+from budgeted import SPENT, fifths, two_methods
+from built_tables import build
 
 
 @pytest.fixture
 def table(collected):
-    return made(collected, lambda method, update: update % 5 == 0)
+    return build("equal_budgets", two_methods(collected, fifths))
 
 
 def cells(table, key):
@@ -82,7 +51,8 @@ def test_equal_time_is_another_order(table):
 
 def test_a_method_without_a_checkpoint_in_the_budget_has_none(collected):
     """GRPO is first validated after 300 consultations, of which PCQC has 200 in all."""
-    table = made(collected, lambda method, update: update == (15 if method == "grpo" else 20))
+    late = two_methods(collected, lambda method, u: u == (15 if method == "grpo" else 20))
+    table = build("equal_budgets", late)
     rows = [row.key for row in table.rows if row.key.startswith("trajectories")]
     assert rows == ["trajectories:largest:grpo", "trajectories:largest:pcqc"]
     assert cells(table, "trajectories:largest:grpo")["accuracy"] == "—"
@@ -90,6 +60,6 @@ def test_a_method_without_a_checkpoint_in_the_budget_has_none(collected):
 
 
 def test_what_no_run_recorded_has_no_budget(collected):
-    table = made(collected, lambda method, update: update % 5 == 0, ("trajectories",))
+    table = build("equal_budgets", two_methods(collected, fifths, ("trajectories",)))
     assert {row.key.partition(":")[0] for row in table.rows} == {"trajectories"}
     assert cells(table, "trajectories:least:grpo")["device_hours"] == "—"
