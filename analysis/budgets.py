@@ -2,7 +2,7 @@
 
 The least budget of a kind is the most that any run spent to its first checkpoint, so that every run
 has one; the largest is the least that any spent to its last; between them stands their geometric
-mean. Where the first exceeds the second, there is the second alone, which some run may miss.
+mean. Where the first is not below the second, there is the second alone, which some run may miss.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ COSTS = {
 RULE = (
     "The least budget of a kind is the most that any run spent to its first checkpoint, the "
     "largest the least that any spent to its last, the middle one their geometric mean; if the "
-    "first exceeds the second, there is the second alone."
+    "first is not below the second, there is the second alone."
 )
 COUNTED = (
     "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
@@ -75,7 +75,7 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
     least = max(by_update[min(by_update)] for by_update in spent.values())
     largest = min(by_update[max(by_update)] for by_update in spent.values())
     amounts = {"least": least, "middle": (least * largest) ** 0.5, "largest": largest}
-    return Budgets(amounts if least <= largest else {"largest": largest}, spent)
+    return Budgets(amounts if least < largest else {"largest": largest}, spent)
 
 
 def _spent(collected: Collected, method: str, run: str, cost: str) -> dict[int, float]:

@@ -59,6 +59,14 @@ def test_a_method_without_a_checkpoint_in_the_budget_has_none(collected):
     assert cells(table, "trajectories:largest:pcqc")["update"].value == 20
 
 
+def test_equal_least_and_largest_budgets_are_one(collected):
+    """Both are validated at their last update alone, after ten hours."""
+    table = build("equal_budgets", two_methods(collected, lambda method, update: update == 20))
+    rows = [row.key for row in table.rows if row.key.startswith("device_hours")]
+    assert rows == ["device_hours:largest:grpo", "device_hours:largest:pcqc"]
+    assert "—" not in cells(table, "device_hours:largest:grpo").values()
+
+
 def test_what_no_run_recorded_has_no_budget(collected):
     table = build("equal_budgets", two_methods(collected, fifths, ("trajectories",)))
     assert {row.key.partition(":")[0] for row in table.rows} == {"trajectories"}
