@@ -81,6 +81,7 @@ PARTS = (
         "Training",
         "How the methods got there, and at what cost.",
         "figure:learning_curves",
+        "figure:cost_curves",
         "training_cost",
         "equal_budgets",
         "generation_length",
