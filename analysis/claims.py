@@ -49,7 +49,15 @@ class Claim:
 
 def claims(collected: Collected) -> list[Claim]:
     """The five claims in the paper's order, as far as the study tests them, judged together."""
-    found = _claims(collected)
+    return _judged(collected, [*_of_methods(collected), _utility_claim(collected)])
+
+
+def claims_of_methods(collected: Collected) -> list[Claim]:
+    """The four claims that compare trained methods, judged together."""
+    return _judged(collected, _of_methods(collected))
+
+
+def _judged(collected: Collected, found: list[Claim]) -> list[Claim]:
     every = [comparison for claim in found for comparison in claim.comparisons]
     equivalence = collected.study.equivalence
     margins = [equivalence.points if c.unit == "pp" else equivalence.turns for c in every]
@@ -63,7 +71,7 @@ def claims(collected: Collected) -> list[Claim]:
     ]
 
 
-def _claims(collected: Collected) -> list[Claim]:
+def _of_methods(collected: Collected) -> list[Claim]:
     paper = published().tables["prose"]
     everywhere = list(collected.benchmarks)
     return [
@@ -100,7 +108,6 @@ def _claims(collected: Collected) -> list[Claim]:
             ("same_state_q1",),
             everywhere,
         ),
-        _utility_claim(collected),
     ]
 
 

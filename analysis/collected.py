@@ -4,7 +4,7 @@ That folder is fetched from the MLflow artifacts, digest by digest. Besides it o
 settings and, for the clinic, its world and cases are read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -44,6 +44,8 @@ class Collected:
         updates: one row per (method, run, kind, update) of training.
         records: (method, run) -> run id, manifests and selection.
         further: as `predictions`, at the updates of the study's `also_evaluate`; None without any.
+        validations: as `predictions`, of every checkpoint on the development benchmark; None where
+            no run kept any.
         fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
     """
 
@@ -52,6 +54,7 @@ class Collected:
     updates: pd.DataFrame
     records: dict[tuple[str, str], dict[str, Any]]
     further: pd.DataFrame | None = None
+    validations: pd.DataFrame | None = None
     fixed: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -197,6 +200,22 @@ class Collected:
         """`at_fixed_update` of one method after another, each at an update of its own."""
         return reduce(lambda found, method: found.at_fixed_update([method]), methods, self)
 
+    def on_development(self, updates: Mapping[tuple[str, str], int] | None = None) -> "Collected":
+        """The same on the development benchmark alone.
+
+        Args:
+            updates: (method, run) -> update whose validation stands for the run's evaluation;
+                other runs have no predictions then. None: evaluations of selected checkpoints.
+        """
+        name = self.study.development
+        study = replace(self.study, benchmarks={name: self.study.benchmarks[name]})
+        if updates is None:
+            return replace(self, study=study)
+        rows = self.validations
+        wanted = pd.MultiIndex.from_tuples([(*run, update) for run, update in updates.items()])
+        kept = pd.MultiIndex.from_frame(rows[["method", "run", "update"]]).isin(wanted)
+        return replace(self, study=study, predictions=rows[kept])
+
     def update(self, method: str, run: str) -> int:
         """The update whose checkpoint the predictions of a run are of."""
         return self.fixed.get(method) or self.record(method, run)["evaluation"]["update"]
@@ -231,9 +250,11 @@ def load(study: Study) -> Collected:
     updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
     runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")
     records = {(r["method"], r["run"]): r for r in runs}
-    path = folder / "further_updates.parquet"
-    further = read_frame(path, SCHEMA.names) if path.exists() else None
-    collected = Collected(study, predictions, updates, records, further)
+    further, validations = (
+        read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
+        for name in ("further_updates", "validations")
+    )
+    collected = Collected(study, predictions, updates, records, further, validations)
     _check(collected, folder / "predictions.parquet")
     return collected
 

@@ -29,6 +29,7 @@ PARTS = (
         "The paper's claims",
         "What the paper says of the method, and what this study finds.",
         "claims",
+        "claims_at_budgets",
     ),
     _part(
         "idea",
@@ -80,6 +81,7 @@ PARTS = (
         "Training",
         "How the methods got there, and at what cost.",
         "figure:learning_curves",
+        "figure:cost_curves",
         "training_cost",
         "equal_budgets",
         "generation_length",

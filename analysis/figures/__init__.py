@@ -16,6 +16,7 @@ FIGURES = Registry(
         "method_overview": Entry(("pcqc",)),
         "accuracy_inquiry": Entry(paper=True),
         "learning_curves": Entry(("shared_sft",)),
+        "cost_curves": Entry(("shared_sft",)),
         "equal_turns": Entry(setting="clinic"),
         "continuation_gains": Entry(setting="continuation", paper=True),
         "utility_calibration": Entry(setting="continuation"),

@@ -6,14 +6,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.collected import Collected
+from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
 START = "shared_sft"
 TICKS = 8  # at most, on an axis of updates
 VALIDATION = {
     "accuracy": (100, "Validation accuracy (%)"),
-    "turns": (1, "Validation inquiry turns (Q/ep.)"),
+    "turns": (1, "Validation turns (Q/ep.)"),
+    "best_questions": (100, "Best questions (%)"),
 }
 # Metrics of the updates themselves, smoothed over a tenth of the training.
 TRAINING = {
@@ -32,31 +33,40 @@ def caption(collected: Collected) -> str:
             ", the standard deviation of utilities within a state, from which credit is made, and "
             "the share of states whose candidates are all alike and earn none"
         )
+    quality = (
+        " Best questions: their share among the first three answered ones of each consultation."
+        if "best_questions" in collected.updates
+        else ""
+    )
     return (
-        f"Above: validation on {benchmark.title} by RL update, means over runs (lines) and every "
-        "run (points). Checkpoints are selected from these values. All methods start from Shared "
-        "SFT (dotted), drawn at update 0. Below: the training itself, running means over a tenth "
-        f"of the updates: the share of right diagnoses{credit}. Controls are dashed. Methods "
+        f"Above: validation on {benchmark.title} by RL update, means over runs (lines, up to where "
+        "the first run ends) and every run (points). Checkpoints are selected by accuracy, then "
+        "turns. All methods start from Shared SFT (dotted), drawn at update 0."
+        f"{quality} Below: the training itself, running means over a tenth of the updates: the "
+        f"share of right diagnoses{credit}. Controls are dashed. Methods "
         "differ in complete consultations per update: equal updates are not equal cost."
         f"{collected.not_run()}"
     )
 
 
 def draw(collected: Collected) -> Figure:
-    """Two panels of validation above, those of training that the runs have below."""
+    """Panels of validation above and of training below, as far as the runs have them."""
     trained = [m for m in collected.methods() if collected.study.method(m).kind == "rl"]
     shown = [name for name in TRAINING if name in collected.updates]
     figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(3.1, 2.5))
-    axes = above.subplots(1, 2)
-    for ax, (metric, (factor, label)) in zip(axes, VALIDATION.items(), strict=True):
-        start = collected.estimate(START, collected.study.development, metric).mean
-        colour, _ = look(START)
-        ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
+    metrics = validated(collected)
+    axes = above.subplots(1, len(metrics))
+    for ax, metric in zip(axes, metrics, strict=True):
+        factor, label = VALIDATION[metric]
+        start = start_of(collected, metric)
+        if start is not None:
+            colour, _ = look(START)
+            ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
         for method in trained:
             _validated(ax, collected, method, metric, factor, start)
         ax.set_xticks(_ticks(collected, trained))
-        ax.set_title(label, loc="left", fontweight="bold")
+        ax.set_title(label, loc="left", fontsize=8.5, fontweight="bold")
     for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         factor, label = TRAINING[metric]
         for method in trained:
@@ -66,6 +76,27 @@ def draw(collected: Collected) -> Figure:
         ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
     legend_below(figure, axes[0].get_legend_handles_labels()[0])
     return figure
+
+
+def validated(collected: Collected) -> list[str]:
+    """What to draw of the validations: best questions only where the runs recorded them."""
+    return [m for m in VALIDATION if m in METRICS or m in collected.updates]
+
+
+def start_of(collected: Collected, metric: str) -> float | None:
+    """What Shared SFT has of a validated metric; None where its evaluation does not say."""
+    if metric not in METRICS:
+        return None
+    return collected.estimate(START, collected.study.development, metric).mean
+
+
+def mean_over_runs(runs: list[pd.Series]) -> pd.Series:
+    """Mean by update, up to where the first run ends: beyond it other runs would be averaged."""
+    known = [run for run in runs if len(run)]
+    if not known:
+        return pd.Series(dtype=float)
+    mean = pd.concat(known, axis=1).sort_index().mean(axis=1)
+    return mean.loc[: min(run.index[-1] for run in known)]
 
 
 def _ticks(collected: Collected, methods: list[str]) -> list[int]:
@@ -80,7 +111,7 @@ def _ticks(collected: Collected, methods: list[str]) -> list[int]:
     return updates[::-1][::every][::-1]
 
 
-def _style(collected: Collected, method: str) -> dict:
+def style_of(collected: Collected, method: str) -> dict:
     control = collected.study.method(method).role == "control"
     return {
         "color": look(method)[0],
@@ -91,7 +122,7 @@ def _style(collected: Collected, method: str) -> dict:
 
 
 def _validated(
-    ax: Axes, collected: Collected, method: str, metric: str, factor: float, start: float
+    ax: Axes, collected: Collected, method: str, metric: str, factor: float, start: float | None
 ) -> None:
     """The mean over runs as a line from the common start, the runs as points."""
     runs = [
@@ -99,15 +130,16 @@ def _validated(
         for run in collected.runs(method)
     ]
     colour, marker = look(method)
-    mean = pd.concat(runs, axis=1).mean(axis=1)
+    mean = mean_over_runs(runs)
+    begun = [] if start is None else [start]
     ax.plot(
-        [0, *mean.index],
-        [start, *mean],
+        [*([0] * len(begun)), *mean.index],
+        [*begun, *mean],
         marker=marker,
         markersize=3.5,
-        markevery=slice(1, None),
+        markevery=slice(len(begun), None),
         label=collected.title(method),
-        **_style(collected, method),
+        **style_of(collected, method),
     )
     updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
     ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
@@ -116,7 +148,7 @@ def _validated(
 def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
     """The mean over runs of a training metric, where the method has it."""
     runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
-    mean = factor * pd.concat(runs, axis=1).mean(axis=1)
+    mean = factor * mean_over_runs(runs)
     if len(mean):
         window = max(1, round(len(mean) / 10))
-        ax.plot(mean.rolling(window, min_periods=1).mean(), **_style(collected, method))
+        ax.plot(mean.rolling(window, min_periods=1).mean(), **style_of(collected, method))

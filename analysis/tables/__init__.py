@@ -21,6 +21,7 @@ TABLES = Registry(
     load=lambda name: import_module(f"analysis.tables.{name}"),
     entries={
         "claims": Entry(),
+        "claims_at_budgets": Entry(("pcqc",)),
         "main_accuracy": Entry(paper=True),
         "inquiry_turns": Entry(paper=True),
         "question_supervision": Entry(_CONTROLS, paper=True),

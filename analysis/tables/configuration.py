@@ -123,7 +123,10 @@ def _training(collected: Collected) -> dict[str, str]:
     kl = {method.kl_coefficient for method in methods if not method.tree}
     settings = {
         "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods),
-        "updates": ", ".join(f"{method.title} {method.updates}" for method in methods),
+        "updates": ", ".join(
+            f"{method.title} {'up to ' * study.may_level_off(method)}{method.updates}"
+            for method in methods
+        ),
         "optimizer": (
             f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
             f"{study.rl.weight_decay:g}, clip {study.rl.clip:g}, KL coefficient "

@@ -1,78 +1,88 @@
-"""What each method has learned for the same consultations, or the same time of the devices."""
+"""What each method has learned for equal consultations, equal tokens or equal device time."""
 
-import itertools
+from collections.abc import Mapping
 
+from analysis.budgets import COSTS, COUNTED, RULE, Budgets, budgets, trained
 from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Number, Row, Table, number
+from analysis.table import MISSING, Cell, Column, Row, Table, number
 
 NAME = "equal_budgets"
-# Cumulative column of the updates -> what it counts, and the digits to print.
-COSTS = {"trajectories": ("consultations", 0), "device_hours": ("device-hours", 4)}
-SHARES = (1 / 3, 2 / 3, 1.0)
-COLUMNS = (
-    Column("budget", "Budget", numeric=False),
-    Column("method", "Method", numeric=False),
-    Column("accuracy", "Acc. (%)"),
-    Column("turns", "Q/ep."),
+# Metric of a validation -> its column, the factor to the printed unit, and digits.
+VALIDATED = {
+    "accuracy": (Column("accuracy", "Acc. (%)"), 100.0, 2),
+    "best_questions": (Column("best", "Best questions (%)"), 100.0, 1),
+    "turns": (Column("turns", "Q/ep."), 1.0, 3),
+}
+FIRST = (Column("budget", "Budget", numeric=False), Column("method", "Method", numeric=False))
+LAST = (
     Column("update", "Update"),
+    Column("trajectories", "Consultations", "Spent"),
+    Column("sampled_tokens", "Tokens (million)", "Spent"),
+    Column("device_hours", "Device-hours", "Spent"),
 )
 
 
 def build(collected: Collected) -> Table:
-    """Every RL method and control at three budgets of each kind."""
+    """Every RL method and control at up to three budgets of each kind."""
     development = collected.benchmarks[collected.study.development].title
-    rows = [row for cost in COSTS for row in _rows(collected, cost)]
+    metrics = {m: column for m, (column, *_) in VALIDATED.items() if m in collected.updates}
+    kinds = {cost: found for cost in COSTS if (found := budgets(collected, cost))}
+    rows = [row for cost in kinds for row in _rows(collected, kinds, cost, list(metrics))]
+    quality = (
+        " Best questions: share of best ones among the first three answered questions of each "
+        "consultation."
+        if "best_questions" in metrics
+        else ""
+    )
     caption = (
         f"Validation on {development}, as recorded in training: every run's last checkpoint within "
-        "the budget, mean ± sample standard deviation over runs. The largest budget of a kind is "
-        "the least that any run spent to its last checkpoint; the others are thirds of it. "
-        "Consultations are complete ones of training; device-hours exclude Shared SFT and "
-        "validation. A dash: a run had no checkpoint yet."
+        f"the budget, mean ± sample standard deviation over runs.{quality} Spent: by that "
+        f"checkpoint, mean over runs. {RULE} {COUNTED} A dash: a run had no checkpoint yet."
     )
-    return Table(NAME, "Accuracy at equal budgets.", caption, COLUMNS, tuple(rows))
+    columns = (*FIRST, *metrics.values(), *LAST)
+    return Table(NAME, "Accuracy at equal budgets.", caption, columns, tuple(rows))
 
 
-def _rows(collected: Collected, cost: str) -> list[Row]:
-    """Methods at shares of the largest budget of a kind that every run reaches."""
-    rl = [m for m in collected.methods() if collected.study.method(m).kind == "rl"]
-    if not rl:
-        return []
-    spent = {(m, run): _spent(collected, m, run, cost) for m in rl for run in collected.runs(m)}
-    most = min(by_update[max(by_update)] for by_update in spent.values())
-    what, digits = COSTS[cost]
-    rows = []
-    for share, method in itertools.product(SHARES, rl):
-        budget = share * most
-        letters = collected.runs(method)
-        reached = [_last_within(spent[method, run], budget) for run in letters]
-        cells: list[Cell] = [MISSING] * 3
-        if None not in reached:
-            pairs = list(zip(letters, reached, strict=True))
-            accuracy, turns = (
-                [collected.curve(method, run, "validation", metric)[at] for run, at in pairs]
-                for metric in ("accuracy", "turns")
-            )
-            cells = [
-                number(over_runs([100 * value for value in accuracy]), 2),
-                number(over_runs(turns), 3),
-                number(over_runs(reached), 0),
-            ]
-        first = method == rl[0]
-        label = f"{Number(budget, digits=digits).text()} {what}" if first else ""
-        key = f"{cost}:{share:.2f}:{method}"
-        row = (label, collected.title(method), *cells)
-        rows.append(Row(key, row, rule=first, strong=method == "pcqc"))
+def _rows(
+    collected: Collected, kinds: Mapping[str, Budgets], cost: str, metrics: list[str]
+) -> list[Row]:
+    """Methods at the budgets of a kind."""
+    rows, methods = [], trained(collected)
+    for budget, amount in kinds[cost].amounts.items():
+        for method in methods:
+            letters = collected.runs(method)
+            reached = {run: kinds[cost].reached(method, run, budget) for run in letters}
+            cells: list[Cell] = [MISSING] * (len(metrics) + len(LAST))
+            if None not in reached.values():
+                cells = _cells(collected, kinds, method, reached, metrics)
+            first = method == methods[0]
+            label = f"{COSTS[cost].number(amount).text()} {COSTS[cost].unit}" if first else ""
+            row = (label, collected.title(method), *cells)
+            rows.append(Row(f"{cost}:{budget}:{method}", row, first, method == "pcqc"))
     return rows
 
 
-def _spent(collected: Collected, method: str, run: str, cost: str) -> dict[int, float]:
-    """Validated update -> what the run had spent by then."""
-    validated = collected.curve(method, run, "validation", "accuracy").index
-    spent = collected.curve(method, run, "update", cost)
-    return {int(update): float(spent[update]) for update in validated}
-
-
-def _last_within(spent: dict[int, float], budget: float) -> int | None:
-    """The last validated update that a budget allows; None where it allows none."""
-    return max((u for u, cost in spent.items() if cost <= budget * (1 + 1e-9)), default=None)
+def _cells(
+    collected: Collected,
+    kinds: Mapping[str, Budgets],
+    method: str,
+    reached: Mapping[str, int],
+    metrics: list[str],
+) -> list[Cell]:
+    """A method at one update of each run: what validation found, and what was spent."""
+    cells: list[Cell] = []
+    for metric in metrics:
+        _, factor, digits = VALIDATED[metric]
+        curves = {run: collected.curve(method, run, "validation", metric) for run in reached}
+        values = [factor * curves[run].get(at, float("nan")) for run, at in reached.items()]
+        # A validation in which nothing was asked has no share of best questions.
+        known = [value for value in values if value == value]
+        cells.append(number(over_runs(known), digits) if known else MISSING)
+    cells.append(number(over_runs(list(reached.values())), 0))
+    for cost in ("trajectories", "sampled_tokens", "device_hours"):
+        spent = kinds[cost].spent if cost in kinds else {}
+        amounts = [spent[method, run][at] for run, at in reached.items() if spent]
+        mean = sum(amounts) / len(amounts) if amounts else None
+        cells.append(MISSING if mean is None else COSTS[cost].number(mean))
+    return cells

@@ -28,6 +28,7 @@ def build(collected: Collected) -> Table:
             row["mean"] = sum(row.values()) / len(row)
             everywhere[metric, method] = number(collected.average(method, names, metric), digits)
     updates = [collected.update(method, collected.run) for method in METHODS]
+    trained = [collected.record(m, collected.run)["training"]["updates"] for m in METHODS]
     where = (
         f"both at update {updates[0]}"
         if collected.fixed
@@ -36,9 +37,8 @@ def build(collected: Collected) -> Table:
     words = Words(
         NAME,
         "Candidate supervision at a matched training budget.",
-        f"Run {collected.run} of PCQC and Same-State-Q1, trained for "
-        f"{collected.study.method('pcqc').updates} and "
-        f"{collected.study.method('same_state_q1').updates} updates, {where}. The mean "
+        f"Run {collected.run} of PCQC and Same-State-Q1, trained for {trained[0]} and {trained[1]} "
+        f"updates, {where}. The mean "
         f"weights all {len(names)} benchmarks equally; the "
         "last row gives it over all runs.",
     )

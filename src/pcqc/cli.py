@@ -250,7 +250,12 @@ def _train(arguments: argparse.Namespace) -> None:
     def job(processes) -> None:
         from pcqc.jobs.rl_loop import run_training
 
-        run_training(study, method, run, processes)
+        judged = None
+        if study.synthetic and processes.is_main:
+            from pcqc.clinic.quality import validation_quality
+
+            judged = validation_quality(study)
+        run_training(study, method, run, processes, judged)
 
     _learn(study, ["train", arguments.study, method, run], job)
 

@@ -266,7 +266,8 @@ def inputs_of(study: Study, job: str, method: str | None, run: str | None) -> li
         return [*models(*starts), paths.conversations, *instruction]
     if job == "train":
         roles = ("actor", "patient", study.starts_from("scorer"))
-        return [paths.train_cases, development, *models(*roles), *instruction]
+        world = [paths.world] if study.synthetic else []
+        return [paths.train_cases, development, *models(*roles), *instruction, *world]
     if job == "select":
         # Not the run's manifest: that it was accepted is no part of its checkpoints.
         return sorted((paths.run(method, run) / "validation").glob("[0-9]*.json"))

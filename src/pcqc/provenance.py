@@ -62,6 +62,8 @@ _ENTRIES = {
     "models": "pcqc.jobs.pretrained",
     "train": "pcqc.jobs.rl_loop",
 }
+# Modules that a job of a synthetic study is handed something of.
+_OF_THE_CLINIC = {"grounding": "pcqc.clinic.judge", "train": "pcqc.clinic.quality"}
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,9 @@ def made_from(
     if further := study.also_evaluate.get(method) if job == "evaluate" else None:
         settings["also_evaluate"] = further
     entries = [_ENTRIES.get(job, f"pcqc.jobs.{job}")]
-    unused = _of_other_methods(study.method(method)) if job == "train" else ()
-    if job == "grounding" and study.synthetic:
-        entries.append("pcqc.clinic.judge")
+    unused = _of_other_methods(study, study.method(method)) if job == "train" else ()
+    if study.synthetic and job in _OF_THE_CLINIC:
+        entries.append(_OF_THE_CLINIC[job])
     return MadeFrom(
         json.loads(json.dumps(settings, default=str)),
         module_digests(*entries, unused=unused),
@@ -136,7 +138,7 @@ def made_from(
     )
 
 
-def _of_other_methods(method: Method) -> tuple[str, ...]:
+def _of_other_methods(study: Study, method: Method) -> tuple[str, ...]:
     """Modules that the loop of all methods imports, and a run of this one does not enter."""
     exact = method.question_utility == "expected_answer" and not method.imagined_answers
     turns, peer = method.turn_credit != "outcome", method.question_credit == "leave_one_out"
@@ -145,7 +147,8 @@ def _of_other_methods(method: Method) -> tuple[str, ...]:
         "pcqc.methods.pcqc": method.question_credit != "none",
         "pcqc.methods.turn_credit": turns,
         "pcqc.peer_credit": turns or peer or exact,
-        "pcqc.clinic": exact,
+        "pcqc.clinic": study.synthetic,
+        "pcqc.clinic.expected": exact,
     }
     return tuple(name for name, used in entered.items() if not used)
 
@@ -171,12 +174,16 @@ def job_settings(study: Study, job: str) -> dict:
 def run_settings(study: Study, method: str, run: str) -> dict:
     """Settings that the outcome of an RL run depends on, as plain data.
 
-    A method's title, its role in the tables and its other runs are none of them.
+    A method's title, its role in the tables and its other runs are none of them, nor is the rule
+    of levelling off where it is off.
     """
     entry = study.to_dict()["methods"][method]
+    rl = dataclasses.asdict(study.rl_of(method))
+    if not rl["level_after"]:
+        del rl["level_after"], rl["level_points"]
     return {
         **job_settings(study, "train"),
-        "rl": dataclasses.asdict(study.rl_of(method)),
+        "rl": rl,
         "method": {k: v for k, v in entry.items() if k not in ("title", "role", "runs", "rl")},
         "seed": study.seed(run),
     }

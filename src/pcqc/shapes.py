@@ -1,6 +1,6 @@
 """What the JSON files that jobs write for each other must hold; see `files.read_json`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from annotated_types import MinLen
 from typing_extensions import TypedDict
@@ -55,6 +55,8 @@ class Totals(TypedDict):
 
     trajectories: int
     actor_tokens: int
+    sampled_tokens: NotRequired[int]  # of all roles; runs of earlier versions lack it
+    scored_tokens: NotRequired[int]  # read by the scorer; likewise
     device_seconds: float
 
 
@@ -66,6 +68,7 @@ class RunManifest(TypedDict):
     git_commit: str
     settings: dict[str, Any]
     updates: int
+    ended: NotRequired[str]  # why it did not do more; runs of earlier versions did all
     totals: Totals
     checkpoints: list[Checkpoint]
     files: dict[str, str]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from deepspeed_worker import SMALL_STEPS, fine_tune
-from helpers import tiny_model
+from helpers import Alone, tiny_model
 from learner_material import COEFFICIENTS, RL, SFT, UPDATES, critic, sequences, value_sequences
 from safetensors.torch import load_file
 
@@ -40,13 +40,6 @@ BFLOAT16 = ("zero-1-bfloat16", "zero-2-bfloat16", "zero-3-bfloat16")
 # AVX2. Of a single weight nothing is promised: where its gradient is rounding error alone, Adam
 # takes a whole step in either direction.
 ROUNDING = 32 * torch.finfo(torch.float32).eps
-
-
-class Alone(Processes):
-    """One of several processes whose others are never heard."""
-
-    def gather(self, value):
-        return [value]
 
 
 def run_worker(folder: Path, count: int, *names: str) -> None:

@@ -11,6 +11,8 @@ from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, said
 
+from pcqc.cases import read_cases
+from pcqc.clinic.quality import validation_quality
 from pcqc.config import Server, Servers
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl, sha256_file
@@ -18,6 +20,7 @@ from pcqc.job_outputs import job_output
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
+from pcqc.jobs.explain import explain
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.setup import chat_format
 from pcqc.models import save_model
@@ -126,6 +129,22 @@ def events(folder: Path) -> list[dict]:
     return [row for _, row in read_jsonl(folder / "runs" / METHOD / RUN / "events.jsonl")]
 
 
+def test_tokens_are_counted_by_role_without_validation(finished):
+    """Dropped candidates count too; totals are sums over the updates."""
+    totals = read_json(finished / "runs" / METHOD / RUN / "manifest.json")["totals"]
+    updates = [row for row in events(finished) if row["kind"] == "update"]
+    names = ("sampled/actor", "sampled/patient", "read/actor", "read/patient", "read/scorer")
+    assert all(row[name] > 0 for row in events(finished)[:1] for name in names)
+    assert all(row["sampled/actor"] >= row["tokens/actor_all"] for row in updates)
+    sampled = sum(row["sampled/actor"] + row["sampled/patient"] for row in updates)
+    assert totals["sampled_tokens"] == updates[-1]["sampled_tokens"] == sampled
+    scored = sum(row["read/scorer"] for row in updates)
+    assert totals["scored_tokens"] == updates[-1]["scored_tokens"] == scored
+    # Validation is counted in rows of its own; it scores nothing.
+    validations = [row for row in events(finished) if row["kind"] == "validation"]
+    assert all(row["sampled/patient"] > 0 == row["read/scorer"] for row in validations)
+
+
 def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished):
     assert not any(n.startswith(("sync/", "servers/")) for row in events(finished) for n in row)
 
@@ -197,6 +216,24 @@ def test_validation_and_evaluation_keep_every_prediction(finished):
     assert read_predictions(validation).equals(read_predictions(folder / "clinic_dev.parquet"))
 
 
+def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finished):
+    """They see what the evaluation of the same checkpoint sees, and change nothing of the run."""
+    judged = validation_quality(study)
+    rl_loop.run_training(study, METHOD, RUN, judged=judged)
+    evaluation = finished / "evaluation" / METHOD / RUN
+    chosen = read_json(evaluation / "manifest.json")["update"]
+    dialogues = [row for _, row in read_jsonl(evaluation / "clinic_dev.jsonl")]
+    expected = judged(read_cases(Paths.of(study).cases(study.development)), dialogues)
+    folder = Path("results/small/runs") / METHOD / RUN
+    found = read_json(folder / "validation" / f"{chosen:06d}.json")["validation"]
+    assert expected
+    assert expected == {name: found[name] for name in expected}
+    rows = {row["update"]: row for row in events(folder.parents[2]) if row["kind"] == "validation"}
+    assert expected.items() <= rows[chosen].items()
+    weights = "runs/*/*/checkpoints/*/model.safetensors"
+    assert digests(Path("results/small"), weights) == digests(finished, weights)
+
+
 @pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
 def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_at):
     keep = rl_loop.Run._record
@@ -223,6 +260,66 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_
     found = digests(Path("results/small"), *patterns)
     assert len(found) == 3 + 2 + 3
     assert found == digests(finished, *patterns)
+    counted, unbroken = (
+        read_json(folder / f"runs/{METHOD}/{RUN}/manifest.json")["totals"]
+        for folder in (Path("results/small"), finished)
+    )
+    assert counted.keys() == unbroken.keys()
+    assert all(counted[n] == unbroken[n] for n in counted if n != "device_seconds")
+
+
+@pytest.fixture
+def levelling(study):
+    """A study whose runs end at the second checkpoint: no gain is 101 points."""
+    rl = dataclasses.replace(study.rl, level_after=1, level_points=101.0)
+    return dataclasses.replace(study, rl=rl)
+
+
+def test_a_run_that_levels_off_ends_there(levelling, finished):
+    rl_loop.run_training(levelling, METHOD, RUN)
+    folder = Path("results/small/runs") / METHOD / RUN
+    manifest = read_json(folder / "manifest.json")
+    assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
+    assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
+    whole = read_json(finished / "runs" / METHOD / RUN / "manifest.json")
+    assert (whole["updates"], whole["ended"]) == (5, "all updates")
+    # Up to there it is the run that goes on.
+    weights = "runs/*/*/checkpoints/*/model.safetensors"
+    found, others = digests(Path("results/small"), weights), digests(finished, weights)
+    assert len(found) == 2
+    assert found.items() <= others.items()
+    assert f"4 updates of {levelling.method(METHOD).updates}, levelled off" in explain(
+        levelling, METHOD, RUN
+    )
+    run_selection(levelling, METHOD, RUN)
+    assert read_json("results/small/evaluation/pcqc/A/selection.json")["selected"]["update"] in (
+        2,
+        4,
+    )
+
+
+@pytest.mark.parametrize("call", ["_save", "_manifest"])
+def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeypatch, call):
+    """Killed with the last validation written but no state beyond update 2, or with the state."""
+    original = getattr(rl_loop.Run, call)
+
+    def killing(self, update, *arguments):
+        if update == 4:
+            raise Killed
+        return original(self, update, *arguments)
+
+    kept = [f"runs/*/*/{n}" for n in ("validation/*.parquet", "checkpoints/*/model.safetensors")]
+    rl_loop.run_training(levelling, METHOD, RUN)
+    unbroken = digests(Path("results/small"), *kept)
+    shutil.rmtree("results/small/runs")
+    monkeypatch.setattr(rl_loop.Run, call, killing)
+    with pytest.raises(Killed):
+        rl_loop.run_training(levelling, METHOD, RUN)
+    monkeypatch.setattr(rl_loop.Run, call, original)
+    rl_loop.run_training(levelling, METHOD, RUN)
+    manifest = read_json(Path("results/small/runs") / METHOD / RUN / "manifest.json")
+    assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
+    assert digests(Path("results/small"), *kept) == unbroken
 
 
 def test_shared_sft_is_evaluated_as_it_is(study):

@@ -91,6 +91,10 @@ def test_a_run_leaves_its_whole_record(finished):
     assert ["loss/terminal" in e for e in updates] == [False, True, True, True, True]
     assert updates[-1]["gap/max"] < 1e-4
     assert manifest["totals"]["trajectories"] == updates[-1]["trajectories"] > 5 * 2
+    # A tree keeps every response that was sampled; its questions are answered.
+    assert all(e["sampled/actor"] == e["tokens/actor_all"] for e in updates)
+    sampled = sum(e["sampled/actor"] + e["sampled/patient"] for e in updates)
+    assert manifest["totals"]["sampled_tokens"] == sampled > manifest["totals"]["actor_tokens"]
 
 
 def test_the_recorded_trees_hold_every_number(finished):

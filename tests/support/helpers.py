@@ -15,6 +15,7 @@ from pcqc.config import Decoding, Protocol
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.planning.architecture import Architecture
+from pcqc.processes import Processes
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.seeds import stream
 
@@ -169,3 +170,10 @@ def scripted_scorer(chances: Callable[[str], Sequence[float]], chat: ChatFormat)
         return row.log().tolist()
 
     return Scorer(ScriptedEngine(scores=scores), chat.tokenizer)
+
+
+class Alone(Processes):
+    """One of several processes whose others are never heard."""
+
+    def gather(self, value):
+        return [value]

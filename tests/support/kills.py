@@ -35,7 +35,8 @@ def essence(results: Path) -> dict[str, object]:
             continue
         if name.endswith("receipt.json"):
             continue
-        if path.stem.startswith(("training_cost", "equal_budgets")):
+        timed = ("training_cost", "equal_budgets", "claims_at_budgets", "cost_curves")
+        if path.stem.startswith(timed):
             continue
         found[name] = digest
         if path.match("runs/*/*/manifest.json"):

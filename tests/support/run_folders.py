@@ -106,6 +106,9 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     if study.method(method).question_group:
         write_jsonl(folder / "candidate_groups.jsonl", groups)
     write_jsonl(folder / "validation" / f"{updates:06}.jsonl", consultations)
+    rows = [_dialogue(study.development, i) for i in range(3)]
+    predictions = folder / "validation" / f"{updates:06}.parquet"
+    _write_predictions(predictions, study.development, method, run, rows)
     _write_manifest(
         folder,
         study,
@@ -117,7 +120,13 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
             "long": "words " * 200,
         },
         checkpoints=[],
-        totals={"trajectories": 16 * updates, "actor_tokens": 99, "device_seconds": 3.5},
+        totals={
+            "trajectories": 16 * updates,
+            "actor_tokens": 99,
+            "sampled_tokens": 140,
+            "scored_tokens": 200,
+            "device_seconds": 3.5,
+        },
     )
     # Weights lie beside the manifest, which does not list them.
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)

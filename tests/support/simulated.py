@@ -76,6 +76,7 @@ def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
             record["continuation"] = _continue(place, world, cases[study.development], record)
     pd.DataFrame(rows).to_parquet(collected / "predictions.parquet")
     _updates(study, world).to_parquet(collected / "updates.parquet")
+    _validations(study, rows).to_parquet(collected / "validations.parquet")
     write_json(collected / "runs.json", records)
     with contextlib.chdir(root):
         vouch(study)
@@ -203,7 +204,7 @@ def _record(study: Study, method: str, run: str) -> dict:
     selected = {"update": updates, "accuracy": 0.8, "turns": 2.0}
     rejected = [
         {"update": u, "accuracy": 0.7, "turns": 2.5, "reason": "lower accuracy than the selected"}
-        for u in range(20, updates, 20)
+        for u in range(study.rl.checkpoint_every, updates, study.rl.checkpoint_every)
     ]
     common = {"study": study.name, "method": method, "run": run, "seed": study.runs[run]}
     return {
@@ -240,10 +241,25 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "device_hours": update * 2e-4 * settings.terminal_group,
                     "trajectories": update * study.rl.cases_per_update * settings.terminal_group,
                 }
+                metrics["sampled_tokens"] = 90 * metrics["trajectories"]
                 if settings.question_group:
                     credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
                     metrics |= {f"credit/{name}": value for name, value in credit.items()}
                 rows.append(common | metrics)
-                if update % 20 == 0:
-                    rows.append(common | metrics | {"kind": "validation"})
+                if update % study.rl.checkpoint_every == 0:
+                    validated = {"kind": "validation", "best_questions": skill.question * share}
+                    rows.append(common | metrics | validated)
     return pd.DataFrame(rows)
+
+
+def _validations(study: Study, rows: list[dict]) -> pd.DataFrame:
+    """Every checkpoint on the development cases: the sooner, the fewer of them are right yet."""
+    rng, found = np.random.default_rng(11), []
+    for row in rows:
+        settings, every = study.methods[row["method"]], study.rl.checkpoint_every
+        if row["benchmark"] != study.development or settings.kind == "sft":
+            continue
+        for update in range(every, settings.updates + 1, every):
+            learned = rng.random() < update / settings.updates
+            found.append({**row, "update": update, "correct": row["correct"] and learned})
+    return pd.DataFrame(found)

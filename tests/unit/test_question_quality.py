@@ -3,7 +3,7 @@
 import pytest
 
 from pcqc.cases import Case
-from pcqc.clinic.quality import Values, judge_questions, summary
+from pcqc.clinic.quality import Values, early_quality, judge_questions, summary
 from pcqc.clinic.world import World
 
 # Patients of both diseases complain of fatigue. Coral spots tell them apart nearly always, olive
@@ -93,3 +93,24 @@ def test_only_answered_questions_count():
     assert [one.turn for one in found] == [1]
     assert summary(found)["regret"] == pytest.approx(20)
     assert summary([]) == {}
+
+
+def test_a_validation_is_judged_by_its_first_three_answered_questions():
+    """Coral is a best first one, olive is not; after coral nothing tells more, a repeat is none.
+
+    Of four questions two are best and one repeats; the fourth of the first dialogue is left out.
+    """
+    coral, jade = ("Any coral spots?", "coral spots present."), ("Any jade spots?", UNKNOWN)
+    olive = ("Any olive spots?", "olive spots absent.")
+    dialogues = [
+        {"turns": [said("I wonder.", None), *(said(*one) for one in (coral, coral, jade, coral))]},
+        {"turns": [said(*olive), said("Any coral spots?", None)]},
+        {"turns": []},
+    ]
+    found = early_quality(Values(WORLD), [CASE] * 3, dialogues)
+    assert found == {"best_questions": 2 / 4, "repeated_questions": 1 / 4}
+    assert early_quality(Values(WORLD), [CASE], dialogues[2:]) == {}
+
+
+def said(question, answer):
+    return {"action": "question", "question": question, "answer": answer}

@@ -6,7 +6,7 @@ import pytest
 
 from pcqc.config import load_study
 from pcqc.errors import UserError
-from pcqc.evaluation.selection import select
+from pcqc.evaluation.selection import levelled_off, select
 
 DEVELOPMENT = "clinic_dev"
 
@@ -59,3 +59,28 @@ def test_unknown_benchmarks_and_missing_checkpoints(study):
         select(study, "clinic_dv", [checkpoint(20, 0.5)])
     with pytest.raises(UserError, match="no checkpoint to select from"):
         select(study, DEVELOPMENT, [])
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [
+        ([], False),
+        ([0.5, 0.5], False),  # nothing before the last two
+        ([0.5, 0.5, 0.5], True),
+        ([0.5, 0.5, 0.51], False),  # a gain of exactly one point
+        ([0.5, 0.509, 0.509], True),
+        ([0.5, 0.6, 0.55], False),  # the last fell, the best of the last two is ten points up
+        ([0.5, 0.6, 0.55, 0.58], True),  # the best stands before the last two
+        ([0.9, 0.1, 0.5, 0.7], True),  # it has not come back to where it was
+    ],
+)
+def test_validation_has_levelled_off_when_the_last_two_gain_less_than_a_point(accuracies, expected):
+    assert levelled_off(accuracies, after=2, points=1.0) is expected
+    assert not levelled_off(accuracies, after=0, points=1.0)
+
+
+def test_a_gain_of_three_points_in_four_hundred_cases_is_one_of_three():
+    """As floats, 212/400 - 200/400 is a little more than 0.03, and 100 times 0.29 less than 29."""
+    assert not levelled_off([200 / 400, 212 / 400], after=1, points=3.0)
+    assert not levelled_off([0.0, 0.29], after=1, points=29.0)
+    assert levelled_off([200 / 400, 211 / 400], after=1, points=3.0)

@@ -119,6 +119,8 @@ rl.clip | x | must be a valid number, not 'x'
 rl.clip | true | must be a valid number, not True
 rl.clip | .inf | must be a finite number, not inf
 rl.learning_rate | 0.0 | must be greater than 0, not 0.0
+rl.level_after | -1 | must be greater than or equal to 0, not -1
+rl.level_points | 0 | must be greater than 0, not 0
 rl.cases_per_update | '8' | must be a valid integer, not '8'
 rl.cases_per_update | 1.5 | must be a valid integer, not 1.5
 rl.cases_per_update | 8.0 | must be a valid integer, not 8.0
@@ -353,6 +355,16 @@ def test_an_override_changes_one_setting_of_one_method(load):
     assert changed.methods["same_state_q1"] == before.methods["same_state_q1"]
 
 
+def test_an_update_that_a_run_may_not_reach_is_not_evaluated_further(load):
+    """PCQC alone may level off, by a setting of its own."""
+    own = {"also_evaluate": {"grpo": [6]}, "methods": {"pcqc": {"rl": {"level_after": 2}}}}
+    study = load(own)
+    may = {name for name, m in study.methods.items() if study.may_level_off(m)}
+    assert may == {"pcqc"}
+    with pytest.raises(UserError, match="a run that levels off may end before"):
+        load(own | {"also_evaluate": {"pcqc": [6]}})
+
+
 def test_unknown_methods_and_runs_come_with_the_nearest(load):
     with pytest.raises(UserError, match="no method 'gropo' in study 'small'; did you mean 'grpo'"):
         load().method("gropo")
@@ -418,6 +430,16 @@ def test_finished_runs_of_a_shipped_study_stay_valid(name):
     study = load_study(name)
     read = [run_settings(study, "pcqc", "A"), job_settings(study, "sft")]
     assert digest(read) == IDENTITIES[name]
+
+
+def test_a_rule_of_levelling_off_is_part_of_a_run_where_it_is_on(load):
+    def identity(**settings):
+        return digest(run_settings(load({f"rl.{n}": v for n, v in settings.items()}), "pcqc", "A"))
+
+    assert identity() == identity(level_points=2.0)
+    assert (
+        len({identity(), identity(level_after=2), identity(level_after=2, level_points=2.0)}) == 3
+    )
 
 
 def test_the_environment_names_the_tracking_store(load, monkeypatch):

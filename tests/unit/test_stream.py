@@ -9,6 +9,7 @@ from helpers import make_case, scripted_context
 
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
+from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.processes import Processes
@@ -81,6 +82,18 @@ def test_what_the_engines_are_asked_is_the_same():
         assert sorted(getattr(made, role).engine.prompts) == sorted(
             getattr(plain, role).engine.prompts
         )
+
+
+def test_streamed_or_not_the_same_tokens_are_counted():
+    made, _ = streaming(0, wrap=MeteredEngine)
+    plain = context()
+    for role in (plain.actor, plain.patient):
+        role.engine = MeteredEngine(role.engine)
+    played(made), played(plain)
+    for role in ("actor", "patient"):
+        counts = getattr(made, role).engine.take_counts()
+        assert counts == getattr(plain, role).engine.take_counts()
+        assert min(counts.values()) > 0
 
 
 class Second(Processes):

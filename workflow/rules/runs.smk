@@ -8,6 +8,7 @@ rule train:
         MODELS,
         PATHS.train_cases,
         PATHS.cases(STUDY.development),
+        [PATHS.world] if STUDY.synthetic else [],
         ancient(DATA_MANIFEST),
     output:
         PATHS.run("{method}", "{run}") / "manifest.json",

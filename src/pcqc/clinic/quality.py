@@ -1,14 +1,19 @@
 """How good the questions of a consultation are, by what is known exactly in the clinic."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pcqc.cases import Case
 from pcqc.clinic.posterior import posterior, question_values
 from pcqc.clinic.world import World, asked_findings, read_findings
+from pcqc.config import Study
+from pcqc.job_outputs import job_output
+from pcqc.paths import Paths
 
+EARLY = 3  # answered questions of a consultation by which a validation is judged
 SAME = 1e-9  # values that differ by less are equal
 
 
@@ -129,3 +134,36 @@ def summary(questions: Sequence[AskedQuestion]) -> dict[str, float]:
         return {}
     names = ("best", "chance", "regret", "loss", "repeated", "unanswerable", "misquoted")
     return {name: float(np.mean([getattr(one, name) for one in questions])) for name in names}
+
+
+def early_quality(
+    values: Values, cases: Sequence[Case], dialogues: Sequence[dict]
+) -> dict[str, float]:
+    """How good the first questions of some consultations are.
+
+    Args:
+        values: of the clinic's questions.
+        cases: one for each dialogue.
+        dialogues: rows of an evaluation's dialogues.
+
+    Returns:
+        `best_questions` and `repeated_questions`, shares among each consultation's first `EARLY`
+        answered questions; nothing where none was answered.
+    """
+    asked: list[AskedQuestion] = []
+    for case, dialogue in zip(cases, dialogues, strict=True):
+        answered = [turn for turn in dialogue["turns"] if turn["answer"] is not None]
+        asked += judge_questions(values, case, {"turns": answered[:EARLY]}, EARLY)
+    found = summary(asked)
+    names = {"best_questions": "best", "repeated_questions": "repeated"}
+    return {name: found[key] for name, key in names.items() if found}
+
+
+def validation_quality(
+    study: Study,
+) -> Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]:
+    """`early_quality` on the development benchmark of a synthetic study."""
+    job_output(study, "clinic").require("world.json")
+    world = World.load(Paths.of(study).world)
+    rates = world.rates(study.benchmarks[study.development].base_rates)
+    return partial(early_quality, Values(world, rates))

@@ -96,6 +96,11 @@ def _further_updates(study: Study) -> Iterator[Problem]:
             yield here, f"no method '{name}'{nearest(name, study.methods)}"
         elif len(set(updates)) < len(updates):
             yield here, "an update twice; name each once"
+        elif study.may_level_off(study.methods[name]):
+            yield (
+                here,
+                "a run that levels off may end before; set rl.level_after: 0, or remove it",
+            )
         else:
             last = study.methods[name].updates
             for update in updates:

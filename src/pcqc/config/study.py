@@ -224,6 +224,10 @@ class Study:
 
         return build(Rl, {**dataclasses.asdict(self.rl), **own}, error)
 
+    def may_level_off(self, method: Method) -> bool:
+        """Whether a run of the method can end before its last update."""
+        return bool(method.rl.get("level_after", self.rl.level_after))
+
     def seed(self, run: str) -> int:
         """Seed of a run; UserError if the study has no such run."""
         if run not in self.runs:

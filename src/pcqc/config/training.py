@@ -46,6 +46,11 @@ class Rl:
     clip: Positive = 0.2
     max_gradient_norm: Positive = 1.0
     save_every: Count = 10  # updates between resumable states
+    # A run ends before its last update once validation has levelled off: when the best accuracy of
+    # the last `level_after` checkpoints is less than `level_points` points above the best before
+    # them. 0: every run does all its updates.
+    level_after: Whole = 0
+    level_points: Positive = 1.0
     tokens_per_micro_batch: Count = 16384
     gap_alarm: Positive = 0.05  # largest tolerated mean |log pi_learner - log pi_engine| of tokens
     sampled_consultations: Whole = 8  # per update, kept to read

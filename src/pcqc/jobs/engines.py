@@ -7,6 +7,7 @@ from typing import Any
 from pcqc.cases import Case
 from pcqc.config import Study
 from pcqc.consultation import RolloutContext
+from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.setup import make_sync
@@ -20,7 +21,8 @@ class Engines:
 
     Args:
         study: settings.
-        context: actor and patient; in several processes they get sharded engines.
+        context: actor and patient; they get engines that count tokens, in several processes
+            sharded ones.
         scorer: likewise; None where nothing is scored.
         policy: whose weights the actor's engine receives.
         cases: on whose prompts engine and learner are compared, if they are two.
@@ -44,6 +46,10 @@ class Engines:
         own = {name: role.engine for name, role in roles.items()}
         self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
         self.synced: tuple[int, float | None] | None = None  # version of the weights, and the gap
+        # Inside the shards, so that a process counts its own; what compares weights is not counted.
+        self.meters = {name: MeteredEngine(engine) for name, engine in own.items()}
+        for name, role in roles.items():
+            role.engine = self.meters[name]
         if processes.count > 1:
             own["actor"].processes = processes
             for role in roles.values():
@@ -58,9 +64,9 @@ class Engines:
         No cache outlives an update, so a resumed run has the same caches.
 
         Yields:
-            Metrics for the record, complete once the engines sleep: `sync/gap` where an engine with
-            a copy of the weights was compared with the learner, and `servers/<role>/...` where
-            a role is served.
+            Metrics for the record, complete once the engines sleep: `read/<role>` and
+            `sampled/<role>`, tokens of all processes; `sync/gap` where an engine with a copy of the
+            weights was compared with the learner, and `servers/<role>/...` where a role is served.
         """
         for engine in self.engines:
             engine.wake()
@@ -71,6 +77,9 @@ class Engines:
         gap = self.synced[1]
         health: dict[str, float] = {} if gap is None else {"sync/gap": gap}
         yield health
+        for role, meter in self.meters.items():
+            for name, count in meter.take_counts().items():
+                health[f"{name}/{role}"] = sum(self.processes.gather(count))
         for role, server in self.servers.items():
             for name, count in server.take_counts().items():
                 health[f"servers/{role}/{name}"] = sum(self.processes.gather(count))

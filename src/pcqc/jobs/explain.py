@@ -133,9 +133,10 @@ def _heading(study: Study, method: str, run: str) -> str:
     if trained.job != "train" or not trained.manifest.exists():
         return line
     manifest = run_manifest(study, method, run)
-    totals = manifest["totals"]
+    totals, ended = manifest["totals"], manifest.get("ended", "all updates")
+    why_ended = "" if ended == "all updates" else f" of {study.method(method).updates}, {ended}"
     return (
-        f"{line}, {manifest['updates']} updates\n"
+        f"{line}, {manifest['updates']} updates{why_ended}\n"
         f"fingerprint {manifest['fingerprint']}, commit {manifest['git_commit']}\n"
         f"{totals['trajectories']} complete consultations, "
         f"{totals['device_seconds'] / 3600:.3f} device-hours"

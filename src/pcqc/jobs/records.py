@@ -29,7 +29,7 @@ def event_row(
         "kl": report.losses.get("kl", 0.0),
         **report.statistics,
         **{f"seconds/{name}": value for name, value in seconds.items()},
-        "trajectories": totals["trajectories"],
+        **{name: totals[name] for name in ("trajectories", "sampled_tokens", "scored_tokens")},
         "device_hours": totals["device_seconds"] / 3600,
     }
 

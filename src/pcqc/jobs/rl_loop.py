@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pcqc.cases import Case
@@ -12,6 +12,7 @@ from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.evaluation.selection import levelled_off
 from pcqc.job_outputs import job_output
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
@@ -47,31 +48,52 @@ from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
+# Cases and the dialogues on them -> further numbers of a validation.
+Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
+
 
 def run_training(
-    study: Study, method_name: str, run: str, processes: Processes = SINGLE_PROCESS
+    study: Study,
+    method_name: str,
+    run: str,
+    processes: Processes = SINGLE_PROCESS,
+    judged: Judged | None = None,
 ) -> None:
     """Train one run of a method, resuming its saved state where there is one.
 
     Every process does all of it with its share of the rollouts and the learning; the first writes.
+
+    Args:
+        study, method_name, run: whose run.
+        processes: that train together.
+        judged: what else a validation's summary says of its dialogues.
     """
     if study.method(method_name).kind != "rl":
         raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
     if all(processes.gather(job_output(study, "train", method_name, run).stands())):
         return
     single_threaded(study.deterministic)
-    Run(study, method_name, run, processes).train()
+    Run(study, method_name, run, processes, judged).train()
 
 
 class Run:
     """A run in progress: its roles, its method and its record.
 
     Attributes:
-        totals: trajectories, actor_tokens, device_seconds so far; carried across a resume.
+        totals: trajectories, actor_tokens, sampled_tokens (of all roles), scored_tokens (read by
+            the scorer), device_seconds so far; without validation; carried across a resume.
     """
 
-    def __init__(self, study: Study, name: str, letter: str, processes: Processes):
+    def __init__(
+        self,
+        study: Study,
+        name: str,
+        letter: str,
+        processes: Processes,
+        judged: Judged | None = None,
+    ):
         self.study, self.name, self.letter, self.processes = study, name, letter, processes
+        self.judged = judged
         self.settings, self.seed = study.method(name), study.seed(letter)
         self.rl = study.rl_of(name)
         self.paths = Paths.of(study)
@@ -94,30 +116,36 @@ class Run:
         unused = "candidate_groups" if self.settings.tree else "trees"
         records = [record for record in RECORDS if record != unused]
         self.folder = RunFolder(job_output(study, "train", name, letter), records)
-        self.totals = {"trajectories": 0, "actor_tokens": 0, "device_seconds": 0.0}
+        counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
+        self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
 
     def train(self) -> None:
-        """Run all updates, from the saved state where there is one; write the manifest last."""
+        """Run all updates, from the saved state where there is one; write the manifest last.
+
+        A run whose validation has levelled off ends before.
+        """
         rl, last = self.rl, self.settings.updates
-        first = self._resume() + 1
+        update, levelled = self._resume(), self._levelled()
         label, silent = f"{self.name} {self.letter}", not self.processes.is_main
-        progress = Progress(label, last, "update", done=first - 1, silent=silent)
-        for update in range(first, last + 1):
+        progress = Progress(label, last, "update", done=update, silent=silent)
+        while update < last and not levelled:
+            update += 1
             start, phases = time.perf_counter(), Phases()
             cases = cases_of_update(self.cases, self.seed, update, rl.cases_per_update)
             batch, metrics = self.collect_rollouts(update, cases, phases)
             with phases.time("update"):
                 report = self.method.learn(update, batch)
-            self._count(batch, time.perf_counter() - start)
+            self._count(batch, metrics, time.perf_counter() - start)
             progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
             self._record(update, batch, metrics, report, phases.seconds)
             if update % rl.checkpoint_every == 0 or update == last:
                 self._checkpoint(update)
-            if update % rl.save_every == 0 or update == last:
+                levelled = self._levelled()
+            if update % rl.save_every == 0 or update == last or levelled:
                 self._save(update)
         progress.close()
         if self.processes.is_main:
-            self.folder.finish(self._manifest())
+            self.folder.finish(self._manifest(update))
 
     def collect_rollouts(
         self, update: int, cases: Sequence[Case], phases: Phases
@@ -175,11 +203,15 @@ class Run:
             cursor["written"] = self.folder.written()
         save_state(self.folder.state, self.method.parts, cursor, self.processes)
 
-    def _count(self, batch: RolloutBatch, seconds: float) -> None:
+    def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""
         devices = self.study.placement.devices if self.study.placement else 1
         self.totals["trajectories"] += batch.completed
         self.totals["actor_tokens"] += batch.sampled_tokens
+        for name, value in metrics.items():
+            if name.startswith("sampled/"):
+                self.totals["sampled_tokens"] += value
+        self.totals["scored_tokens"] += metrics.get("read/scorer", 0)
         self.totals["device_seconds"] += devices * seconds
 
     def _record(self, update, batch: Any, metrics, report, seconds) -> None:
@@ -210,18 +242,30 @@ class Run:
                 labels={"method": self.name, "run": self.letter, "update": update},
             )
         if self.processes.is_main:
-            summary = self.folder.keep_validation(update, digest, self.study.development, found)
+            more = self.judged(self.development, found.dialogues) if self.judged else {}
+            summary = self.folder.keep_validation(
+                update, digest, self.study.development, found, more
+            )
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)
 
-    def _manifest(self) -> dict:
+    def _levelled(self) -> bool:
+        """Whether the run's validations have levelled off; they say the same after a resume."""
+        # Only the main process has read those before a resume.
+        kept = sorted(self.folder.checkpoints.items())
+        accuracies = [entry["validation"]["accuracy"] for _, entry in kept]
+        levelled = levelled_off(accuracies, self.rl.level_after, self.rl.level_points)
+        return self.processes.gather(levelled)[0]
+
+    def _manifest(self, updates: int) -> dict:
         settings = self.study.to_dict()
         settings["methods"] = {self.name: settings["methods"][self.name]}
         settings["rl"] = dataclasses.asdict(self.rl)
         return {
             **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
             "settings": settings,
-            "updates": self.settings.updates,
+            "updates": updates,
+            "ended": "all updates" if updates == self.settings.updates else "levelled off",
             "totals": self.totals,
         }
 

@@ -95,11 +95,26 @@ class RunFolder:
             self._open[record].append(row)
         self._open[record].sync()
 
-    def keep_validation(self, update: int, digest: str, benchmark: str, found: Evaluation) -> dict:
-        """Write how a checkpoint did on the development benchmark; the numbers of it."""
+    def keep_validation(
+        self,
+        update: int,
+        digest: str,
+        benchmark: str,
+        found: Evaluation,
+        more: dict[str, float],
+    ) -> dict:
+        """Write how a checkpoint did on the development benchmark; the numbers of it.
+
+        Args:
+            update: number of finished updates.
+            digest: of the checkpoint.
+            benchmark: the development benchmark.
+            found: its evaluation.
+            more: further numbers beside the evaluation's own.
+        """
         name = f"{update:06d}"
         found.write(self.path / "validation" / f"{name}.parquet")
-        summary = found.summary()
+        summary = {**found.summary(), **more}
         self.checkpoints[update] = {
             "update": update,
             "path": f"checkpoints/{name}",

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
-NEEDED = ("*/manifest.json", "training/events.jsonl", "evaluation/*", "continuation/*")
+NEEDED = (
+    *("*/manifest.json", "training/events.jsonl", "training/validation/*.parquet"),
+    *("evaluation/*", "continuation/*"),
+)
 
 REMEDY = "check the store, then run the command again; nothing was changed"
 
@@ -47,6 +50,7 @@ def collect(study: Study) -> Path:
         ]
         runs = [entry for method in methods for entry in _runs(store, study, method, new)]
         _write_predictions(new, study, runs)
+        _write_validations(new, runs)
         _write_updates(new, runs)
         _keep_continuations(new, runs)
         write_json(new / "runs.json", runs)
@@ -202,6 +206,16 @@ def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
     write_table(new / "predictions.parquet", pyarrow.concat_tables(selected))
     if further:
         write_table(new / "further_updates.parquet", pyarrow.concat_tables(further))
+
+
+def _write_validations(new: Path, runs: list[dict]) -> None:
+    """Gather the predictions of all checkpoints on the development benchmark, by run and update."""
+    tables = []
+    for run in runs:
+        folder = new / "fetched" / run["method"] / run["run"] / "training" / "validation"
+        tables += [read_predictions(path) for path in sorted(folder.glob("*.parquet"))]
+    if tables:
+        write_table(new / "validations.parquet", pyarrow.concat_tables(tables))
 
 
 def _write_updates(new: Path, runs: list[dict]) -> None:

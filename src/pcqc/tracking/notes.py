@@ -1,5 +1,6 @@
 """Descriptions in MLflow's interface: Markdown for the study, a method and a run."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ NOTE = "mlflow.note.content"
 
 def of_study(study: Study) -> str:
     """What the experiment holds and how to find one's way in it."""
-    return render("study.md", study=study, clause=clause)
+    return render("study.md", study=study, clause=partial(clause, study))
 
 
 def of_moved_study(study: Study, old: str) -> str:
@@ -31,7 +32,8 @@ def of_findings(study: Study) -> str:
 def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
     """What the method does and how its runs came out, from the manifests of their evaluations."""
     settings = study.method(method)
-    return render("method.md", study=study, method=settings, evaluations=evaluations, clause=clause)
+    about = partial(clause, study)
+    return render("method.md", study=study, method=settings, evaluations=evaluations, clause=about)
 
 
 def of_run(run: "FinishedRun") -> str:
@@ -52,19 +54,21 @@ def of_checkpoint(run: "FinishedRun", folder: Path, name: str) -> str:
 def _about(run: "FinishedRun", template: str, **more) -> str:
     """A template that speaks of a run, its study and its method."""
     method = run.study.method(run.method)
-    return render(template, run=run, study=run.study, method=method, clause=clause, **more)
+    about = partial(clause, run.study)
+    return render(template, run=run, study=run.study, method=method, clause=about, **more)
 
 
-def clause(method: Method) -> str:
-    """The method in a clause."""
+def clause(study: Study, method: Method) -> str:
+    """A method of a study in a clause."""
+    updates = f"{'up to ' * study.may_level_off(method)}{method.updates} updates"
     if method.kind == "sft":
         return "supervised fine-tuning, the start of every other method"
     if method.tree:
         return (
-            f"{method.updates} updates on a searched tree of up to {method.tree.budget} "
+            f"{updates} on a searched tree of up to {method.tree.budget} "
             "consultations a case, credited turn by turn by a critic"
         )
-    text = f"{method.updates} updates on {method.terminal_group} consultations a case"
+    text = f"{updates} on {method.terminal_group} consultations a case"
     if method.question_group:
         text += f" and {method.question_group} candidate responses a state"
     text += f"; credit: {TURN_CREDITS[method.turn_credit]}; {CREDITS[method.question_credit]}"

@@ -47,6 +47,9 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     assert len(updates) == 3 * 5
     assert updates[4]["kind"] == "validation"
     assert (updates[4]["accuracy"], updates[4]["measure/1"]) == (0.7, None)
+    validations = pyarrow.parquet.read_table(collected / "validations.parquet")
+    assert set(validations.column("benchmark").to_pylist()) == {"clinic_dev"}
+    assert validations.column("run").to_pylist() == ["A"] * 3 + ["B"] * 3 + ["C"] * 3
     runs = json.loads((collected / "runs.json").read_text())
     assert [(r["method"], r["run"]) for r in runs][:3] == [
         ("shared_sft", "A"),
@@ -65,6 +68,7 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
         "receipt.json",
         "runs.json",
         "updates.parquet",
+        "validations.parquet",
     ]
 
 

@@ -25,6 +25,12 @@ def test_a_method_is_described_by_what_it_draws_and_credits(study):
     assert "across all states of an update" in said["executed_local"]
 
 
+def test_updates_are_the_most_where_a_run_may_level_off(study):
+    levelling = dataclasses.replace(study, rl=dataclasses.replace(study.rl, level_after=3))
+    assert "GRPO: 40 updates on" in notes.of_method(study, "grpo", [])
+    assert "GRPO: up to 40 updates on" in notes.of_method(levelling, "grpo", [])
+
+
 def test_a_run_says_where_its_credit_can_be_read(study):
     write_study(study, ["atpo"], runs="A")
     tree = notes.of_run(read_finished(study, "atpo", "A"))

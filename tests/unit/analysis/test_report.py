@@ -15,7 +15,7 @@ from matplotlib.text import Annotation
 from analysis import cli, figures, report
 from analysis.answer import conclusion
 from analysis.drawing.style import encode, house_style
-from analysis.figures import accuracy_inquiry, equal_turns, learning_curves
+from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
 from analysis.statistics.estimates import Estimate
 from pcqc.errors import UserError
 from pcqc.files import write_jsonl
@@ -77,7 +77,7 @@ def test_figures_name_methods_without_runs(collected):
     methods = collected.study.methods
     changed = {**methods, "atpo": replace(methods["atpo"], runs=())}
     without = replace(collected, study=replace(collected.study, methods=changed))
-    for figure in (accuracy_inquiry, learning_curves, equal_turns):
+    for figure in (accuracy_inquiry, learning_curves, cost_curves, equal_turns):
         assert "Not run" not in figure.caption(collected)
         assert figure.caption(without).endswith("Not run: ATPO.")
         with house_style():

@@ -1,0 +1,47 @@
+"""Two methods with one run each, whose updates cost what the tests say."""
+
+from dataclasses import replace
+
+import pandas as pd
+
+# Consultations an update; GRPO spends twice as much. Both take half an hour and 5,000 tokens.
+SPENT = {"pcqc": 10, "grpo": 20}
+
+
+def two_methods(
+    collected, validated, columns=("trajectories", "sampled_tokens", "device_hours"), **more
+):
+    """The collected study with 20 updates of one run of each method.
+
+    Args:
+        collected: whose study and predictions stay.
+        validated: method, update -> whether the update is validated.
+        columns: costs that are recorded.
+        more: what else changes.
+    """
+    study = collected.study
+    methods = {
+        name: replace(method, runs=("A",) if name in (*SPENT, "shared_sft") else ())
+        for name, method in study.methods.items()
+    }
+    rows = []
+    for method, each in SPENT.items():
+        for update in range(1, 21):
+            common = {"method": method, "run": "A", "update": update, "turns": float(update)}
+            cost = {
+                "trajectories": update * each,
+                "sampled_tokens": update * 5000.0,
+                "device_hours": update * 0.5,
+            }
+            cost = {name: cost[name] for name in columns}
+            rows.append({**common, **cost, "kind": "update", "accuracy": 0.0})
+            if validated(method, update):
+                found = {"accuracy": update / 100, "best_questions": update / 40}
+                rows.append({**common, "kind": "validation", **found})
+    changed = replace(study, methods=methods)
+    return replace(collected, study=changed, updates=pd.DataFrame(rows), **more)
+
+
+def fifths(method, update):
+    """Every fifth update is validated."""
+    return update % 5 == 0

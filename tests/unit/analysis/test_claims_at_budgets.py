@@ -1,0 +1,85 @@
+"""Claims at equal budgets, from validations made by hand."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from budgeted import fifths, two_methods
+from built_tables import build, cell
+
+# (method, update) -> cases right, of ten. After ten updates GRPO has PCQC's 200 consultations.
+RIGHT = {("pcqc", 10): 5, ("pcqc", 20): 8, ("grpo", 5): 1, ("grpo", 10): 4, ("grpo", 20): 9}
+
+COSTS = {"trajectories": 40.0, "sampled_tokens": -10.0, "device_hours": -10.0}
+
+
+def validations(runs="A"):
+    rows = [
+        {
+            "case_id": f"case-{case}",
+            "benchmark": "clinic_dev",
+            "method": method,
+            "run": run,
+            "update": update,
+            "correct": case < right,
+            "turns": update,
+            "actor_tokens": 9,
+        }
+        for (method, update), right in RIGHT.items()
+        for run in runs
+        for case in range(10)
+    ]
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def budgeted(collected):
+    return two_methods(collected, fifths, validations=validations())
+
+
+def test_who_is_ahead_depends_on_what_is_equal(budgeted):
+    """At 200 consultations 8 of 10 are right against 4; after ten hours 8 against 9."""
+    table = build("claims_at_budgets", budgeted)
+    found = {cost: cell(table, f"accuracy:0:{cost}", "estimate").value for cost in COSTS}
+    assert found == pytest.approx(COSTS)
+    assert cell(table, "accuracy:0:trajectories", "where") == "200 consultations"
+    # PCQC asks 20 questions, GRPO 10 at equal consultations and 20 in equal time.
+    assert cell(table, "turns:0:trajectories", "estimate").value == -10
+    assert cell(table, "turns:0:device_hours", "estimate").value == 0
+
+
+def test_cases_give_the_interval(budgeted):
+    """Of ten paired differences four are 1: their mean is 0.4, its standard error 0.1633."""
+    table = build("claims_at_budgets", budgeted)
+    interval = cell(table, "accuracy:0:trajectories", "interval")
+    assert interval.low == pytest.approx(40 - 2.262 * 16.33, abs=0.01)  # t of 9 degrees
+    assert interval.high == pytest.approx(40 + 2.262 * 16.33, abs=0.01)
+
+
+def test_the_selected_checkpoints_stand_first(budgeted):
+    table = build("claims_at_budgets", budgeted)
+    gain = [budgeted.of_run(method, "A", "clinic_dev") for method in ("pcqc", "grpo")]
+    selected = cell(table, "accuracy:0:selected", "estimate").value
+    assert selected == pytest.approx(gain[0] - gain[1])
+    assert [row.key.rsplit(":", 1)[1] for row in table.rows][:2] == ["selected", "trajectories"]
+    # Only comparisons of methods that were run.
+    assert {row.key.split(":")[0] for row in table.rows} == {"accuracy", "turns"}
+
+
+def test_without_validations_the_selected_checkpoints_stand_alone(collected):
+    none = replace(two_methods(collected, fifths), validations=None)
+    keys = {row.key.rsplit(":", 1)[1] for row in build("claims_at_budgets", none).rows}
+    assert keys == {"selected"}
+
+
+def test_a_budget_that_some_run_misses_judges_nothing(collected):
+    """GRPO is first validated after 300 consultations, of which PCQC has 200 in all."""
+    late = two_methods(
+        collected,
+        lambda method, update: update in ((10, 20) if method == "pcqc" else (15,)),
+        validations=validations(),
+    )
+    of_grpo = late.validations["method"] == "grpo"
+    late.validations.loc[of_grpo, "update"] = late.validations["update"].replace({10: 15})
+    keys = {row.key.rsplit(":", 1)[1] for row in build("claims_at_budgets", late).rows}
+    assert keys == {"selected", "sampled_tokens", "device_hours"}
