@@ -116,7 +116,25 @@ def test_jobs_do_not_depend_on_the_analysis():
     """An edited table must not retrain anything."""
     found = module_digests("pcqc.jobs.rl_loop", "pcqc.jobs.evaluate", "pcqc.jobs.sft")
     assert {"pcqc.jobs.rl_loop", "pcqc.consultation", "pcqc.training.policy"} <= found.keys()
-    assert not any(m.startswith(("analysis", "data_prep", "pcqc.cli")) for m in found)
+    assert not any(f"{m}.".startswith(("analysis.", "data_prep.", "pcqc.cli.")) for m in found)
+
+
+def test_a_run_is_made_from_the_modules_that_it_enters():
+    study = load_study("clinic")
+    atpo, turns = "pcqc.methods.atpo.tree", "pcqc.methods.turn_credit"
+    entered = {
+        "grpo": set(),
+        "atpo": {atpo},
+        "pcqc": {"pcqc.methods.pcqc"},
+        "gigpo": {turns, "pcqc.peer_credit"},
+        "c3": {"pcqc.methods.pcqc", "pcqc.peer_credit"},
+        "expected_answer": {"pcqc.methods.pcqc", "pcqc.peer_credit", "pcqc.clinic.expected"},
+    }
+    every = set().union(*entered.values())
+    for method, own in entered.items():
+        found = made_from(study, "train", method, "A").modules
+        assert {"pcqc.jobs.rl_loop", "pcqc.methods.grpo", "pcqc.credit"} <= found.keys()
+        assert every & found.keys() == own, method
 
 
 def test_the_number_format_of_a_frozen_role_is_a_setting_of_the_jobs_that_ask_it():

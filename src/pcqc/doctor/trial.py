@@ -30,6 +30,7 @@ from pcqc.methods.sequences import TERMINAL
 from pcqc.models import load_tokenizer, save_model
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import longest
+from pcqc.planning.work import trained
 from pcqc.processes import Processes
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
@@ -98,7 +99,7 @@ class Trial:
         self.weights = {role: self._weights(role) for role in ("actor", "patient", "scorer")}
         self.instruction = read_instruction(study)
         model = self.weights["actor"].load()
-        used = [method for method in study.methods.values() if method.kind == "rl" and method.runs]
+        used = trained(study).values()
         penalised = any(method.kl_coefficient for method in used)
         reference = self.weights["actor"].load() if penalised else None
         # No engine samples what it learns from, so there is no gap to alarm at.

@@ -87,8 +87,12 @@ def _conversations(study: Study) -> tuple[int, float, float]:
 
 
 def trained(study: Study) -> dict[str, Method]:
-    """Methods with runs of reinforcement learning, by name."""
-    return {n: m for n, m in study.methods.items() if m.kind == "rl" and m.runs}
+    """Methods with runs of reinforcement learning that `snakemake all` makes, by name."""
+    return {
+        name: method
+        for name, method in study.methods.items()
+        if method.kind == "rl" and method.runs and not method.on_demand
+    }
 
 
 def training_work(study: Study, method: Method) -> Work:

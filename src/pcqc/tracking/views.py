@@ -28,7 +28,7 @@ def of_study(study: Study, experiment: "Experiment") -> str:
     columns = {_column("metrics", name): name for name in _metrics(study)}
     columns[_column("tags", "superseded_because")] = "superseded_because"
     widths = {key: LETTER * len(name) + MARGIN for key, name in columns.items()}
-    titles = [method.title for method in study.methods.values() if method.role != "ablation"]
+    titles = [method.title for method in study.methods.values() if not method.on_demand]
     longest = f"{max(titles, key=len, default='')}, run A (superseded)"
     widths[_column("attributes", "Run Name")] = LETTER * len(longest) + MARGIN + INDENT
     state = {
