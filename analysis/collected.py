@@ -17,6 +17,7 @@ from analysis.statistics.crossed import Sample
 from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import listed
 from pcqc.config import Benchmark, Study
+from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
 from pcqc.files import read_json, read_jsonl
 from pcqc.job_outputs import job_output
@@ -47,6 +48,7 @@ class Collected:
         validations: as `predictions`, of every checkpoint on the development benchmark; None where
             no run kept any.
         fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
+        others: the same study on other base models; claims are judged on all of them.
     """
 
     study: Study
@@ -56,6 +58,7 @@ class Collected:
     further: pd.DataFrame | None = None
     validations: pd.DataFrame | None = None
     fixed: dict[str, int] = field(default_factory=dict)
+    others: tuple["Collected", ...] = ()
 
     @property
     def paths(self) -> Paths:
@@ -141,9 +144,15 @@ class Collected:
         return factor * np.stack([row.to_numpy(dtype=float) for row in rows])
 
     def sample(self, method: str, benchmarks: list[str], metric: str = "accuracy") -> Sample:
-        """The method's outcomes on some benchmarks, run by run; a study has one base model."""
-        arrays = tuple(self.per_case(method, name, metric) for name in benchmarks)
-        return Sample(arrays, self.runs(method))
+        """The method's outcomes on some benchmarks, run by run, under every base model."""
+        every = (self, *self.others)
+        arrays = tuple(
+            np.concatenate([one.per_case(method, name, metric) for one in every])
+            for name in benchmarks
+        )
+        runs = self.runs(method)
+        bases = [f"base model {number}" for number in range(1, len(every) + 1) for _ in runs]
+        return Sample(arrays, runs * len(every), tuple(bases))
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
         """(runs,) means over the cases of a benchmark."""
@@ -162,9 +171,13 @@ class Collected:
         column, factor = METRICS[metric]
         return factor * float(self.cases(method, run, benchmark)[column].mean())
 
-    def number_of_cases(self, benchmark: str) -> int:
+    def case_ids(self, benchmark: str) -> pd.Index:
+        """Cases of a benchmark, in order."""
         method = self.methods()[0]
-        return len(self.cases(method, self.runs(method)[0], benchmark))
+        return self.cases(method, self.runs(method)[0], benchmark).index
+
+    def number_of_cases(self, benchmark: str) -> int:
+        return len(self.case_ids(benchmark))
 
     def record(self, method: str, run: str) -> dict[str, Any]:
         """Run id, manifests and selection of a run; UserError where the run is absent."""
@@ -201,7 +214,7 @@ class Collected:
         return reduce(lambda found, method: found.at_fixed_update([method]), methods, self)
 
     def on_development(self, updates: Mapping[tuple[str, str], int] | None = None) -> "Collected":
-        """The same on the development benchmark alone.
+        """The same on the development benchmark alone, and of this base model alone.
 
         Args:
             updates: (method, run) -> update whose validation stands for the run's evaluation;
@@ -210,11 +223,11 @@ class Collected:
         name = self.study.development
         study = replace(self.study, benchmarks={name: self.study.benchmarks[name]})
         if updates is None:
-            return replace(self, study=study)
+            return replace(self, study=study, others=())
         rows = self.validations
         wanted = pd.MultiIndex.from_tuples([(*run, update) for run, update in updates.items()])
         kept = pd.MultiIndex.from_frame(rows[["method", "run", "update"]]).isin(wanted)
-        return replace(self, study=study, predictions=rows[kept])
+        return replace(self, study=study, predictions=rows[kept], others=())
 
     def update(self, method: str, run: str) -> int:
         """The update whose checkpoint the predictions of a run are of."""
@@ -239,11 +252,25 @@ class Collected:
 
 
 def load(study: Study) -> Collected:
-    """Read `collected/` of a study.
+    """Read `collected/` of a study and of its replicates.
 
     Raises:
-        UserError: a file is missing or broken, or holds what the study does not have.
+        UserError: a file is missing or broken, or holds what the study does not have; a replicate
+            is none, or was made on other cases.
     """
+    found = _load(study)
+    others = tuple(_load(other) for other in replicates(study))
+    for other in others:
+        for name, benchmark in study.benchmarks.items():
+            if not found.case_ids(name).equals(other.case_ids(name)):
+                raise UserError(
+                    f"study '{other.study.name}' has other cases of {benchmark.title} than "
+                    f"'{study.name}'; make it again"
+                )
+    return replace(found, others=others)
+
+
+def _load(study: Study) -> Collected:
     folder = Paths.of(study).collected
     job_output(study, "collect").require()
     predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)

@@ -27,7 +27,8 @@ def build(collected: Collected) -> Table:
     caption = (
         "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
         "that positive favours the claim. 95% intervals: cases and runs are random and crossed, "
-        "base models are fixed, so that they speak for the study's alone. The third claim "
+        f"base models are fixed ({_bases(collected)}), so that they speak for the study's alone. "
+        "The third claim "
         f"averages {listed(primary)}, as the paper does, the others all benchmarks; the last "
         "compares candidate questions of one run, and only its cases are random. Detectable: the "
         "smallest true difference that a 5% test finds four times in five. P(better run): chance "
@@ -38,6 +39,11 @@ def build(collected: Collected) -> Table:
     )
     title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows), _by_base(found))
+
+
+def _bases(collected: Collected) -> str:
+    """`one here`, or how many."""
+    return f"{1 + len(collected.others)} here" if collected.others else "one here"
 
 
 def _by_base(found: list[Claim]) -> tuple[str, ...]:

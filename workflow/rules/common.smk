@@ -13,6 +13,7 @@ import analysis.paper
 import analysis.tables
 from analysis import transcripts
 from pcqc.config import digest, load_study, tracking_uri
+from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
 from pcqc.files import hold
 from pcqc.instruction import instruction_files
@@ -42,10 +43,13 @@ try:
     if workflow.is_main_process:
         check_results(STUDY)
     PREPARATION = preparation(STUDY)
+    REPLICATES = replicates(STUDY)
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 
 PATHS = Paths.of(STUDY)
+# The same study on other base models, collected: what claims are judged on beside this one.
+REPLICATED = [Paths.of(other).collected / "receipt.json" for other in REPLICATES]
 RESULTS = STUDY.results
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]

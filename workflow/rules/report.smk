@@ -1,4 +1,4 @@
-COLLECTED = rules.collect.output
+COLLECTED = [*rules.collect.output, *REPLICATED]
 
 
 rule tables:

@@ -60,3 +60,22 @@ rule collect:
         "Collect all runs from MLflow"
     shell:
         pcqc(f"track collect {STUDY_NAME}")
+
+
+# A replicate is a study of its own: this one's workflow makes it, alone and with all cores.
+if REPLICATES:
+
+    rule replicate:
+        output:
+            "results/{study}/collected/receipt.json",
+        wildcard_constraints:
+            study="|".join(other.name for other in REPLICATES),
+        threads: workflow.cores
+        params:
+            settings=lambda wildcards: digest(load_study(wildcards.study).to_dict()),
+            source=source_fingerprint("pcqc.jobs.rl_loop", "pcqc.tracking.collect"),
+        message:
+            "All of the study {wildcards.study}"
+        shell:
+            f"{PYTHON} snakemake -s {{workflow.snakefile:q}} --cores {{threads}} all "
+            "--config study={wildcards.study:q} >&2"

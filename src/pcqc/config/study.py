@@ -114,6 +114,8 @@ class Study:
     scratch_model: ScratchModel | None = None
     data: Data | None = None
     models: Models | None = None
+    # studies that repeat this one on another base model; claims are judged on all of them
+    replicates: tuple[str, ...] = ()
     absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
     path_test: bool = False  # too small to say anything: tables and report say so
     continuation: Continuation | None = None

@@ -1,0 +1,85 @@
+"""Claims are judged on a study and on its replicates, which have a base model of their own."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import yaml
+
+from analysis.claims import compared
+from analysis.tables import claims as table
+from pcqc.config import ROOT, load_study
+from pcqc.config.replicates import replicates
+from pcqc.errors import UserError
+
+
+@pytest.fixture
+def second(collected):
+    """Another base model, on which PCQC's doctors always fail."""
+    worse = collected.predictions.copy()
+    worse.loc[worse["method"] == "pcqc", "correct"] = False
+    return dataclasses.replace(collected, predictions=worse)
+
+
+def test_a_difference_is_the_mean_over_base_models(collected, second):
+    both = dataclasses.replace(collected, others=(second,))
+    everywhere = list(collected.benchmarks)
+    one, other, pooled = (
+        compared(c, "pcqc", "grpo", everywhere, "accuracy") for c in (collected, second, both)
+    )
+    parts = [one.effect.difference, other.effect.difference]
+    assert abs(parts[0] - parts[1]) > 20
+    assert pooled.effect.difference == pytest.approx(np.mean(parts))
+    assert list(pooled.effect.by_base.values()) == pytest.approx(parts)
+    assert not pooled.single
+
+
+def test_the_table_says_what_each_base_model_gives(collected, second):
+    both = table.build(dataclasses.replace(collected, others=(second,)))
+    assert "base models are fixed (2 here)" in both.caption
+    (note,) = both.notes
+    assert note.startswith("By base model: PCQC − GRPO: ")
+    assert "(base model 1) and −" in note
+    assert table.build(collected).notes == ()
+
+
+def test_equal_budgets_are_of_one_base_model(collected, second):
+    both = dataclasses.replace(collected, others=(second,))
+    assert both.on_development().others == ()
+
+
+def write(folder, name, **settings):
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"like": "clinic-mini", **settings}))
+    return str(path)
+
+
+def test_a_replicate_differs_in_its_base_model_alone(tmp_path):
+    own = write(tmp_path, "twin", title="Twin", scratch_model={"seed": 1})
+    study = load_study(write(tmp_path, "first", replicates=[own]))
+    (found,) = replicates(study)
+    assert (found.name, found.scratch_model.seed) == ("twin", 1)
+    assert (found.replicates, found.clinic) == ((), study.clinic)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "has the base model of 'first'"),
+        (
+            {"scratch_model": {"seed": 1, "width": 64}},
+            "scratch_model differ; make it `like: first`",
+        ),
+        ({"scratch_model": {"seed": 1}, "evaluation_seed": 5}, "evaluation_seed differ"),
+    ],
+)
+def test_what_is_no_replicate_is_refused(tmp_path, settings, said):
+    study = load_study(write(tmp_path, "first", replicates=[write(tmp_path, "twin", **settings)]))
+    with pytest.raises(UserError, match=said):
+        replicates(study)
+
+
+def test_every_shipped_replicate_is_one():
+    for path in sorted((ROOT / "config" / "studies").glob("*.yaml")):
+        study = load_study(path)
+        assert len(replicates(study)) == len(study.replicates)
