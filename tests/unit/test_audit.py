@@ -20,6 +20,7 @@ from pcqc.audit.tabular import (
     CLINIC,
     Table,
     TabularPolicy,
+    TinyClinic,
     exact_gradient,
     expected,
     questions,
@@ -117,18 +118,41 @@ def test_the_question_loss_leaves_choice_and_answers_alone(name):
     assert np.abs(whole.question - terminal.question).max() > 1e-3
 
 
-def test_c3_ranks_the_questions_of_every_state_as_the_exact_gradient_does():
+# With two findings, the question part of a state has one direction: a cosine is only a sign.
+THREE = TinyClinic(CLINIC.prior, np.array([[0.9, 0.1, 0.1], [0.2, 0.7, 0.2], [0.3, 0.3, 0.6]]))
+
+
+def test_c3_compares_the_questions_of_every_state_as_the_exact_gradient_does():
     """Its weights of states differ: a state has more candidates where the policy asks more."""
-    found = question_gradient(RANDOM, METHODS["c3"]).question
-    exact = exact_gradient(RANDOM).question
+    policy = random_policy(THREE, 5)
+    found = question_gradient(policy, METHODS["c3"]).question
+    exact = exact_gradient(policy).question
     asked = [row for row in range(len(exact)) if np.abs(exact[row]).max() > 1e-9]
-    assert len(asked) == 5  # with an answer to come
+    assert len(asked) == 7  # with an answer to come: the opening, and after one question
     for row in asked:
         assert cosine(found[row], exact[row]) == pytest.approx(1, abs=1e-9)
+    assert 0.9 < cosine(found, exact) < 1 - 1e-6
     # Equal chances of asking in all states: equal weights.
-    policy = diagnostician(CLINIC)
+    policy = diagnostician(THREE)
     found, exact = question_gradient(policy, METHODS["c3"]), exact_gradient(policy)
     assert cosine(found.question, exact.question) == pytest.approx(1, abs=1e-9)
+
+
+def test_pcqc_agrees_where_the_doctor_uses_answers_and_goes_on_evenly():
+    """Its credit looks one answer ahead and reads it as Bayes does, whatever the doctor does."""
+    zero, bayes = Table.zeros(CLINIC), diagnostician(CLINIC).logits.answer
+    drawn, prepared = [], []
+    for seed in range(1, 7):
+        own = random_policy(CLINIC, seed).logits
+        for logits, found in (
+            (own, drawn),
+            (Table(zero.choice, own.question, bayes), prepared),
+        ):
+            policy = TabularPolicy(CLINIC, logits)
+            credited = question_gradient(policy, METHODS["pcqc"]).question
+            found.append(cosine(credited, exact_gradient(policy).question))
+    assert min(prepared) > 0.8
+    assert min(drawn) < -0.5
 
 
 def test_pcqc_asks_for_what_the_scorer_can_use():
