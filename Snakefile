@@ -17,6 +17,7 @@ include: "workflow/rules/runs.smk"
 include: "workflow/rules/continuation.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/audit.smk"
 include: "workflow/rules/credits.smk"
 
 

@@ -142,6 +142,8 @@ def _parser() -> argparse.ArgumentParser:
     _study_command(
         commands, "doctor", _doctor, "check this machine against a study, each line with its remedy"
     )
+    audit = "compare each method's expected gradient with the exact one, in a tiny clinic"
+    commands.add_parser("audit", help=audit, description=audit).set_defaults(handler=_audit)
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     plan.add_argument("--json", action="store_true", help="print the plan as JSON")
@@ -367,6 +369,15 @@ def _doctor(arguments: argparse.Namespace) -> None:
     from pcqc.doctor.examine import examine
 
     examine(_load(arguments), arguments.study)
+
+
+def _audit(arguments: argparse.Namespace) -> None:
+    from pcqc.audit.table import FOLDER, write_audit
+    from pcqc.config import load_study
+
+    # Of all studies, the paper's alone changes no setting of config/methods.yaml that counts here.
+    print(write_audit(load_study("paper").methods), end="")
+    print(f"\n{FOLDER / 'table.md'}; each number in {FOLDER / 'table.csv'}")
 
 
 def _plan(arguments: argparse.Namespace) -> None:
