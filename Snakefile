@@ -73,13 +73,14 @@ rule atpo_ablations:
         f"{RESULTS}/evaluation"
 
 
-# Published credits that are not in the paper's tables, and what they are compared with.
+# Published credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:
         SHARED,
-        [files(method) for method in [*PEERS, "grpo", "pcqc"] if method in RUNNABLE],
+        [files(method) for method in COMPARED],
+        PEERS_TABLE,
     message:
-        f"{RESULTS}/evaluation"
+        "{PEERS_TABLE[0]}"
 
 
 # What was asked for is said last: a study's conclusion, or the numbers of single methods.
@@ -87,9 +88,9 @@ onsuccess:
     targets = set(workflow.dag_settings.targets)
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
-    methods += PEERS if "peers" in targets else []
-    if "credit_quality" in targets:
-        shell("cat {CREDIT_TABLE:q} >&2")
+    for target, table in (("peers", PEERS_TABLE[0]), ("credit_quality", CREDIT_TABLE)):
+        if target in targets:
+            shell("cat {table:q} >&2")
     if methods or (targets <= {"all"} and REPORT.exists()):
         shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
 

@@ -29,6 +29,7 @@ def register(subparsers) -> None:
     for name, what, run in (
         ("report", "write the report of a study, one HTML file", run_report),
         ("transcripts", "write the pages to read a study's consultations", run_transcripts),
+        ("peers", "write the table of published credits that are evaluated", run_peers),
         ("credits", "write the table and figure of how well credits rank questions", run_credits),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
         ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
@@ -97,6 +98,15 @@ def run_transcripts(arguments: argparse.Namespace) -> None:
     files = [path for path in page.parent.rglob("*") if path.is_file()]
     job_output(study, "transcripts").vouch(files)
     print(f"open {page}")
+
+
+def run_peers(arguments: argparse.Namespace) -> None:
+    """Write the table `peers`."""
+    from analysis.tables import peers
+    from pcqc.config import load_study
+
+    study = load_study(arguments.study)
+    _finish(study, "peers", peers.write(study))
 
 
 def run_credits(arguments: argparse.Namespace) -> None:

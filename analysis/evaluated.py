@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.collected import Collected
 from pcqc.config import Study
-from pcqc.files import read_json
+from pcqc.files import read_json, read_jsonl
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions
@@ -30,9 +30,9 @@ def evaluated_methods(study: Study) -> list[str]:
 
 
 def load_evaluated(study: Study, methods: list[str]) -> Collected:
-    """The predictions of these methods' runs; it has no curves and no records of the others."""
+    """The predictions and curves of these methods' runs, and nothing of the others."""
     paths = Paths.of(study)
-    frames, records = [], {}
+    frames, records, events = [], {}, []
     for name in methods:
         for run in study.method(name).runs:
             folder = paths.evaluation(name, run)
@@ -45,7 +45,9 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
             ]
             training = paths.run(name, run) / "manifest.json"
             if training.exists():
-                job_output(study, "train", name, run).require(training.name)
+                job_output(study, "train", name, run).require(training.name, "events.jsonl")
+                rows = read_jsonl(training.with_name("events.jsonl"))
+                events += [{"method": name, "run": run, **event} for _, event in rows]
             records[name, run] = {
                 "evaluation": manifest,
                 "training": read_json(training) if training.exists() else None,
@@ -54,7 +56,8 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
         name: method if name in methods else replace(method, runs=())
         for name, method in study.methods.items()
     }
-    return Collected(replace(study, methods=own), pd.concat(frames), pd.DataFrame(), records)
+    curves = pd.DataFrame(events)
+    return Collected(replace(study, methods=own), pd.concat(frames), curves, records)
 
 
 def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:

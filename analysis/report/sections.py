@@ -15,7 +15,7 @@ from analysis.notices import notice
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
-from analysis.tables import TABLES, ablations, build
+from analysis.tables import TABLES, ablations, build, peers
 from pcqc.job_outputs import job_output
 
 
@@ -51,9 +51,13 @@ def content(collected: Collected) -> dict[str, Any]:
         }
         for part in contents(collected.study)
     ]
-    if ablated := ablations.build(collected.study):
-        part = {"key": "ablations", "title": "Ablations", "lead": "One setting changed at a time."}
-        parts.append({**part, "shown": [Item("table", next(numbers["table"]), ablated)]})
+    for key, title, lead, on_demand in (
+        ("ablations", "Ablations", "One setting changed at a time.", ablations),
+        ("peers", "Published credits", "Other ways to credit a turn or a question.", peers),
+    ):
+        if made := on_demand.build(collected.study):
+            part = {"key": key, "title": title, "lead": lead}
+            parts.append({**part, "shown": [Item("table", next(numbers["table"]), made)]})
     links = [(part["key"], part["title"]) for part in parts]
     return {
         "study": collected.study,

@@ -21,7 +21,7 @@ from pcqc.superseded import bring_back, set_aside
 DERIVED = (
     *("convert", "overlap", "prepare"),
     *("store", "mirror", "collect", "tables", "figures", "paper", "report", "transcripts"),
-    "credits",
+    *("credits", "peers"),
     "publish",
 )
 
@@ -221,6 +221,7 @@ def _derived(study: Study, job: str, method: str | None) -> JobOutput:
         "collect": paths.collected,
         "publish": paths.store.with_name("published.json"),
         "credits": paths.root / "tables" / "credit_quality.md",
+        "peers": paths.root / "tables" / "peers.md",
         "paper": paths.root / "paper.tex",
         "report": paths.root / "report.html",
     }.get(job, paths.root / job)

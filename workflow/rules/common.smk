@@ -129,6 +129,7 @@ PYTHON = escaped(f"{shlex.quote(sys.executable)} -m")
 # What starts a job that learns. It starts its own processes on one machine; on several, a launcher
 # starts it on each (docs/clusters.md). It is a command with its arguments, as a shell takes them.
 LAUNCHER = escaped(config["launcher"]) if "launcher" in config else PYTHON
+SNAKEFILE = escaped(shlex.quote(str(workflow.main_snakefile)))
 # A study is named or is a path, which may hold any character.
 STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))
 

@@ -52,3 +52,24 @@ rule credit_quality:
         rules.credits.output,
     message:
         f"{CREDIT_TABLE}"
+
+
+COMPARED = [method for method in ("grpo", "pcqc", *PEERS) if method in RUNNABLE]
+PEERS_TABLE = [RESULTS / "tables" / f"peers.{form}" for form in ("md", "csv", "tex")]
+
+
+rule peers_table:
+    input:
+        [path for method in COMPARED for path in evaluated(method)],
+    output:
+        PEERS_TABLE,
+        receipt("peers"),
+    log:
+        LOGS / "peers.log",
+    params:
+        settings=digest(STUDY.to_dict()),
+        source=source_fingerprint("analysis.tables.peers"),
+    message:
+        "Table of published credits"
+    shell:
+        pcqc(f"peers {STUDY_NAME}")

@@ -77,5 +77,5 @@ if REPLICATES:
         message:
             "All of the study {wildcards.study}"
         shell:
-            f"{PYTHON} snakemake -s {{workflow.snakefile:q}} --cores {{threads}} all "
+            f"{PYTHON} snakemake -s {SNAKEFILE} --cores {{threads}} all "
             "--config study={wildcards.study:q} >&2"

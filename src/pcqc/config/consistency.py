@@ -14,8 +14,9 @@ RESERVED_BENCHMARKS = (
 # Rules of the workflow. A method's name is one too.
 RULES = (
     *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
-    *("credit_quality", "credits", "peers", "publish", "question_credits"),
+    *("credit_quality", "credits", "peers", "peers_table", "publish", "question_credits"),
     *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
+    *("credit_audit", "replicate"),
     *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
     *("track", "track_prepare", "train", "training", "transcripts"),
 )
