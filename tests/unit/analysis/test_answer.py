@@ -9,20 +9,22 @@ from analysis.answer import answer_of, conclusion
 from analysis.claims import claims
 from analysis.evaluated import parent
 from analysis.render import render
-from analysis.tables import ablations
+from analysis.table import MISSING
+from analysis.tables import ablations, peers
 from pcqc.config import load_study
 from pcqc.errors import UserError
-from pcqc.files import write_json
+from pcqc.files import write_json, write_jsonl
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import SCHEMA, write_table
 
-CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3}  # of four cases of each benchmark
+# Of four cases of each benchmark; questions of each consultation are as many.
+CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}
 
 
 @pytest.fixture
 def study(tmp_path, monkeypatch):
-    """A study of which Shared SFT, ATPO and one ablation are evaluated, a run each."""
+    """A study of which Shared SFT, some methods, an ablation and two peers have one run each."""
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-full")
     methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
@@ -45,11 +47,21 @@ def study(tmp_path, monkeypatch):
         found = {name: {"predictions": f"{name}.parquet"} for name in study.benchmarks}
         write_json(folder / "manifest.json", {"benchmarks": found})
         totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
-        write_json(Paths.of(study).run(method, "A") / "manifest.json", {"totals": totals})
+        training = Paths.of(study).run(method, "A")
+        write_json(training / "manifest.json", {"totals": totals})
+        write_jsonl(training / "events.jsonl", events(correct))
         names = [f"{name}.parquet" for name in study.benchmarks]
-        job_output(study, "train", method, "A").finish(["manifest.json"])
+        job_output(study, "train", method, "A").finish(["events.jsonl", "manifest.json"])
         job_output(study, "evaluate", method, "A").finish([*names, "manifest.json"])
     return study
+
+
+def events(correct):
+    """Two updates that cost 50 consultations for each correct answer, each validated."""
+    for update in (1, 2):
+        spent = {"trajectories": 50 * correct * update, "device_hours": 0.005 * update}
+        yield {"kind": "update", "update": update, **spent}
+        yield {"kind": "validation", "update": update, "accuracy": correct * update / 8}
 
 
 def test_a_method_answers_against_shared_sft(study):
@@ -68,9 +80,9 @@ def test_an_ablation_answers_against_its_parent(study):
 
 def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
     with pytest.raises(
-        UserError, match="grpo of study 'clinic-full' is not evaluated yet; run `snake"
+        UserError, match="tips of study 'clinic-full' is not evaluated yet; run `snake"
     ):
-        answer_of(study, "grpo")
+        answer_of(study, "tips")
 
 
 def test_ablations_stand_below_their_parent_with_what_was_changed(study):
@@ -88,6 +100,41 @@ def test_without_evaluated_ablations_there_is_no_table(study):
     for name in CORRECT:
         (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
     assert ablations.build(study) is None
+
+
+def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
+    table = peers.build(study)
+    keys = [column.key for column in table.columns]
+    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    assert list(rows) == ["grpo", "pcqc", "gigpo", "c3"]
+    assert rows["gigpo"]["difference_grpo"].value == pytest.approx(25)
+    assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(-25)
+    assert rows["grpo"]["difference_grpo"] == MISSING
+    # GRPO and C3 end at 100 consultations, where PCQC, at 150 an update, has no checkpoint yet.
+    assert "Equal budgets: 100 consultations" in table.caption
+    assert rows["c3"]["accuracy_trajectories"].value == pytest.approx(25)
+    assert rows["gigpo"]["accuracy_trajectories"].value == pytest.approx(25)  # after one update
+    assert rows["gigpo"]["spent_trajectories"].value == pytest.approx(100)
+    assert rows["pcqc"]["accuracy_trajectories"] == MISSING
+    assert rows["pcqc"]["accuracy_device_hours"].value == pytest.approx(75)
+    # All cost the same time: the more accurate asks more, and none beats another in both.
+    assert {key for key, row in rows.items() if row["front"]} == set(rows)
+
+
+def test_what_is_dominated_is_not_on_the_front(study):
+    slow = {"totals": {"trajectories": 1, "device_seconds": 99.0}}
+    write_json(Paths.of(study).run("c3", "A") / "manifest.json", slow)
+    job_output(study, "train", "c3", "A").finish(["events.jsonl", "manifest.json"])
+    rows = {row.key: row.cells[-1] for row in peers.build(study).rows}
+    assert (rows["grpo"], rows["c3"]) == ("front", "")
+
+
+def test_without_evaluated_peers_there_is_no_table(study):
+    for name in ("gigpo", "c3"):
+        (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
+    assert peers.build(study) is None
+    with pytest.raises(UserError, match="no peer of study 'clinic-full' is evaluated; run `snake"):
+        peers.write(study)
 
 
 def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
