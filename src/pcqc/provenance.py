@@ -146,6 +146,7 @@ def _of_other_methods(study: Study, method: Method) -> tuple[str, ...]:
         "pcqc.methods.atpo": method.tree is not None,
         "pcqc.methods.pcqc": method.question_credit != "none",
         "pcqc.methods.turn_credit": turns,
+        "pcqc.methods.imagined_answers": method.imagined_answers > 0,
         "pcqc.peer_credit": turns or peer or exact,
         "pcqc.clinic": study.synthetic,
         "pcqc.clinic.expected": exact,

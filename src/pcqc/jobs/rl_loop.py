@@ -29,14 +29,10 @@ from pcqc.machine import now
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.grpo import Grpo
+from pcqc.methods.imagined_answers import by_imagined_answers
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.pcqc import Pcqc, QuestionBatch
-from pcqc.methods.question_utilities import (
-    Utility,
-    by_continuations,
-    by_imagined_answers,
-    by_scorer,
-)
+from pcqc.methods.question_utilities import Utility, by_continuations, by_scorer
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.methods.turn_credit import TurnCredited
 from pcqc.order import batch_of_step
