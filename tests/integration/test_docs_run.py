@@ -26,6 +26,7 @@ NOT_HERE = {
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
     r"make results STUDY=own-cases": SMALL_MODEL,
+    r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
     r"python -m vllm\..*": "opens a server; tests/integration/test_vllm.py asks one",
 }
