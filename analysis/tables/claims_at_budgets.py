@@ -42,6 +42,7 @@ def build(collected: Collected) -> Table:
                 rows.append(Row(key, cells, rule=not k and not i))
     development = collected.benchmarks[collected.study.development].title
     margin = collected.study.equivalence
+    none = " No budget has a checkpoint of every run here." if len(places) == 1 else ""
     caption = (
         f"Differences of means on {development}, in percentage points or turns, signed so that "
         "positive favours the claim. Selected: of checkpoints that were chosen on these cases. "
@@ -49,7 +50,7 @@ def build(collected: Collected) -> Table:
         "choice among checkpoints; the largest ones of the table of equal budgets. "
         f"{COUNTED} Intervals: cases and runs are random and crossed, from each validation's "
         "outcomes case by case. Verdicts at the same checkpoints hold together at 5% (Holm); "
-        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
+        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero.{none}"
     )
     return Table(NAME, "The claims at equal budgets.", caption, COLUMNS, tuple(rows))
 
