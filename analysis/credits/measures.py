@@ -37,6 +37,7 @@ CREDITS = {
 # Exact values of a question: accuracy if it is the last, and Q*, if best ones follow.
 LAST, BEST = "last", "best"
 CHANCE = "chance"  # a credit that knows nothing
+SHARES_DRAWS = "vineppo"  # its values are means over the continuations of the other draws
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Quality:
         regret: exact value -> of the question that it favours, in points.
         sign: share of questions better or worse than the state's mean whose credit says so, %, by
             the value of a question that is the last.
-        luck: share of its variance that another continuation changes, %; None where none does.
+        luck: share of its variance that another continuation changes, %; None where none does, or
+            where draws share continuations.
         asking: share of states at which asking is credited over answering, %; None for question
             credits, which leave that choice to the reward.
         seconds: device-seconds to credit the candidates of a state.
@@ -136,7 +138,7 @@ def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests
             {v: _by_case(credited, chosen, spearman, name, v) for v, chosen in differ.items()},
             {v: _by_case(credited, chosen, regret, name, v) for v, chosen in differ.items()},
             _by_case(credited, differ[LAST], sign, name, LAST),
-            None if name == CHANCE else luck(questions, name),
+            None if name in (CHANCE, SHARES_DRAWS) else luck(questions, name),
             asks,
             None if name == CHANCE else sum(seconds[part] for part in CREDITS[name][1]),
         )
