@@ -138,7 +138,7 @@ def findings(rounds: list[dict[str, float]]) -> list[Finding]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=4, help="rolled out side by side")
-    parser.add_argument("--width", type=int, default=256, help="of the models")
+    parser.add_argument("--width", type=int, default=64, help="of the models")
     parser.add_argument("--rounds", type=int, default=3, help="that count")
     arguments = parser.parse_args()
     single_threaded()
