@@ -22,7 +22,7 @@ from benchmarks.measure import machine
 from pcqc.config import ROOT
 from pcqc.files import read_json, write_atomic, write_json
 
-SHARED = ("__main__", "measure", "workers")
+SHARED = ("__main__", "measure", "talkers", "workers")
 # Sizes for a run of all; each module's own are larger.
 REDUCED = {
     "bootstrap": ["--studies", "1000"],

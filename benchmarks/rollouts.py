@@ -3,8 +3,8 @@
     python -m benchmarks.rollouts [--study clinic] [--cases 64] [--rounds 5]
 
 Whole consultations are rolled out: prompts built, actions drawn, questions answered, words read.
-Every request made meanwhile is recorded and put again, turn by turn, to the same vLLM without our
-code around it, and to `generate`, which draws its own tokens and is compared by tokens a second.
+Every request is recorded and put again to the same vLLM without our code around it, all at once,
+and to `generate`, turn by turn, which draws its own tokens and is compared by tokens a second.
 Caches are empty before each round. Needs the study's models: `make results`, or `pcqc clinic`,
 `pretrain` and `sft`. Prints JSON; exits with 1 if a bound is missed.
 """
@@ -37,6 +37,11 @@ def on_vllm(name: str) -> Study:
     """The study, its engines those of vLLM in this process."""
     study = load_study(name)
     return dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
+
+
+def together(calls: Sequence[Call]) -> list[Call]:
+    """The requests of all calls in one, as if none had to wait for another's reply."""
+    return [([request for requests, _ in calls for request in requests], calls[0][1])]
 
 
 def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
@@ -106,6 +111,8 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
 
     recorded = {role: Recorded(engine) for role, engine in engines.items()}
     context.actor.engine, context.patient.engine = recorded.values()
+    for one in recorded.values():
+        one.streams = False  # for the batches that `generate` is to have
     roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
     context.actor.engine, context.patient.engine = engines.values()
     drawn = {}
@@ -113,7 +120,7 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
     def bare_vllm() -> None:
         for role, engine in engines.items():
             engine.reset_cache()
-            bare(engine, recorded[role].calls)
+            bare(engine, together(recorded[role].calls))
 
     def generate() -> None:
         drawn["tokens"] = sum(plain(models[role], recorded[role].calls) for role in models)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from pcqc.config import Study
-from pcqc.engines.base import Engine, Request, Sampling
+from pcqc.engines.base import Engine, Request, Sampling, Ticket
 from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
 from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
@@ -72,7 +72,7 @@ class Recorded:
     """An engine that notes what it was asked to generate, and counts tokens.
 
     Attributes:
-        calls: requests and sampling of each call of `generate`.
+        calls: requests and sampling of each call of `generate`, or `submit`.
         written: tokens that it generated.
         read: tokens of the prompts of which it gave log-probabilities.
     """
@@ -92,6 +92,17 @@ class Recorded:
             self.calls.append((requests, sampling))
         self.written += sum(len(completion.tokens) for group in groups for completion in group)
         return groups
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """See `Engine.submit`."""
+        self.calls.append(([request], sampling))
+        return self.engine.submit(request, sampling)
+
+    def collect(self, wait: bool) -> dict[Ticket, list]:
+        """See `Engine.collect`."""
+        finished = self.engine.collect(wait)
+        self.written += sum(len(one.tokens) for group in finished.values() for one in group)
+        return finished
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]

@@ -257,6 +257,39 @@ def test_an_update_without_any_answer_and_an_evaluation_with_a_gap_are_refused(s
         evaluate(context, cases, seed=1, benchmark="dev", labels={})
 
 
+@pytest.mark.parametrize("status", [503, 400])
+def test_a_patient_that_answers_nothing_is_one_clear_line_where_dialogues_go_on_alone(
+    serve, status
+):
+    cases = [make_case(i) for i in range(2)]
+    context = served_setting(serve, cases, lambda prompt: True, "1/update/1")
+    context.patient.engine = serve(lambda body, attempt: (status, "gone")).engine()
+    stream_actor(context)
+    method = Method(title="Test", terminal_group=2, kl_coefficient=0.0)
+    line = (
+        rf"patient's server failed in every case \(.*{status}: gone\); check the server and rerun"
+    )
+    with pytest.raises(UserError, match=line):
+        Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+    assert context.patient.engine.take_counts()["failures"] == 4
+
+
+def stream_actor(context) -> None:
+    """Have the scripted actor take requests up one by one."""
+    engine, ready = context.actor.engine, {}
+
+    def submit(request, sampling):
+        ready[len(ready) + 1] = engine.generate([request], sampling)[0]
+        return len(ready)
+
+    def collect(wait):
+        every = {ticket: found for ticket, found in ready.items() if found is not None}
+        ready.update(dict.fromkeys(every))
+        return every
+
+    engine.streams, engine.submit, engine.collect = True, submit, collect
+
+
 def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
     cases = [make_case(i) for i in range(2)]
     context = served_setting(serve, cases, lambda prompt: False, "1/update/1")

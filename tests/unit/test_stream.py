@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from helpers import make_case, scripted_context
+from helpers import PROTOCOL, make_case, scripted_context
 
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
@@ -15,6 +15,7 @@ from pcqc.engines.sharded import ShardedEngine
 from pcqc.processes import Processes
 
 CASES = [make_case(number) for number in range(5)]
+ROLES = ("actor", "patient")
 
 
 class Streaming(ScriptedEngine):
@@ -30,7 +31,8 @@ class Streaming(ScriptedEngine):
     def submit(self, request: Request, sampling: Sampling) -> int:
         self.count += 1
         self.open[self.count] = request, sampling
-        self.most[0] = max(self.most[0], len(self.open))
+        executed = sum(len(open.streams) == 1 for open, _ in self.open.values())
+        self.most[0] = max(self.most[0], executed)
         return self.count
 
     def collect(self, wait: bool) -> dict[int, list[Completion | Failure]]:
@@ -55,7 +57,7 @@ def context() -> RolloutContext:
 
 
 def streaming(seed: int, wrap=lambda engine: engine) -> tuple[RolloutContext, list[int]]:
-    """The same roles on engines that stream; and how many requests were in progress at most."""
+    """The same roles on engines that stream; and how many executed turns were sampled at once."""
     made, most = context(), [0]
     made.actor.engine = wrap(Streaming(made.actor.engine, seed, most))
     made.patient.engine = wrap(Streaming(made.patient.engine, seed + 1, [0]))
@@ -74,14 +76,27 @@ def test_consultations_do_not_depend_on_the_order_of_replies(seed, turns):
     assert most[0] == len(CASES) * 3  # all dialogues at once
 
 
+def drawn(engine) -> list[tuple]:
+    """Notes the prompt and stream of every sample from now on."""
+    every, reply = [], engine._reply
+    engine._reply = lambda prompt, stream: every.append((prompt, stream)) or reply(prompt, stream)
+    return every
+
+
 def test_what_the_engines_are_asked_is_the_same():
-    made, _ = streaming(0)
-    plain = context()
-    played(made), played(plain)
-    for role in ("actor", "patient"):
-        assert sorted(getattr(made, role).engine.prompts) == sorted(
-            getattr(plain, role).engine.prompts
-        )
+    """But for candidates of a state whose executed response asks nothing: they are not kept."""
+    made, plain = streaming(0)[0], context()
+    asked = {role: [drawn(getattr(one, role).engine) for one in (made, plain)] for role in ROLES}
+    consultations = played(made)
+    played(plain)
+    assert sorted(asked["patient"][0]) == sorted(asked["patient"][1])
+    mine, other = asked["actor"]
+    assert len(mine) == len({*mine})
+    assert {*mine} <= {*other}
+    before_the_last = [t for row in consultations for t in row[0].turns[: PROTOCOL.max_turns - 1]]
+    unasked = sum(turn.executed.action.kind == "final" for turn in before_the_last)
+    assert unasked > 0
+    assert len(mine) == len(other) - 3 * unasked
 
 
 def test_streamed_or_not_the_same_tokens_are_counted():
@@ -145,6 +160,68 @@ def test_a_failed_answer_ends_its_own_dialogue_alone():
             assert (mine.ending, len(mine.turns)) == ("patient_failed", 2)
         else:
             assert mine == other
+
+
+def failing(made: RolloutContext, question: str) -> None:
+    """The patient fails on this question, however it is asked."""
+    engine = made.patient.engine
+    complete = engine._completion
+
+    def refused(request, stream, sampling):
+        if question in made.chat.decode(request.prompt):
+            return Failure("timeout", "no answer")
+        return complete(request, stream, sampling)
+
+    engine._completion = refused
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("question", ["any 0 1?", "any 1 3?", "any 1 0?"])
+def test_a_failed_answer_ends_the_dialogue_where_it_would_turn_by_turn(question, seed):
+    """Though a candidate's answer may fail after its dialogue has gone on."""
+    made, plain = streaming(seed)[0], context()
+    failing(made, question), failing(plain, question)
+    consultations = played(made)
+    assert consultations == played(plain)
+    assert "patient_failed" in {one.ending for row in consultations for one in row}
+
+
+class InTurns:
+    """Makes two engines note which of them is asked, and how much each has to do then."""
+
+    def __init__(self, made: RolloutContext):
+        self.asked: list[tuple[str, int, int]] = []
+        for role in ROLES:
+            engine = getattr(made, role).engine
+            engine.in_turns, engine.collect = True, self.noting(made, role, engine.collect)
+
+    def noting(self, made, role, collect):
+        def noted(wait):
+            self.asked.append((role, len(made.actor.engine.open), len(made.patient.engine.open)))
+            return collect(wait)
+
+        return noted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_engines_that_take_turns_wait_until_much_is_to_do(seed):
+    """The actor while less waits for the patient; then the patient, until little does."""
+    made, _ = streaming(seed)
+    noted = InTurns(made)
+    assert played(made) == played(context())
+    before = "actor"
+    for role, actor, patient in noted.asked:
+        if not actor or not patient:
+            expected = "actor" if actor else "patient"
+        elif patient >= actor:
+            expected = "patient"
+        elif patient < actor / 4:
+            expected = "actor"
+        else:
+            expected = before
+        assert role == expected
+        before = role if actor and patient else before
+    assert {role for role, actor, patient in noted.asked if actor and patient} == {*ROLES}
 
 
 def test_a_patient_of_another_kind_is_played_turn_by_turn():

@@ -1,20 +1,20 @@
 """Dialogues that each go on alone, where engines take requests up one by one.
 
-No dialogue waits for the longest reply of a turn. What is drawn depends on the random streams
-alone, so the consultations are those that are played turn by turn.
+No dialogue waits for the longest reply of a turn, nor for the candidates beside its own question:
+these are sampled and answered while it goes on. What is drawn depends on the random streams alone,
+so the consultations are those that are played turn by turn.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pcqc.consultation.log import Consultation, Dialogue
+from pcqc.consultation.log import Consultation, Dialogue, Response
 from pcqc.consultation.turns import (
     RolloutContext,
     advance,
     inquiries,
     is_open,
-    kept,
     read,
     streams_of,
     width,
@@ -25,6 +25,9 @@ from pcqc.roles import Actor, Patient
 
 # A role and what its engine is asked; sent back is what it gives for each request.
 Steps = Generator[tuple[str, list[Request]], list[Any], None]
+# Where both engines take turns, the patient's turn ends when its requests are fewer than this share
+# of the actor's: a long answer alone in a batch costs as much as with others beside it.
+FEW = 0.25
 
 
 def can_stream(context: RolloutContext) -> bool:
@@ -43,62 +46,133 @@ def stream_dialogues(
     """Play up to `turns` turns of each; several processes share the dialogues out."""
 
     def play(part: Sequence[Dialogue]) -> list[Consultation]:
-        steps = [_steps(context, dialogue, turns, candidates, name) for dialogue in part]
-        _drive(context, steps)
-        return [dialogue.consultation for dialogue in part]
+        played = [_Played(context, dialogue, turns, candidates, name) for dialogue in part]
+        drive = _Drive(context)
+        for one in played:
+            drive.start(one.executed(drive))
+        drive.to_the_end()
+        return [one.whole() for one in played]
 
     with context.timed("rollout"):
         return context.actor.engine.processes.map_sharded(play, dialogues)
 
 
-def _steps(
-    context: RolloutContext, dialogue: Dialogue, turns: int, candidates: int, name: str
-) -> Steps:
-    """A dialogue's requests, one after another."""
-    while is_open(dialogue, turns):
-        streams = streams_of(name, dialogue, width(context, dialogue, candidates))
-        (drawn,) = yield "actor", [Request(dialogue.state, streams)]
-        group = kept(read(context, dialogue, drawn))
-        if asked := inquiries(context, dialogue, group, name):
-            said = yield "patient", [context.patient.request(one) for one in asked.values()]
-            answers = map(context.patient.read, said)
-            group = with_answers(group, dict(zip(asked, answers, strict=True)))
-        advance(context, dialogue, group)
-
-
 @dataclass
 class _Waiting:
-    """A dialogue's steps, and what it waits for."""
+    """Steps, and what they wait for."""
 
     steps: Steps
     found: list[Any] = field(default_factory=list)
     missing: int = 0
 
 
-def _drive(context: RolloutContext, every: Sequence[Steps]) -> None:
-    """Hand requests to the engines as they come up, until no dialogue has any."""
-    roles: dict[str, Actor | Patient] = {"actor": context.actor, "patient": context.patient}
-    tickets: dict[str, dict[Ticket, tuple[_Waiting, int]]] = {role: {} for role in roles}
+class _Drive:
+    """Hands requests to the engines as they come up, until there are no more."""
 
-    def go_on(waiting: _Waiting, found: list[Any] | None) -> None:
+    def __init__(self, context: RolloutContext):
+        self.roles: dict[str, Actor | Patient] = {
+            "actor": context.actor,
+            "patient": context.patient,
+        }
+        self.tickets: dict[str, dict[Ticket, tuple[_Waiting, int]]] = {r: {} for r in self.roles}
+        self.in_turns = all(role.engine.in_turns for role in self.roles.values())
+        self.answering = False
+
+    def start(self, steps: Steps) -> None:
+        """Take steps up beside those in progress."""
+        self._go_on(_Waiting(steps))
+
+    def to_the_end(self) -> None:
+        """Until all steps have ended."""
+        while busy := self._busy():
+            for role in busy:
+                self._collect(role, wait=len(busy) == 1)
+
+    def _busy(self) -> list[str]:
+        """Roles to collect from.
+
+        Engines that take turns would often run a few sequences each, at the price of many. So the
+        actor goes on until as much waits for the patient, and then the patient for a while.
+        """
+        counts = {role: len(tickets) for role, tickets in self.tickets.items() if tickets}
+        if not self.in_turns or len(counts) < 2:
+            return list(counts)
+        if counts["patient"] >= counts["actor"]:
+            self.answering = True
+        elif counts["patient"] < FEW * counts["actor"]:
+            self.answering = False
+        return ["patient" if self.answering else "actor"]
+
+    def _collect(self, role: str, wait: bool) -> None:
+        for ticket, completions in self.roles[role].engine.collect(wait=wait).items():
+            waiting, number = self.tickets[role].pop(ticket)
+            waiting.found[number] = completions
+            waiting.missing -= 1
+            if not waiting.missing:
+                self._go_on(waiting)
+
+    def _go_on(self, waiting: _Waiting) -> None:
         try:
-            role, requests = waiting.steps.send(found) if found else next(waiting.steps)
+            role, requests = waiting.steps.send(waiting.found or None)
         except StopIteration:
             return
         waiting.found, waiting.missing = [None] * len(requests), len(requests)
         for number, request in enumerate(requests):
-            ticket = roles[role].engine.submit(request, roles[role].sampling)
-            tickets[role][ticket] = waiting, number
+            ticket = self.roles[role].engine.submit(request, self.roles[role].sampling)
+            self.tickets[role][ticket] = waiting, number
 
-    for steps in every:
-        go_on(_Waiting(steps), None)
-    while any(tickets.values()):
-        alone = sum(map(bool, tickets.values())) == 1
-        for role, submitted in tickets.items():
-            finished = roles[role].engine.collect(wait=alone) if submitted else {}
-            for ticket, completions in finished.items():
-                waiting, number = submitted.pop(ticket)
-                waiting.found[number] = completions
-                waiting.missing -= 1
-                if not waiting.missing:
-                    go_on(waiting, waiting.found)
+
+@dataclass
+class _Played:
+    """A dialogue that goes on, and the candidates of its turns, which come when they come."""
+
+    context: RolloutContext
+    dialogue: Dialogue
+    turns: int
+    width: int
+    name: str
+    candidates: dict[int, list[Response]] = field(default_factory=dict)
+
+    def executed(self, drive: _Drive) -> Steps:
+        """The dialogue's own requests, one after another; candidates are asked for beside them."""
+        while is_open(self.dialogue, self.turns):
+            count = width(self.context, self.dialogue, self.width)
+            streams = streams_of(self.name, self.dialogue, count)
+            (drawn,) = yield "actor", [Request(self.dialogue.state, streams[:1])]
+            group = read(self.context, self.dialogue, drawn)
+            if group[0].action.question and count > 1:
+                # A copy of the dialogue as it is, at its turn.
+                drive.start(self.beside(self.dialogue.branch(0), group[0], streams[1:]))
+            yield from self._ask(self.dialogue, group)
+            advance(self.context, self.dialogue, group)
+
+    def beside(self, at: Dialogue, executed: Response, streams: tuple[int, ...]) -> Steps:
+        """Requests of the other candidates at a state where the executed response asks."""
+        (drawn,) = yield "actor", [Request(at.state, streams)]
+        group = [executed, *read(self.context, at, drawn)]
+        yield from self._ask(at, group, first=1)
+        self.candidates[at.turn] = group[1:]
+
+    def _ask(self, at: Dialogue, group: list[Response], first: int = 0) -> Steps:
+        """Have the group's responses answered in place, from the `first` one on."""
+        every = inquiries(self.context, at, group, self.name)
+        asked = {k: inquiry for k, inquiry in every.items() if k >= first}
+        if asked:
+            patient = self.context.patient
+            said = yield "patient", [patient.request(one) for one in asked.values()]
+            answers = map(patient.read, said)
+            group[:] = with_answers(group, dict(zip(asked, answers, strict=True)))
+
+    def whole(self) -> Consultation:
+        """The consultation with its candidates; it ends where the patient failed on one."""
+        consultation = self.dialogue.consultation
+        for number, others in sorted(self.candidates.items()):
+            turn = consultation.turns[number]
+            consultation.turns[number] = replace(turn, responses=(turn.executed, *others))
+            if any(response.failure for response in others):
+                # What was played beyond it meanwhile is left out, as no turn would have followed.
+                del consultation.turns[number + 1 :]
+                consultation.exchanges = turn.exchanges
+                consultation.ending, consultation.predicted = "patient_failed", None
+                break
+        return consultation

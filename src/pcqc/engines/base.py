@@ -80,10 +80,12 @@ class Engine(Protocol):
     Attributes:
         processes: that load the same weights at the same time, each into an engine of its own.
         streams: whether it takes requests up one by one, beside those in progress.
+        in_turns: whether it computes only while it is asked, so that no other does meanwhile.
     """
 
     processes: Processes = SINGLE_PROCESS
     streams: bool = False
+    in_turns: bool = False
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """Take a request up beside those in progress; for engines that stream."""

@@ -20,7 +20,8 @@ class ShardedEngine(Engine):
     """
 
     def __init__(self, engine: Engine, processes: Processes):
-        self.engine, self.processes, self.streams = engine, processes, engine.streams
+        self.engine, self.processes = engine, processes
+        self.streams, self.in_turns = engine.streams, engine.in_turns
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`; each process submits requests of its own."""

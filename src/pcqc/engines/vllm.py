@@ -63,7 +63,7 @@ class VllmEngine(Engine):
                 "vLLM cannot share a process with one of several learners; set engine.process: own"
             )
         _vllm()
-        self.shared = not own_process and tensor_parallel == 1
+        self.shared = self.in_turns = not own_process and tensor_parallel == 1
         settings = _settings(folder, dtype, batch_size, cache_tokens, tensor_parallel)
         torch.cuda.empty_cache()
         with _environment(self.shared, tensor_parallel):

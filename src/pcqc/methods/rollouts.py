@@ -52,7 +52,11 @@ def answered_cases(consultations: Sequence[Sequence[Consultation]]) -> list[int]
         if not any(consultation.ending == "patient_failed" for consultation in row)
     ]
     if not kept:
-        raise UserError("the patient's server failed in every case; check the server and rerun")
+        turns = [turn for row in consultations for one in row for turn in one.turns]
+        failure = next(r.failure for turn in turns for r in turn.responses if r.failure)
+        raise UserError(
+            f"the patient's server failed in every case ({failure}); check the server and rerun"
+        )
     if not any(consultation.turns for i in kept for consultation in consultations[i]):
         raise UserError(
             "an update has nothing to learn from: every case is longer than "
