@@ -19,7 +19,8 @@ class MeteredEngine(Engine):
     """
 
     def __init__(self, engine: Engine):
-        self.engine, self.streams = engine, engine.streams
+        self.engine = engine
+        self.streams, self.in_turns = engine.streams, engine.in_turns
         self.read = self.sampled = 0
 
     def take_counts(self) -> dict[str, int]:
