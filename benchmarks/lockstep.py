@@ -3,10 +3,11 @@
     python -m benchmarks.lockstep [--updates N]
 
 Nothing is generated. Engines with continuous batching serve requests of drawn lengths: a step gives
-every running sequence a token and takes longer the more of them run. Lockstep is what the transformers engine
-does: all dialogues of a turn wait for the longest reply, then for the longest answer. Speeds are
-those of an H800 that reads Qwen3-8B's weights and caches from memory; lengths have the means and
-limits of `paper`. Both are assumptions, so the ratios say what to expect and prove nothing.
+every running sequence a token and takes longer the more of them run. In lockstep, as with the
+transformers engine, all dialogues of a turn wait for the longest reply, then for the longest
+answer. Speeds are those of an H800 that reads Qwen3-8B's weights and caches from memory; lengths
+have the means and limits of `paper`. Both are assumptions, so the ratios say what to expect and
+prove nothing.
 """
 
 import argparse
