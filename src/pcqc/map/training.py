@@ -134,8 +134,8 @@ def question_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parame
         if (compared := turn.candidates) is None:
             continue
         credit = np.zeros_like(compared.utility)
-        for place in map(tuple, np.argwhere(compared.supervised)):
-            credit[place] = same_state_credit(compared.utility[place])
+        for run, case in np.argwhere(compared.supervised):
+            credit[run, case] = same_state_credit(compared.utility[run, case])
         asked = compared.asks & compared.supervised[..., None]
         first = _every(turn.seen, group)
         for k in range(credit.shape[-1]):
@@ -157,7 +157,7 @@ def judge(
     patients = draws.patients(clinic, settings.training.evaluated)
     weight, asked = clinic.opening(patients)
     here = np.ones(patients.option.shape, bool)
-    right, best, questions = (np.zeros(here.shape) for _ in range(3))
+    right, best, questions = np.zeros((3, *here.shape))
     for number in range(clinic.cell.turns + 1):
         seen = see(policy, weight, asked, number / clinic.cell.turns)
         u = draws.uniform(here.shape[1], 3)
