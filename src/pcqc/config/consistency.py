@@ -15,7 +15,7 @@ RESERVED_BENCHMARKS = (
 RULES = (
     *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
     *("credit_quality", "credits", "peers", "publish", "question_credits"),
-    *("credit_audit", "map", "map_cell", "map_figure"),
+    *("credit_audit", "map", "map_cell", "map_figure", "replicate"),
     *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
     *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
     *("track", "track_prepare", "train", "training", "transcripts"),

@@ -157,10 +157,10 @@ def judge(
     patients = draws.patients(clinic, settings.training.evaluated)
     weight, asked = clinic.opening(patients)
     here = np.ones(patients.option.shape, bool)
-    right, best, questions = np.zeros((3, *here.shape))
+    right, best, questions = (np.zeros_like(weight[..., 0]) for _ in range(3))
     for number in range(clinic.cell.turns + 1):
         seen = see(policy, weight, asked, number / clinic.cell.turns)
-        u = draws.uniform(here.shape[1], 3)
+        u = draws.uniform(settings.training.evaluated, 3)
         answers = here & ((number == clinic.cell.turns) | (u[..., 0] < seen.answering))
         right += answers * (seen.answers * seen.posterior).sum(-1)
         best += answers * seen.posterior.max(-1)
