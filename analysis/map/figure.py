@@ -15,6 +15,7 @@ from analysis.table import Number
 
 RIVALS = {GRPO: "GRPO", TERMINAL: "Terminal-only"}
 BUDGET = "budget"
+LOW, HIGH = -7.5, 10.0  # points that the dot plots show; what lies beyond stands as a number
 
 
 def draw(
@@ -114,6 +115,15 @@ def _dots(panel: Axes, ticks: Sequence[str], cells: Sequence[tuple[Trained, int 
             places, [d.mean for d in found], marker, color=colour, markersize=4.5,
             label=f"PCQC − {title}",
         )  # fmt: skip
+        for place, one in zip(places, found, strict=True):
+            if not LOW < one.mean < HIGH:
+                edge = LOW if one.mean < LOW else HIGH
+                arrow = "↓" if one.mean < LOW else "↑"
+                panel.text(
+                    place - 0.08, edge, f"{_signed(one.mean)} {arrow}", ha="right",
+                    va="bottom" if one.mean < LOW else "top", color=colour,
+                )  # fmt: skip
+    panel.set_ylim(LOW, HIGH)
     panel.axhline(0, color="#555555", linewidth=0.8)
     panel.set_xticks(range(len(ticks)), ticks)
     panel.set_xlim(-0.5, len(ticks) - 0.5)
