@@ -19,6 +19,7 @@ include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/credits.smk"
+include: "workflow/rules/map.smk"
 
 
 # A target names the files on its way too: Snakemake takes a missing file for made where what was

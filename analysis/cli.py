@@ -38,6 +38,8 @@ def register(subparsers) -> None:
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
         parser.set_defaults(handler=run)
 
+    drawn = "write the map's table and figure from its trained cells"
+    subparsers.add_parser("map-figure", help=drawn, description=drawn).set_defaults(handler=run_map)
     answer = subparsers.add_parser(
         "answer", help="print what a study, or some of its methods, found"
     )
@@ -116,6 +118,14 @@ def run_credits(arguments: argparse.Namespace) -> None:
 
     study = load_study(arguments.study)
     _finish(study, "credits", credits.write(study))
+
+
+def run_map(arguments: argparse.Namespace) -> None:
+    """Write the table and the figure of the map."""
+    from analysis import map as the_map
+
+    for path in the_map.write():
+        print(path)
 
 
 def run_answer(arguments: argparse.Namespace) -> None:

@@ -64,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     sys.path.insert(0, str(ROOT))
     import analysis.cli
     import data_prep.cli
+    import pcqc.map.cli
     import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
@@ -147,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = _study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     plan.add_argument("--json", action="store_true", help="print the plan as JSON")
+    pcqc.map.cli.register(commands)
     data_prep.cli.register(commands)
     pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)

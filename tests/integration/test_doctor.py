@@ -91,7 +91,7 @@ def test_a_server_as_documented_and_its_weights_are_green(serve):
 
 def no_space(study, monkeypatch, serve):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 0))
-    return study, "disk", "0.00 GiB free, 0.06 needed; to mend: free some"
+    return study, "disk", "0.00 GiB free, 0.04 needed; to mend: free some"
 
 
 def slow_disk(study, monkeypatch, serve):

@@ -20,7 +20,11 @@ NAME = "attributes.`Run Name`"
 ACCURACY, TURNS = "metrics.`evaluation/average/accuracy`", "metrics.`evaluation/average/turns`"
 FIRST = [ACCURACY, TURNS, "metrics.`reward/mean`", "metrics.`credit/zero_group_share`"]
 NAMES = "[...document.querySelectorAll('.ag-cell[col-id*=\"Run Name\"]')]"
-COLUMNS = "[...document.querySelectorAll('.ag-header-cell[col-id^=metrics]')]"
+# As they stand on the page, which is not how they stand in its source.
+COLUMNS = (
+    "[...document.querySelectorAll('.ag-header-cell[col-id^=metrics]')]"
+    ".sort((a, b) => a.getBoundingClientRect().left - b.getBoundingClientRect().left)"
+)
 # A row is drawn in several parts, and of its cells only those in sight.
 ROWS = """Object.values([...document.querySelectorAll('.ag-row')].reduce((rows, part) => {
   const row = rows[part.getAttribute('row-id')] ??= {at: part.getBoundingClientRect().top};
@@ -35,7 +39,7 @@ CUT = """(cell => {
   return text.getBoundingClientRect().right > link.getBoundingClientRect().right + 1;
 })"""
 REPORT = "Report, tables, figures, transcripts"
-METHODS = [method for method in load_study(STUDY).methods.values() if method.role != "ablation"]
+METHODS = [method for method in load_study(STUDY).methods.values() if not method.on_demand]
 
 
 @pytest.fixture(scope="module")

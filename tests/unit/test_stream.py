@@ -107,8 +107,14 @@ def test_streamed_or_not_the_same_tokens_are_counted():
     played(made), played(plain)
     for role in ("actor", "patient"):
         counts = getattr(made, role).engine.take_counts()
-        assert counts == getattr(plain, role).engine.take_counts()
-        assert min(counts.values()) > 0
+        lockstep = getattr(plain, role).engine.take_counts()
+        # Candidates are asked for apart, and only where the executed response asks.
+        if role == "actor":
+            assert 0 < counts["sampled"] <= lockstep["sampled"]
+            assert counts["read"] >= lockstep["read"] > 0
+        else:
+            assert counts == lockstep
+            assert min(counts.values()) > 0
 
 
 class Second(Processes):

@@ -49,6 +49,7 @@ rule credits:
 
 rule credit_quality:
     input:
+        rules.credits.input,
         rules.credits.output,
     message:
         f"{CREDIT_TABLE}"

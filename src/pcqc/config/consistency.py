@@ -16,7 +16,7 @@ RULES = (
     *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
     *("credit_quality", "credits", "peers", "peers_table", "publish", "question_credits"),
     *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
-    *("credit_audit", "replicate"),
+    *("credit_audit", "map", "map_cell", "map_figure", "replicate"),
     *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
     *("track", "track_prepare", "train", "training", "transcripts"),
 )

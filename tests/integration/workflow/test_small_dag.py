@@ -130,11 +130,13 @@ def test_another_run_of_a_method_trains_that_run_alone(copy):
 
 ALL = list(RUNS)
 AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
-SCORED = ["continue", "judge", "mirror"]  # candidates are scored by PCQC's module, on GRPO's
+SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
 EDITS = {
-    "src/pcqc/methods/grpo.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE])
+    "src/pcqc/methods/grpo.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE]) + END,
+    "src/pcqc/methods/question_groups.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE])
     + jobs(["shared_sft"], SCORED)
     + END,
+    "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
     "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + MIRRORED,
