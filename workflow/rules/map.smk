@@ -41,8 +41,10 @@ rule map_figure:
         pcqc("map-figure")
 
 
+# The cells are named too: a missing one would be taken for made where the figure is there.
 rule map:
     input:
+        rules.map_figure.input,
         rules.map_figure.output,
     message:
         "results/map/map.md"
