@@ -6,7 +6,8 @@ import pytest
 
 from pcqc.config import load_study
 from pcqc.errors import UserError
-from pcqc.evaluation.selection import levelled_off, select
+from pcqc.evaluation.levelling import levelled_off
+from pcqc.evaluation.selection import select
 
 DEVELOPMENT = "clinic_dev"
 

@@ -1,7 +1,4 @@
-"""Choice of a run's checkpoint, and when validation has levelled off: pure functions.
-
-Both see the development benchmark alone.
-"""
+"""Choice of a run's checkpoint, by the development benchmark alone: pure functions."""
 
 from collections.abc import Sequence
 
@@ -45,21 +42,6 @@ def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
         "selected": best,
         "rejected": rejected,
     }
-
-
-def levelled_off(accuracies: Sequence[float], after: int, points: float) -> bool:
-    """Whether the last checkpoints are hardly better than those before them.
-
-    Args:
-        accuracies: of all validations so far, fractions, by update.
-        after: how many checkpoints at the end are compared with all others; 0: none ever.
-        points: what the best of them must gain over the best before, in percentage points.
-    """
-    if not after or len(accuracies) <= after:
-        return False
-    gain = max(accuracies[-after:]) - max(accuracies[:-after])
-    # Accuracies are quotients of small integers: a gain of exactly `points` is one.
-    return round(100 * gain, 9) < points
 
 
 def check_role(study: Study, benchmark: str) -> None:

@@ -12,7 +12,7 @@ from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.evaluation.selection import levelled_off
+from pcqc.evaluation.levelling import levelled_off
 from pcqc.job_outputs import job_output
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
