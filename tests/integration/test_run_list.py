@@ -51,7 +51,9 @@ def link(mini, tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    make = ["make", "-f", str(ROOT / "Makefile"), "-o", "env", "ui", f"STUDY={STUDY}"]
+    # `make test` may have started this; a make in a make says so first.
+    make = ["make", "--no-print-directory", "-f", str(ROOT / "Makefile"), "-o", "env", "ui"]
+    make += [f"STUDY={STUDY}"]
     served = subprocess.Popen(
         [*make, f"PORT={port}"],
         cwd=place.folder,
