@@ -77,11 +77,15 @@ def vineppo(values: Sequence[np.ndarray], rewards: ArrayLike) -> Turns:
     Source: Kazemnejad et al. 2024, "VinePPO" (arXiv 2410.01679).
 
     Args:
-        values: float [T_i], V before each turn, of all consultations of an update.
+        values: float [T_i], V before each turn, of all consultations of an update; NaN where it is
+            not known, and then the credits that need it are too.
         rewards: float [consultations].
     """
     rows = [np.diff(np.append(v, r)) for v, r in zip(values, np.asarray(rewards), strict=True)]
-    return np.split(standardise(np.concatenate(rows)), np.cumsum([len(row) for row in rows])[:-1])
+    changes = np.concatenate(rows)
+    known = ~np.isnan(changes)
+    changes[known] = standardise(changes[known])
+    return np.split(changes, np.cumsum([len(row) for row in rows])[:-1])
 
 
 def gigpo(

@@ -49,6 +49,15 @@ def test_vineppo_takes_the_change_of_value_standardised_across_the_update():
     close(found, [[0.46291, -1.38873], [0.92582, 0.0]])
 
 
+def test_vineppo_without_one_value_still_credits_the_other_turns():
+    # Without V before the first one's second turn: changes 0.5 and 0.0 alone, whose deviation is
+    # sqrt(0.125).
+    values = [np.array([0.5, np.nan]), np.array([0.5, 1.0])]
+    first, second = peer_credit.vineppo(values, REWARDS)
+    assert np.isnan(first).all()
+    assert second == pytest.approx([0.25 / 0.125**0.5, -0.25 / 0.125**0.5], abs=1e-5)
+
+
 def test_gigpo_adds_the_comparison_among_turns_at_one_state():
     # Episodes: -0.70711, 0.70711. At the shared opening the returns are 0 and 0.5: the same again.
     # The other states are alone.

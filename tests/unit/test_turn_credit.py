@@ -13,7 +13,7 @@ from pcqc.consultation import roll_out
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.sequences import TERMINAL
-from pcqc.methods.turn_credit import CREDITS, TurnCredited
+from pcqc.methods.turn_credit import CREDITS, Known, TurnCredited
 
 CASES = [make_case(0)]
 GROUP = Method("Peer", terminal_group=2)
@@ -51,15 +51,9 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
 
 
 def test_a_failed_belief_credits_nothing():
-    known = dataclasses.replace(_known(), beliefs=[BELIEFS, np.full(3, np.nan)])
+    known = Known(np.array([1.0, 0.0]), [], [BELIEFS, np.full(3, np.nan)], [])
     (rows,) = CREDITS["mt_grpo"]([known])
     assert np.isnan(rows[1][:2]).all()
-
-
-def _known():
-    from pcqc.methods.turn_credit import Known
-
-    return Known(np.array([1.0, 0.0]), [], [BELIEFS, BELIEFS], [])
 
 
 def test_a_consultation_is_played_on_from_before_any_turn():
