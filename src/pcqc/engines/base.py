@@ -128,6 +128,42 @@ class Engine(Protocol):
         return
 
 
+class WrappedEngine(Engine):
+    """Another engine with something added; what a wrapper does not change goes straight through.
+
+    Args:
+        engine: does the work; a process's own.
+    """
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.streams, self.in_turns = engine.streams, engine.in_turns
+
+    def submit(self, request: Request, sampling: Sampling) -> Ticket:
+        """See `Engine.submit`."""
+        return self.engine.submit(request, sampling)
+
+    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+        """See `Engine.collect`."""
+        return self.engine.collect(wait)
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """See `Engine.load_weights`."""
+        self.engine.load_weights(weights)
+
+    def reset_cache(self) -> None:
+        """See `Engine.reset_cache`."""
+        self.engine.reset_cache()
+
+    def sleep(self) -> None:
+        """See `Engine.sleep`."""
+        self.engine.sleep()
+
+    def wake(self) -> None:
+        """See `Engine.wake`."""
+        self.engine.wake()
+
+
 def vllm_seed(stream: int) -> int:
     """vLLM's seed for a stream: 63 bits, the most that its interfaces carry."""
     return stream >> 1

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-import torch
-
-from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, WrappedEngine
 
 
-class MeteredEngine(Engine):
+class MeteredEngine(WrappedEngine):
     """Another engine, and how many tokens went through it.
 
     Counts follow from what is asked and drawn alone, so that they are the same on any machine: a
@@ -19,8 +17,7 @@ class MeteredEngine(Engine):
     """
 
     def __init__(self, engine: Engine):
-        self.engine = engine
-        self.streams, self.in_turns = engine.streams, engine.in_turns
+        super().__init__(engine)
         self.read = self.sampled = 0
 
     def take_counts(self) -> dict[str, int]:
@@ -55,22 +52,6 @@ class MeteredEngine(Engine):
         """See `Engine.next_logprobs`."""
         self.read += sum(map(len, prompts))
         return self.engine.next_logprobs(prompts, choices)
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`."""
-        self.engine.load_weights(weights)
-
-    def reset_cache(self) -> None:
-        """See `Engine.reset_cache`."""
-        self.engine.reset_cache()
-
-    def sleep(self) -> None:
-        """See `Engine.sleep`."""
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        """See `Engine.wake`."""
-        self.engine.wake()
 
 
 def _tokens(groups: Iterable[Sequence[Completion | Failure]]) -> int:

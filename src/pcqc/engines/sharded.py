@@ -1,17 +1,16 @@
 """An engine over several processes, each of which does a shard of every call."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-import torch
-
-from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, WrappedEngine
 from pcqc.processes import Processes
 
 
-class ShardedEngine(Engine):
+class ShardedEngine(WrappedEngine):
     """One engine per process, used by all processes as one.
 
-    All processes make the same calls; each does its shard of the requests and gets all results.
+    All processes make the same calls; each does its shard of the requests and gets all results. A
+    process submits requests of its own, and hands its engine all weights.
     Samples depend on weights, prompt and stream alone, so they are those of a single process.
 
     Args:
@@ -20,16 +19,8 @@ class ShardedEngine(Engine):
     """
 
     def __init__(self, engine: Engine, processes: Processes):
-        self.engine, self.processes = engine, processes
-        self.streams, self.in_turns = engine.streams, engine.in_turns
-
-    def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """See `Engine.submit`; each process submits requests of its own."""
-        return self.engine.submit(request, sampling)
-
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
-        """See `Engine.collect`."""
-        return self.engine.collect(wait)
+        super().__init__(engine)
+        self.processes = processes
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -47,19 +38,3 @@ class ShardedEngine(Engine):
         return self.processes.map_sharded(
             lambda part: self.engine.next_logprobs([p for p, _ in part], [c for _, c in part]), rows
         )
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; every process hands its engine all weights."""
-        self.engine.load_weights(weights)
-
-    def reset_cache(self) -> None:
-        """See `Engine.reset_cache`."""
-        self.engine.reset_cache()
-
-    def sleep(self) -> None:
-        """See `Engine.sleep`."""
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        """See `Engine.wake`."""
-        self.engine.wake()
