@@ -29,15 +29,20 @@ def by_expected_answer(world: World) -> Utility:
 
 
 def _group(world: World, case: Case, number: int, turn: Turn) -> QuestionGroup:
-    said = " ".join(exchange.answer for exchange in turn.exchanges)
-    asked = [asked_findings(world, exchange.question) for exchange in turn.exchanges]
-    known, everything = read_findings(world, said), set().union(*asked)
+    known, everything = heard(world, turn)
     belief = posterior(world, case, known)
     questions = [response.action.question or "" for response in turn.responses]
     new = [asked_findings(world, question) - everything for question in questions]
     values = [expected_probability(belief, answers_to(world, case, found)) for found in new]
     baseline = expected_probability(belief, answers_to(world, case, ()))
     return QuestionGroup(case, number, turn, baseline, np.array(values), np.zeros(len(values)))
+
+
+def heard(world: World, turn: Turn) -> tuple[dict[int, bool], set[int]]:
+    """Findings that had been answered before a turn, and those that had been asked about."""
+    said = " ".join(exchange.answer for exchange in turn.exchanges)
+    asked = [asked_findings(world, exchange.question) for exchange in turn.exchanges]
+    return read_findings(world, said), set().union(*asked)
 
 
 def answers_to(world: World, case: Case, findings: Collection[int]) -> np.ndarray:

@@ -7,10 +7,19 @@ import numpy as np
 from pcqc import peer_credit
 from pcqc.credit import same_state_credit, terminal_advantages
 from pcqc.evaluation.alternatives import Alternatives, Path
+from pcqc.methods.turn_credit import CREDITS, Known
 
 # Method -> whose credit it is; those of QUESTIONS leave the choice between asking and answering
 # to the reward of the whole consultation.
 QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer")
+# Method -> its turn credit, and whose belief it reads.
+READS = {
+    "igpo": ("igpo", "actor"),
+    "igpo_scorer": ("igpo", "scorer"),
+    "tips": ("tips", "scorer"),
+    "gigpo": ("gigpo", "scorer"),
+    "mt_grpo": ("mt_grpo", "scorer"),
+}
 TURNS = ("grpo", "igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo")
 
 
@@ -44,18 +53,13 @@ def question_credits(
 
 def turn_credits(paths: Sequence[Path], turn: int) -> dict[str, np.ndarray]:
     """Credit of one turn of each consultation of a case, by methods that credit turns."""
-    rewards = np.array([path.reward for path in paths])
-    scorer, actor = ([getattr(path, who) for path in paths] for who in ("scorer", "actor"))
-    potentials = [np.log(np.maximum(belief, 1e-12)) for belief in scorer]
-    found = {
-        "igpo": peer_credit.igpo(actor, rewards),
-        "igpo_scorer": peer_credit.igpo(scorer, rewards),
-        "tips": peer_credit.tips(potentials, rewards),
-        "gigpo": peer_credit.gigpo([path.states for path in paths], rewards),
-        "mt_grpo": peer_credit.mt_grpo(scorer, rewards),
-    }
-    of_turn = {name: np.array([row[turn] for row in rows]) for name, rows in found.items()}
-    return {"grpo": terminal_advantages(rewards), **of_turn}
+    rewards, states = np.array([path.reward for path in paths]), [path.states for path in paths]
+    found = {"grpo": terminal_advantages(rewards)}
+    for name, (credit, reader) in READS.items():
+        beliefs = [getattr(path, reader) for path in paths]
+        (rows,) = CREDITS[credit]([Known(rewards, states, beliefs, [])])
+        found[name] = np.array([row[turn] for row in rows])
+    return found
 
 
 def asking_credits(found: Alternatives, draw: int) -> dict[str, tuple[float, float]]:

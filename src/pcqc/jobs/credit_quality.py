@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from pcqc.clinic.expected import answers_to
+from pcqc.clinic.expected import answers_to, heard
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.quality import Values
-from pcqc.clinic.world import World, asked_findings, read_findings
+from pcqc.clinic.world import World, asked_findings
 from pcqc.config import Study
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
@@ -96,7 +96,7 @@ class Exact:
 
     def questions(self, found: Alternatives) -> Iterator[tuple[float, ...]]:
         """Of each candidate: accuracy if it is the last, Q*, and its expected probability."""
-        answered, asked = self._said(found)
+        answered, asked = heard(self.world, found.turn)
         left, silent = self.most - found.number, asked - answered.keys()
         last, best = (self.values(found.case, answered, silent, n) for n in (1, left))
         belief = posterior(self.world, found.case, answered, self.rates)
@@ -109,16 +109,9 @@ class Exact:
 
     def answer(self, found: Alternatives) -> float:
         """Chance that the actor's answer at the state is right."""
-        answered, _ = self._said(found)
+        answered, _ = heard(self.world, found.turn)
         belief = posterior(self.world, found.case, answered, self.rates)
         return float(belief[list(found.case.options).index(found.label)])
-
-    def _said(self, found: Alternatives) -> tuple[dict[int, bool], set[int]]:
-        """Findings that were answered, and those that were asked about."""
-        exchanges = found.turn.exchanges
-        asked = [asked_findings(self.world, exchange.question) for exchange in exchanges]
-        text = " ".join(exchange.answer for exchange in exchanges)
-        return read_findings(self.world, text), set().union(*asked)
 
 
 def question_rows(exact: Exact, found: Alternatives) -> Iterator[dict]:
