@@ -8,8 +8,8 @@ rule credit_audit:
     log:
         LOGS / "audit.log",
     params:
-        settings=digest(load_study("paper").to_dict()["methods"]),
-        source=source_fingerprint("pcqc.audit.table"),
+        settings=lambda wildcards: digest(load_study("paper").to_dict()["methods"]),
+        source=lambda wildcards: source_fingerprint("pcqc.audit.table"),
     message:
         "Audit of credits: {output[1]}"
     shell:

@@ -40,7 +40,7 @@ rule credits:
         LOGS / "credits.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.credits"),
+        source=lambda wildcards: source_fingerprint("analysis.credits"),
     message:
         "Quality of credits"
     shell:
@@ -69,7 +69,7 @@ rule peers_table:
         LOGS / "peers.log",
     params:
         settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.tables.peers"),
+        source=lambda wildcards: source_fingerprint("analysis.tables.peers"),
     message:
         "Table of published credits"
     shell:

@@ -18,8 +18,8 @@ rule map_cell:
     params:
         settings=digest(load_map()),
         predictions=inputs_fingerprint([PREDICTIONS]),
-        methods=digest(load_study("paper").to_dict()["methods"]),
-        source=source_fingerprint("pcqc.map.job"),
+        methods=lambda wildcards: digest(load_study("paper").to_dict()["methods"]),
+        source=lambda wildcards: source_fingerprint("pcqc.map.job"),
     message:
         "Map: linear policies in the cell {wildcards.cell}"
     shell:
