@@ -79,6 +79,7 @@ class TransformersEngine(Engine):
         prompts = [list(prompt) for prompt in unique]
         self._share_prefixes(prompts)
         batch = _Batch(self, prompts)
+        batch.make_room(sampling.max_tokens)
         position = {prompt: i for i, prompt in enumerate(unique)}
         batch.select(torch.tensor([position[tuple(prompt)] for prompt, _ in rows]))
         streams = np.array([stream for _, stream in rows], np.uint64)
@@ -186,6 +187,11 @@ class _Batch:
         values = [layer.values[row, :, column] for layer in self.layers]
         self.engine.cache.write(slot, keys, values)
 
+    def make_room(self, columns: int) -> None:
+        """Prepare the layers to grow by so many columns in place."""
+        for layer in self.layers:
+            layer.make_room(columns)
+
     def select(self, index: torch.Tensor) -> None:
         """Keep the rows of `index`, which may repeat or omit rows."""
         index = index.to(self.engine.device)
@@ -197,14 +203,12 @@ class _Batch:
             layer.select(index)
 
     def decode(self, streams: np.ndarray, sampling: Sampling) -> list[Completion]:
-        """Sample every row to its stop token or the limit."""
+        """Sample every row to its stop token or the limit, in the room that was made."""
         count = len(streams)
         tokens: list[list[int]] = [[] for _ in range(count)]
         logprobs: list[list[float]] = [[] for _ in range(count)]
         rows = np.arange(count)
         going = np.ones(count, bool)
-        for layer in self.layers:
-            layer.make_room(sampling.max_tokens)
         for step in range(sampling.max_tokens):
             drawn, chance = draw(self.logits, streams[rows], step, sampling)
             said, chances = drawn.cpu().numpy(), chance.cpu().numpy()
@@ -244,7 +248,7 @@ class _Layer(DynamicLayer):
 
     def __init__(self, keys: torch.Tensor | None, values: torch.Tensor | None):
         super().__init__()
-        self.room = 0
+        self.room = 0  # columns that fit without a copy
         if keys is not None:
             self.lazy_initialization(keys, values)
             self.keys, self.values = keys, values
@@ -268,10 +272,9 @@ class _Layer(DynamicLayer):
 
     def select(self, index: torch.Tensor) -> None:
         """Keep the rows of `index`."""
-        length, room = self.get_seq_length(), self.room
-        self.keys, self.values = self.keys[index], self.values[index]
-        if room:
-            self.make_room(room - length)
+        length = self.get_seq_length()
+        self._store = [store.index_select(0, index) for store in self._store]
+        self._view(length)
 
     def _view(self, columns: int) -> None:
         self.keys, self.values = (store[:, :, :columns] for store in self._store)
