@@ -150,9 +150,13 @@ class Collected:
             np.concatenate([one.per_case(method, name, metric) for one in every])
             for name in benchmarks
         )
-        runs = self.runs(method)
-        bases = [f"base model {number}" for number in range(1, len(every) + 1) for _ in runs]
-        return Sample(arrays, runs * len(every), tuple(bases))
+        labelled = [
+            (run, f"base model {number}")
+            for number, one in enumerate(every, 1)
+            for run in one.runs(method)
+        ]
+        runs, bases = zip(*labelled, strict=True)
+        return Sample(arrays, runs, bases)
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
         """(runs,) means over the cases of a benchmark."""

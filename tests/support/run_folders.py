@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
+import simulated
 
 from pcqc.config import Study, Tracking, load_study
 from pcqc.files import read_json, sha256_file, write_json, write_jsonl
@@ -17,7 +18,7 @@ QUESTIONS = ["Any fever?", "Any rash?", "Any <cough>?", "Any pain?"]
 
 def make_study(tracking: Tracking | None = None, **changes) -> Study:
     """The clinic with two benchmarks; results lie below the working directory."""
-    clinic = dataclasses.replace(load_study("clinic-full"), name="clinic")
+    clinic = dataclasses.replace(load_study(simulated.STUDY), name="clinic")
     names = ["clinic_dev", "clinic_wide"]
     return dataclasses.replace(
         clinic,

@@ -26,6 +26,7 @@ from pcqc.config import Method, Study, load_study
 from pcqc.files import write_json, write_jsonl
 from pcqc.job_outputs import job_output
 
+STUDY = Path(__file__).with_suffix(".yaml")
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
 SIZES = {"development": 80, "held_out": 30, "independent_source": 24}
 
@@ -51,8 +52,8 @@ SKILLS = {
 
 
 def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
-    """Write `results/clinic-full/` below `root` and return the study; run with `root` as folder."""
-    study = load_study("clinic-full")
+    """Write `results/simulated/` below `root` and return the study; run with `root` as folder."""
+    study = load_study(STUDY)
     folder = root / study.results
     world = make_world(replace(study.clinic, diseases=8))
     world.save(folder / "data" / "world.json")

@@ -4,7 +4,8 @@ from pcqc.config.load import load_study
 from pcqc.config.study import Study
 from pcqc.errors import UserError
 
-OWN = ("name", "title", "replicates")  # what a replicate may have otherwise, beside the base model
+# What a replicate may have otherwise, beside the base model and each method's run letters.
+OWN = ("name", "title", "replicates")
 
 
 def replicates(study: Study) -> list[Study]:
@@ -41,4 +42,6 @@ def _differences(study: Study, other: Study) -> list[str]:
         for name in OWN:
             del settings[name]
         settings["scratch_model"] = {**(settings["scratch_model"] or {}), "seed": None}
+        for method in settings["methods"].values():
+            del method["runs"]
     return [name for name in mine if mine[name] != theirs[name]]

@@ -13,7 +13,7 @@ from analysis.published import published
 
 @pytest.fixture(scope="session")
 def study_folder(tmp_path_factory):
-    """A folder with `results/clinic-full/`, written once."""
+    """A folder with `results/simulated/`, written once."""
     root = tmp_path_factory.mktemp("study")
     simulated.write_study(root)
     return root
@@ -23,7 +23,7 @@ def study_folder(tmp_path_factory):
 def collected(study_folder, monkeypatch):
     """The simulated study as the analysis reads it, from its folder."""
     monkeypatch.chdir(study_folder)
-    return load(simulated.load_study("clinic-full"))
+    return load(simulated.load_study(simulated.STUDY))
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def report_text(study_folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(study_folder)
         patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
-        return report.build(load(simulated.load_study("clinic-full")))
+        return report.build(load(simulated.load_study(simulated.STUDY)))
 
 
 class Renamed(Collected):
@@ -40,7 +40,11 @@ class Renamed(Collected):
 
     def dialogues(self, method, run, benchmark):
         own = dict(
-            zip(published().benchmarks, simulated.load_study("clinic-full").benchmarks, strict=True)
+            zip(
+                published().benchmarks,
+                simulated.load_study(simulated.STUDY).benchmarks,
+                strict=True,
+            )
         )
         return super().dialogues(method, run, own[benchmark])
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+import simulated
 
 from analysis.answer import answer_of, conclusion
 from analysis.claims import claims
@@ -26,7 +27,7 @@ CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigp
 def study(tmp_path, monkeypatch):
     """A study of which Shared SFT, some methods, an ablation and two peers have one run each."""
     monkeypatch.chdir(tmp_path)
-    study = load_study("clinic-full")
+    study = load_study(simulated.STUDY)
     methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
     study = replace(study, methods=methods)
     for method, correct in CORRECT.items():
@@ -80,7 +81,7 @@ def test_an_ablation_answers_against_its_parent(study):
 
 def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
     with pytest.raises(
-        UserError, match="tips of study 'clinic-full' is not evaluated yet; run `snake"
+        UserError, match="tips of study 'simulated' is not evaluated yet; run `snake"
     ):
         answer_of(study, "tips")
 
@@ -133,7 +134,7 @@ def test_without_evaluated_peers_there_is_no_table(study):
     for name in ("gigpo", "c3"):
         (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
     assert peers.build(study) is None
-    with pytest.raises(UserError, match="no peer of study 'clinic-full' is evaluated; run `snake"):
+    with pytest.raises(UserError, match="no peer of study 'simulated' is evaluated; run `snake"):
         peers.write(study)
 
 

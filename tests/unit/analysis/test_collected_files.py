@@ -13,9 +13,9 @@ from pcqc.errors import UserError
 def spoiled(folder, monkeypatch, change):
     """A copy of the study whose predictions were changed."""
     monkeypatch.chdir(folder)
-    path = folder / "results/clinic-full/collected/predictions.parquet"
+    path = folder / "results/simulated/collected/predictions.parquet"
     change(pd.read_parquet(path)).to_parquet(path)
-    return vouched(simulated.load_study("clinic-full"))
+    return vouched(simulated.load_study(simulated.STUDY))
 
 
 def vouched(study):
@@ -50,8 +50,8 @@ def test_incomplete_collections_are_refused(study_folder, tmp_path, monkeypatch,
 def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
     shutil.copytree(study_folder / "results", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "results/clinic-full/collected/updates.parquet"
-    study, whole = simulated.load_study("clinic-full"), path.read_bytes()
+    path = tmp_path / "results/simulated/collected/updates.parquet"
+    study, whole = simulated.load_study(simulated.STUDY), path.read_bytes()
     path.write_bytes(whole[:100])
     with pytest.raises(
         UserError, match=r"updates\.parquet: altered since .* move .*collected away"
@@ -74,7 +74,7 @@ def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
 def test_a_list_of_runs_of_another_shape_is_one_line(study_folder, tmp_path, monkeypatch, content):
     shutil.copytree(study_folder / "results", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/clinic-full/collected/runs.json").write_text(content)
+    (tmp_path / "results/simulated/collected/runs.json").write_text(content)
     with pytest.raises(UserError, match=r"runs\.json.*; collect the study's runs again") as refused:
-        reader.load(vouched(simulated.load_study("clinic-full")))
+        reader.load(vouched(simulated.load_study(simulated.STUDY)))
     assert "\n" not in str(refused.value)

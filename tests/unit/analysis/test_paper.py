@@ -70,7 +70,7 @@ def test_missing_files_and_latex_errors_are_said_in_a_line(written, tmp_path):
     (path,) = (p for p in FIGURES.outputs(written.study) if p.name == "teaser.pdf")
     hidden = path.rename(tmp_path / path.name)
     with pytest.raises(
-        UserError, match=r"teaser\.pdf: missing; run `pcqc figures clinic-full` first"
+        UserError, match=r"teaser\.pdf: missing; run `pcqc figures simulated` first"
     ):
         paper.write(written)
     hidden.rename(path)

@@ -34,6 +34,20 @@ def test_a_difference_is_the_mean_over_base_models(collected, second):
     assert not pooled.single
 
 
+def test_base_models_may_differ_in_their_run_letters(collected, second):
+    fewer = dataclasses.replace(second.study.method("pcqc"), runs=("B", "C"))
+    methods = {**second.study.methods, "pcqc": fewer}
+    second = dataclasses.replace(second, study=dataclasses.replace(second.study, methods=methods))
+    both = dataclasses.replace(collected, others=(second,))
+    sample = both.sample("pcqc", ["clinic_dev"])
+    assert sample.runs == ("A", "B", "C", "B", "C")
+    assert sample.benchmarks[0][:3].any()
+    assert not sample.benchmarks[0][3:].any()
+    found = compared(both, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
+    alone = compared(collected, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
+    assert found.by_base["base model 1"] == pytest.approx(alone.difference)
+
+
 def test_the_table_says_what_each_base_model_gives(collected, second):
     both = table.build(dataclasses.replace(collected, others=(second,)))
     assert "base models are fixed (2 here)" in both.caption
@@ -54,12 +68,14 @@ def write(folder, name, **settings):
     return str(path)
 
 
-def test_a_replicate_differs_in_its_base_model_alone(tmp_path):
+def test_a_replicate_differs_in_base_model_and_letters_alone(tmp_path):
     own = write(tmp_path, "twin", title="Twin", scratch_model={"seed": 1})
-    study = load_study(write(tmp_path, "first", replicates=[own]))
+    letters = {"pcqc": {"runs": ["A"]}}
+    study = load_study(write(tmp_path, "first", replicates=[own], methods=letters))
     (found,) = replicates(study)
     assert (found.name, found.scratch_model.seed) == ("twin", 1)
     assert (found.replicates, found.clinic) == ((), study.clinic)
+    assert found.method("pcqc").runs == ("A", "B")
 
 
 @pytest.mark.parametrize(

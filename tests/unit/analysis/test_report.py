@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import simulated
 from matplotlib.container import ErrorbarContainer
 from matplotlib.text import Annotation
 
@@ -180,14 +181,14 @@ def run(parser, *words):
 
 
 def test_commands_write_one_table_one_figure_and_the_report(collected, parser, capsys):
-    run(parser, "tables", "clinic-full", "--only", "main_accuracy")
-    run(parser, "figures", "clinic-full", "--only", "learning_curves")
-    run(parser, "report", "clinic-full")
+    run(parser, "tables", str(simulated.STUDY), "--only", "main_accuracy")
+    run(parser, "figures", str(simulated.STUDY), "--only", "learning_curves")
+    run(parser, "report", str(simulated.STUDY))
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "6 files in results/clinic-full/tables",
-        "3 files in results/clinic-full/figures",
-        "1 file in results/clinic-full",
+        "6 files in results/simulated/tables",
+        "3 files in results/simulated/figures",
+        "1 file in results/simulated",
     ]
 
 

@@ -156,10 +156,10 @@ def test_diagrams_show_what_was_run(collected):
 def spoiled(study_folder, tmp_path, monkeypatch, change):
     shutil.copytree(study_folder / "results", tmp_path / "results")
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "results" / "clinic-full" / "collected"
+    folder = tmp_path / "results" / "simulated" / "collected"
     change(folder)
-    simulated.vouch(simulated.load_study("clinic-full"))
-    return reader.load(simulated.load_study("clinic-full"))
+    simulated.vouch(simulated.load_study(simulated.STUDY))
+    return reader.load(simulated.load_study(simulated.STUDY))
 
 
 def forget(folder):
@@ -198,7 +198,7 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
     """Of one case two answers are let in: the executed question's, and the best candidate's."""
-    place = study_folder / "results/clinic-full/collected/continuation/pcqc/A"
+    place = study_folder / "results/simulated/collected/continuation/pcqc/A"
     candidates = pd.read_parquet(place / "candidates.parquet")
     by_case = candidates.groupby("case_id", sort=False)
     best = by_case["utility"].idxmax()
