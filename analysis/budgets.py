@@ -1,14 +1,22 @@
-"""Budgets at which all runs of a study can be compared, and the checkpoint that each has by then.
+"""Equal budgets of training, and what each run had learned when it had spent them.
 
-The least budget of a kind is the most that any run spent to its first checkpoint, so that every run
-has one; the largest is the least that any spent to its last; between them stands their geometric
-mean. Where the first is not below the second, there is the second alone, which some run may miss.
+The largest budget of a kind is the least that any run spent to its last checkpoint, so that every
+run has spent it; the others are a half and a quarter of it. Between two checkpoints a run is taken
+to learn evenly: its outcomes at a budget lie on the straight line between those of the checkpoints
+before and after. Every run starts as Shared SFT, which has spent nothing.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from analysis.collected import Collected
+import numpy as np
+import pandas as pd
+
+from analysis.collected import METRICS, Collected
 from analysis.table import Number
+
+START = "shared_sft"
+SHARES = {"quarter": 0.25, "half": 0.5, "whole": 1.0}
 
 
 @dataclass(frozen=True)
@@ -30,14 +38,17 @@ COSTS = {
     "device_hours": Cost("device-hours", digits=4),
 }
 RULE = (
-    "The least budget of a kind is the most that any run spent to its first checkpoint, the "
-    "largest the least that any spent to its last, the middle one their geometric mean; if the "
-    "first is not below the second, there is the second alone."
+    "The largest budget of a kind is the least that any run spent to its last checkpoint, the "
+    "others are a half and a quarter of it. Between checkpoints outcomes are taken from the "
+    "straight line between them; a run starts as Shared SFT, at no cost."
 )
 COUNTED = (
     "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
     "candidates included; device-hours are of all devices. Shared SFT and validation are excluded."
 )
+
+# (method, run) -> validated update -> an amount spent by then.
+Spent = Mapping[tuple[str, str], Mapping[int, float]]
 
 
 @dataclass(frozen=True)
@@ -45,18 +56,22 @@ class Budgets:
     """Budgets of one kind.
 
     Attributes:
-        amounts: `least`, `middle` and `largest` -> amount, in the unit of the updates' column.
-        spent: (method, run) -> validated update -> amount spent by then.
+        amounts: `quarter`, `half` and `whole` -> amount, in the unit of the updates' column.
+        spent: what the runs under each base model had spent, the study's own first.
     """
 
     amounts: dict[str, float]
-    spent: dict[tuple[str, str], dict[int, float]]
+    spent: tuple[Spent, ...]
 
-    def reached(self, method: str, run: str, budget: str) -> int | None:
-        """The last validated update within a budget; None where it allows none."""
-        # Amounts are sums of floats, and one of them is the budget itself.
-        most = self.amounts[budget] * (1 + 1e-9)
-        return max((u for u, cost in self.spent[method, run].items() if cost <= most), default=None)
+    def weights(self, method: str, run: str, budget: str, base: int = 0) -> dict[int, float]:
+        """The validated updates around a budget (0: Shared SFT), with weights that sum to 1."""
+        by_update = {0: 0.0, **self.spent[base][method, run]}
+        updates, amount = sorted(by_update), self.amounts[budget]
+        costs = [by_update[update] for update in updates]
+        after = int(np.searchsorted(costs, amount))
+        share = (amount - costs[after - 1]) / (costs[after] - costs[after - 1])
+        both = {updates[after - 1]: 1 - share, updates[after]: share}
+        return {update: weight for update, weight in both.items() if weight}
 
 
 def trained(collected: Collected) -> list[str]:
@@ -65,21 +80,88 @@ def trained(collected: Collected) -> list[str]:
 
 
 def budgets(collected: Collected, cost: str) -> Budgets | None:
-    """Budgets of a kind of `COSTS`; None where some run did not record it, or none was trained."""
+    """Budgets of a kind of `COSTS`, the same for all base models.
+
+    None where some run did not record the cost, or none was trained or spent anything.
+    """
+    spent = tuple(_spent(one, cost) for one in (collected, *collected.others))
+    if not all(runs and all(runs.values()) for runs in spent):
+        return None
+    largest = min(max(by_update.values()) for runs in spent for by_update in runs.values())
+    if not largest:
+        return None
+    return Budgets({name: share * largest for name, share in SHARES.items()}, spent)
+
+
+def start_of(collected: Collected, metric: str) -> float | None:
+    """What Shared SFT has of a validated metric; None where its evaluation does not say.
+
+    In the printed unit: percent, questions.
+    """
+    if metric not in METRICS or START not in collected.methods():
+        return None
+    return collected.estimate(START, collected.study.development, metric).mean
+
+
+def value_at(
+    collected: Collected, method: str, run: str, metric: str, weights: Mapping[int, float]
+) -> float | None:
+    """A validated metric of a run between updates, in the unit of its curve; None if unknown."""
+    curve = collected.curve(method, run, "validation", metric)
+    known = {int(update): float(value) for update, value in curve.items()}
+    start = start_of(collected, metric)
+    if start is not None:
+        known[0] = start / METRICS[metric][1]
+    if not weights.keys() <= known.keys():
+        return None
+    return sum(weight * known[update] for update, weight in weights.items())
+
+
+def amount_at(spent: Spent, method: str, run: str, weights: Mapping[int, float]) -> float:
+    """What a run had spent between updates."""
+    return sum(weight * spent[method, run].get(update, 0.0) for update, weight in weights.items())
+
+
+def at_budget(collected: Collected, found: Budgets, budget: str) -> Collected:
+    """The runs as they were at a budget, on the development benchmark, under every base model."""
+    every = (collected, *collected.others)
+    first, *others = (_at(one, found, budget, base) for base, one in enumerate(every))
+    return replace(first, others=tuple(others))
+
+
+def _at(collected: Collected, found: Budgets, budget: str, base: int) -> Collected:
+    """The runs under one base model; methods without training are left out."""
+    there, name = collected.on_development(), collected.study.development
+    start = there.predictions[
+        (there.predictions["method"] == START) & (there.predictions["benchmark"] == name)
+    ]
+    rows = []
+    for method, run in found.spent[base]:
+        kept = collected.validations
+        kept = kept[(kept["method"] == method) & (kept["run"] == run)]
+        outcomes = pd.concat([kept, start.assign(update=0)])
+        mixed = _mixed(outcomes, found.weights(method, run, budget, base))
+        rows.append(mixed.assign(method=method, run=run, benchmark=name))
+    return replace(there, predictions=pd.concat(rows), others=())
+
+
+def _mixed(outcomes: pd.DataFrame, weights: Mapping[int, float]) -> pd.DataFrame:
+    """Per case the weighted mean of its outcomes at some updates."""
+    columns = [column for column, _ in METRICS.values()]
+    parts = [
+        weight * outcomes[outcomes["update"] == update].set_index("case_id")[columns].astype(float)
+        for update, weight in weights.items()
+    ]
+    return sum(parts[1:], parts[0]).reset_index()
+
+
+def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, float]]:
+    """What each run had spent by each of its validated updates."""
     if cost not in collected.updates:
-        return None
-    pairs = [(method, run) for method in trained(collected) for run in collected.runs(method)]
-    spent = {pair: _spent(collected, *pair, cost) for pair in pairs}
-    if not pairs or not all(spent.values()):
-        return None
-    least = max(by_update[min(by_update)] for by_update in spent.values())
-    largest = min(by_update[max(by_update)] for by_update in spent.values())
-    amounts = {"least": least, "middle": (least * largest) ** 0.5, "largest": largest}
-    return Budgets(amounts if least < largest else {"largest": largest}, spent)
-
-
-def _spent(collected: Collected, method: str, run: str, cost: str) -> dict[int, float]:
-    """Validated update -> what the run had spent by then."""
-    validated = collected.curve(method, run, "validation", "accuracy").index
-    spent = collected.curve(method, run, "update", cost)
-    return {int(update): float(spent[update]) for update in validated if update in spent.index}
+        return {}
+    found = {}
+    for method, run in ((m, run) for m in trained(collected) for run in collected.runs(m)):
+        validated = collected.curve(method, run, "validation", "accuracy").index
+        spent = collected.curve(method, run, "update", cost)
+        found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
+    return found

@@ -4,7 +4,7 @@ That folder is fetched from the MLflow artifacts, digest by digest. Besides it o
 settings and, for the clinic, its world and cases are read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
@@ -217,21 +217,12 @@ class Collected:
         """`at_fixed_update` of one method after another, each at an update of its own."""
         return reduce(lambda found, method: found.at_fixed_update([method]), methods, self)
 
-    def on_development(self, updates: Mapping[tuple[str, str], int] | None = None) -> "Collected":
-        """The same on the development benchmark alone, and of this base model alone.
-
-        Args:
-            updates: (method, run) -> update whose validation stands for the run's evaluation;
-                other runs have no predictions then. None: evaluations of selected checkpoints.
-        """
+    def on_development(self) -> "Collected":
+        """The same on the development benchmark alone."""
         name = self.study.development
         study = replace(self.study, benchmarks={name: self.study.benchmarks[name]})
-        if updates is None:
-            return replace(self, study=study, others=())
-        rows = self.validations
-        wanted = pd.MultiIndex.from_tuples([(*run, update) for run, update in updates.items()])
-        kept = pd.MultiIndex.from_frame(rows[["method", "run", "update"]]).isin(wanted)
-        return replace(self, study=study, predictions=rows[kept], others=())
+        others = tuple(other.on_development() for other in self.others)
+        return replace(self, study=study, others=others)
 
     def update(self, method: str, run: str) -> int:
         """The update whose checkpoint the predictions of a run are of."""

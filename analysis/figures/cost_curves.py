@@ -5,13 +5,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.budgets import COSTS, COUNTED, Budgets, budgets, trained
+from analysis.budgets import COSTS, COUNTED, Budgets, budgets, start_of, trained
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.figures.learning_curves import (
     VALIDATION,
     mean_over_runs,
-    start_of,
     style_of,
     validated,
 )
@@ -53,7 +52,7 @@ def _curve(
 ) -> None:
     """A method's means over runs, checkpoint by checkpoint, from Shared SFT where it is known."""
     letters, (factor, _) = collected.runs(method), VALIDATION[metric]
-    spent = mean_over_runs([pd.Series(found.spent[method, run]).sort_index() for run in letters])
+    spent = mean_over_runs([pd.Series(found.spent[0][method, run]).sort_index() for run in letters])
     reached = mean_over_runs(
         [collected.curve(method, run, "validation", metric) for run in letters]
     )

@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.budgets import START, start_of
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
-START = "shared_sft"
 TICKS = 8  # at most, on an axis of updates
 VALIDATION = {
     "accuracy": (100, "Validation accuracy (%)"),
@@ -81,13 +81,6 @@ def draw(collected: Collected) -> Figure:
 def validated(collected: Collected) -> list[str]:
     """What to draw of the validations: best questions only where the runs recorded them."""
     return [m for m in VALIDATION if m in METRICS or m in collected.updates]
-
-
-def start_of(collected: Collected, metric: str) -> float | None:
-    """What Shared SFT has of a validated metric; None where its evaluation does not say."""
-    if metric not in METRICS:
-        return None
-    return collected.estimate(START, collected.study.development, metric).mean
 
 
 def mean_over_runs(runs: list[pd.Series]) -> pd.Series:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from analysis.budgets import COSTS, COUNTED, budgets
+from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
 from analysis.claims import Claim, claims_of_methods
 from analysis.collected import Collected
 from analysis.table import Cell, Column, Number, Probability, Range, Row, Table
 
 NAME = "claims_at_budgets"
-BUDGET = "largest"
+BUDGET = "whole"
 COLUMNS = (
     Column("claim", "Claim", numeric=False),
     Column("comparison", "Tested by", numeric=False),
@@ -42,15 +42,14 @@ def build(collected: Collected) -> Table:
                 rows.append(Row(key, cells, rule=not k and not i))
     development = collected.benchmarks[collected.study.development].title
     margin = collected.study.equivalence
-    none = " No budget has a checkpoint of every run here." if len(places) == 1 else ""
     caption = (
         f"Differences of means on {development}, in percentage points or turns, signed so that "
         "positive favours the claim. Selected: of checkpoints that were chosen on these cases. "
-        "Budgets: of every run's last validated checkpoint within what every run spends, with no "
-        "choice among checkpoints; the largest ones of the table of equal budgets. "
-        f"{COUNTED} Intervals: cases and runs are random and crossed, from each validation's "
+        "Budgets: of every run when it had spent as much, with no choice among checkpoints. "
+        f"{RULE} {COUNTED} "
+        "Intervals: cases and runs are random and crossed, from each validation's "
         "outcomes case by case. Verdicts at the same checkpoints hold together at 5% (Holm); "
-        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero.{none}"
+        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
     )
     return Table(NAME, "The claims at equal budgets.", caption, COLUMNS, tuple(rows))
 
@@ -58,14 +57,11 @@ def build(collected: Collected) -> Table:
 def _places(collected: Collected) -> list[_Place]:
     """The selected checkpoints, then those at each kind of budget that every run has."""
     places = [_Place("selected", "Selected", claims_of_methods(collected.on_development()))]
-    if collected.validations is None:
+    if any(one.validations is None for one in (collected, *collected.others)):
         return places
     for cost, printed in COSTS.items():
-        if (found := budgets(collected, cost)) is None:
-            continue
-        reached = {pair: found.reached(*pair, BUDGET) for pair in found.spent}
-        if None not in reached.values():
-            there = claims_of_methods(collected.on_development(reached))
+        if found := budgets(collected, cost):
+            there = claims_of_methods(at_budget(collected, found, BUDGET))
             amount = printed.number(found.amounts[BUDGET]).text()
             places.append(_Place(cost, f"{amount} {printed.unit}", there))
     return places

@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from analysis.budgets import COSTS, COUNTED, RULE, Budgets, budgets, trained
+from analysis.budgets import (
+    COSTS,
+    COUNTED,
+    RULE,
+    Budgets,
+    amount_at,
+    budgets,
+    trained,
+    value_at,
+)
 from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, number
@@ -36,9 +45,9 @@ def build(collected: Collected) -> Table:
         else ""
     )
     caption = (
-        f"Validation on {development}, as recorded in training: every run's last checkpoint within "
-        f"the budget, mean ± sample standard deviation over runs.{quality} Spent: by that "
-        f"checkpoint, mean over runs. {RULE} {COUNTED} A dash: a run had no checkpoint yet."
+        f"Validation on {development}, as recorded in training, of every run when it had spent the "
+        f"budget, mean ± sample standard deviation over runs.{quality} Update and spent: means "
+        f"over runs. {RULE} {COUNTED} A dash: not known of Shared SFT."
     )
     columns = (*FIRST, *metrics.values(), *LAST)
     return Table(NAME, "Accuracy at equal budgets.", caption, columns, tuple(rows))
@@ -51,14 +60,16 @@ def _rows(
     rows, methods = [], trained(collected)
     for budget, amount in kinds[cost].amounts.items():
         for method in methods:
-            letters = collected.runs(method)
-            reached = {run: kinds[cost].reached(method, run, budget) for run in letters}
-            cells: list[Cell] = [MISSING] * (len(metrics) + len(LAST))
-            if None not in reached.values():
-                cells = _cells(collected, kinds, method, reached, metrics)
+            weights = {
+                run: kinds[cost].weights(method, run, budget) for run in collected.runs(method)
+            }
             first = method == methods[0]
             label = f"{COSTS[cost].number(amount).text()} {COSTS[cost].unit}" if first else ""
-            row = (label, collected.title(method), *cells)
+            row = (
+                label,
+                collected.title(method),
+                *_cells(collected, kinds, method, weights, metrics),
+            )
             rows.append(Row(f"{cost}:{budget}:{method}", row, first, method == "pcqc"))
     return rows
 
@@ -67,22 +78,24 @@ def _cells(
     collected: Collected,
     kinds: Mapping[str, Budgets],
     method: str,
-    reached: Mapping[str, int],
+    weights: Mapping[str, Mapping[int, float]],
     metrics: list[str],
 ) -> list[Cell]:
-    """A method at one update of each run: what validation found, and what was spent."""
+    """A method between updates of each run: what validation found, and what was spent."""
     cells: list[Cell] = []
     for metric in metrics:
         _, factor, digits = VALIDATED[metric]
-        curves = {run: collected.curve(method, run, "validation", metric) for run in reached}
-        values = [factor * curves[run].get(at, float("nan")) for run, at in reached.items()]
+        values = [value_at(collected, method, run, metric, at) for run, at in weights.items()]
         # A validation in which nothing was asked has no share of best questions.
-        known = [value for value in values if value == value]
+        known = [factor * value for value in values if value is not None]
         cells.append(number(over_runs(known), digits) if known else MISSING)
-    cells.append(number(over_runs(list(reached.values())), 0))
+    updates = [sum(share * update for update, share in at.items()) for at in weights.values()]
+    cells.append(number(over_runs(updates), 1))
     for cost in ("trajectories", "sampled_tokens", "device_hours"):
-        spent = kinds[cost].spent if cost in kinds else {}
-        amounts = [spent[method, run][at] for run, at in reached.items() if spent]
-        mean = sum(amounts) / len(amounts) if amounts else None
-        cells.append(MISSING if mean is None else COSTS[cost].number(mean))
+        if cost not in kinds:
+            cells.append(MISSING)
+            continue
+        spent = kinds[cost].spent[0]
+        amounts = [amount_at(spent, method, run, at) for run, at in weights.items()]
+        cells.append(COSTS[cost].number(sum(amounts) / len(amounts)))
     return cells

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.budgets import COSTS, Budgets, budgets
+from analysis.budgets import COSTS, RULE, START, Budgets, budgets, value_at
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated
@@ -27,11 +27,8 @@ COLUMNS = (
         for rival, name in (("grpo", "GRPO"), ("pcqc", "PCQC"))
         for key, title in (("difference", "Acc. (pp)"), ("interval", "95% CI"))
     ),
-    *(
-        Column(f"{key}_{kind}", title, f"Equal {name}")
-        for kind, name in (("trajectories", "consultations"), ("device_hours", "device-hours"))
-        for key, title in (("accuracy", "Acc. (%)"), ("spent", "Spent (%)"))
-    ),
+    Column("accuracy_trajectories", "Consultations", "Acc. (%) at equal"),
+    Column("accuracy_device_hours", "Device-hours", "Acc. (%) at equal"),
     Column("front", "Front", numeric=False),
 )
 
@@ -63,12 +60,13 @@ def build(study: Study) -> Table | None:
         return None
     # They count as methods here, which `Collected` lists.
     methods = {n: replace(m, role="method") if n in peers else m for n, m in study.methods.items()}
-    runs = load_evaluated(replace(study, methods=methods), shown)
+    start = [START] if START in ready else []
+    runs = load_evaluated(replace(study, methods=methods), [*start, *shown])
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
     front = _front(runs, shown)
     rows = [_row(runs, name, shown, kinds, name in front) for name in shown]
     largest = ", ".join(
-        f"{COSTS[kind].number(found.amounts['largest']).text()} {COSTS[kind].unit}"
+        f"{COSTS[kind].number(found.amounts['whole']).text()} {COSTS[kind].unit}"
         for kind, found in kinds.items()
         if found
     )
@@ -76,10 +74,9 @@ def build(study: Study) -> Table | None:
     caption = (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         "is. All benchmarks: means over benchmarks and runs at selected checkpoints; intervals: "
-        f"runs and cases are random, crossed. Equal budgets: {largest or 'not recorded'} in "
-        f"training, the least that any run spent; validation on {development} at every run's last "
-        "checkpoint within it, and the share of the budget spent by then. Front: no other is at "
-        "least as good in accuracy, turns and device-hours, and better in one."
+        f"runs and cases are random, crossed. At equal: {largest or 'no cost is recorded'}; "
+        f"validation on {development} of every run when it had spent as much. {RULE} Front: no "
+        "other is at least as good in accuracy, turns and device-hours, and better in one."
     )
     return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
 
@@ -103,22 +100,21 @@ def _row(
             continue
         effect = compared(runs, method, rival, names, "accuracy").effect
         cells += [Number(effect.difference, signed=True), Range(effect.low, effect.high)]
-    for found in kinds.values():
-        cells += _at_budget(runs, method, found)
+    cells += [_at_budget(runs, method, found) for found in kinds.values()]
     cells.append("front" if on_front else "")
     return Row(method, tuple(cells), strong=method == "pcqc")
 
 
-def _at_budget(runs: Collected, method: str, found: Budgets | None) -> list[Cell]:
-    """Validation accuracy at the largest budget of a kind, and the share of it that was spent."""
-    letters = runs.runs(method)
-    reached = [found.reached(method, run, "largest") for run in letters] if found else [None]
-    if found is None or None in reached:
-        return [MISSING, MISSING]
-    at = list(zip(letters, reached, strict=True))
-    accuracy = [100 * runs.curve(method, run, "validation", "accuracy")[u] for run, u in at]
-    spent = [100 * found.spent[method, run][u] / found.amounts["largest"] for run, u in at]
-    return [number(over_runs(accuracy), 2), Number(sum(spent) / len(spent), digits=0)]
+def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:
+    """Validation accuracy at the largest budget of a kind."""
+    if found is None:
+        return MISSING
+    values = [
+        value_at(runs, method, run, "accuracy", found.weights(method, run, "whole"))
+        for run in runs.runs(method)
+    ]
+    known = [100 * value for value in values if value is not None]
+    return number(over_runs(known), 2) if len(known) == len(values) else MISSING
 
 
 def _front(runs: Collected, shown: list[str]) -> set[str]:

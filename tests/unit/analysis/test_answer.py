@@ -111,12 +111,11 @@ def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
     assert rows["gigpo"]["difference_grpo"].value == pytest.approx(25)
     assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(-25)
     assert rows["grpo"]["difference_grpo"] == MISSING
-    # GRPO and C3 end at 100 consultations, where PCQC, at 150 an update, has no checkpoint yet.
-    assert "Equal budgets: 100 consultations" in table.caption
+    # GRPO and C3 end at 100 consultations, two thirds of PCQC's first update.
+    assert "At equal: 100 consultations" in table.caption
     assert rows["c3"]["accuracy_trajectories"].value == pytest.approx(25)
     assert rows["gigpo"]["accuracy_trajectories"].value == pytest.approx(25)  # after one update
-    assert rows["gigpo"]["spent_trajectories"].value == pytest.approx(100)
-    assert rows["pcqc"]["accuracy_trajectories"] == MISSING
+    assert rows["pcqc"]["accuracy_trajectories"].value == pytest.approx((25 + 2 * 37.5) / 3)
     assert rows["pcqc"]["accuracy_device_hours"].value == pytest.approx(75)
     # All cost the same time: the more accurate asks more, and none beats another in both.
     assert {key for key, row in rows.items() if row["front"]} == set(rows)

@@ -72,14 +72,44 @@ def test_without_validations_the_selected_checkpoints_stand_alone(collected):
     assert keys == {"selected"}
 
 
-def test_a_budget_that_some_run_misses_judges_nothing(collected):
-    """GRPO is first validated after 300 consultations, of which PCQC has 200 in all."""
+def test_between_checkpoints_each_case_has_a_mean_outcome(collected):
+    """GRPO is validated at 300 consultations; at PCQC's 200 it is two thirds of the way there."""
     late = two_methods(
         collected,
         lambda method, update: update in ((10, 20) if method == "pcqc" else (15,)),
-        validations=validations(),
+        validations=late_validations(collected),
     )
-    of_grpo = late.validations["method"] == "grpo"
-    late.validations.loc[of_grpo, "update"] = late.validations["update"].replace({10: 15})
-    keys = {row.key.rsplit(":", 1)[1] for row in build("claims_at_budgets", late).rows}
-    assert keys == {"selected", "sampled_tokens", "device_hours"}
+    table = build("claims_at_budgets", late)
+    start = collected.of_run("shared_sft", "A", "clinic_dev")
+    found = cell(table, "accuracy:0:trajectories", "estimate").value
+    assert found == pytest.approx(80 - (start / 3 + 40 * 2 / 3))
+
+
+def test_every_base_model_counts_at_the_same_budget(budgeted):
+    """Under the second one PCQC is right in no case."""
+    worse = budgeted.validations.copy()
+    worse.loc[worse["method"] == "pcqc", "correct"] = False
+    both = replace(budgeted, others=(replace(budgeted, validations=worse),))
+    table = build("claims_at_budgets", both)
+    assert cell(table, "accuracy:0:trajectories", "estimate").value == pytest.approx((40 - 40) / 2)
+
+
+def late_validations(collected):
+    """Validations of the cases on which Shared SFT was evaluated: the first 8 or 4 of 10 right."""
+    ids = sorted(collected.cases("shared_sft", "A", "clinic_dev").index)
+    right = {("pcqc", 10): 0.5, ("pcqc", 20): 0.8, ("grpo", 15): 0.4}
+    rows = [
+        {
+            "case_id": case,
+            "benchmark": "clinic_dev",
+            "method": method,
+            "run": "A",
+            "update": update,
+            "correct": number < share * len(ids),
+            "turns": update,
+            "actor_tokens": 9,
+        }
+        for (method, update), share in right.items()
+        for number, case in enumerate(ids)
+    ]
+    return pd.DataFrame(rows)

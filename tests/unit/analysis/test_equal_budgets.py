@@ -15,59 +15,54 @@ def cells(table, key):
     return dict(zip([c.key for c in table.columns], row.cells, strict=True))
 
 
-def test_the_last_checkpoint_within_the_budget_counts(table):
-    """PCQC's 200 consultations are the most that both reach; GRPO has them after 10 updates."""
-    found = cells(table, "trajectories:largest:pcqc"), cells(table, "trajectories:largest:grpo")
+def test_the_largest_budget_is_what_the_cheapest_run_spends_in_all(table):
+    """PCQC spends 200 consultations by its last update, GRPO by its tenth."""
+    found = cells(table, "trajectories:whole:pcqc"), cells(table, "trajectories:whole:grpo")
+    assert found[1]["budget"] == "200 consultations"
     assert [one["update"].value for one in found] == [20, 10]
     assert [one["accuracy"].value for one in found] == pytest.approx([20, 10])
     assert [one["best"].value for one in found] == pytest.approx([50, 25])
-    # The root of 100 * 200 is 141: PCQC spends 140 by update 14, validated at 10, GRPO at 5.
-    assert cells(table, "trajectories:middle:grpo")["budget"] == "141 consultations"
-    assert cells(table, "trajectories:middle:pcqc")["update"].value == 10
-    assert cells(table, "trajectories:middle:grpo")["turns"].value == 5
 
 
-def test_the_least_budget_is_where_every_run_has_a_checkpoint(table):
-    """GRPO's first checkpoint is at 100 consultations, PCQC's at 50."""
-    assert cells(table, "trajectories:least:grpo")["budget"] == "100 consultations"
-    assert cells(table, "trajectories:least:grpo")["update"].value == 5
-    assert cells(table, "trajectories:least:pcqc")["update"].value == 10
-    assert "—" not in [cell for row in table.rows for cell in row.cells]
+def test_between_checkpoints_lies_the_straight_line(table, collected):
+    """At 50 consultations PCQC is at its fifth update, GRPO half way from the start to its own."""
+    assert cells(table, "trajectories:quarter:grpo")["budget"] == "50 consultations"
+    assert cells(table, "trajectories:quarter:pcqc")["accuracy"].value == pytest.approx(5)
+    found = cells(table, "trajectories:quarter:grpo")
+    start = {m: collected.of_run("shared_sft", "A", "clinic_dev", m) for m in ("accuracy", "turns")}
+    assert found["update"].value == 2.5
+    assert found["accuracy"].value == pytest.approx((start["accuracy"] + 5) / 2)
+    assert found["turns"].value == pytest.approx((start["turns"] + 5) / 2)
+    assert found["best"] == "—"  # Shared SFT's evaluation does not say
 
 
 def test_what_was_spent_stands_beside_the_accuracy(table):
     """By its update 10 PCQC has 100 consultations, 50,000 tokens and 5 hours."""
-    found = cells(table, "trajectories:least:pcqc")
+    found = cells(table, "trajectories:half:pcqc")
     spent = [found[name].text() for name in ("trajectories", "sampled_tokens", "device_hours")]
     assert spent == ["100", "0.050", "5.0000"]
+    of_grpo = cells(table, "trajectories:quarter:grpo")
+    assert [of_grpo[n].text() for n in ("trajectories", "device_hours")] == ["50", "1.2500"]
 
 
 def test_equal_time_is_another_order(table):
     """Both spend half an hour and 5,000 tokens an update."""
     for cost in ("device_hours", "sampled_tokens"):
         for method in SPENT:
-            assert cells(table, f"{cost}:largest:{method}")["update"].value == 20
+            assert cells(table, f"{cost}:whole:{method}")["update"].value == 20
 
 
-def test_a_method_without_a_checkpoint_in_the_budget_has_none(collected):
+def test_a_late_first_checkpoint_is_no_gap(collected):
     """GRPO is first validated after 300 consultations, of which PCQC has 200 in all."""
     late = two_methods(collected, lambda method, u: u == (15 if method == "grpo" else 20))
     table = build("equal_budgets", late)
-    rows = [row.key for row in table.rows if row.key.startswith("trajectories")]
-    assert rows == ["trajectories:largest:grpo", "trajectories:largest:pcqc"]
-    assert cells(table, "trajectories:largest:grpo")["accuracy"] == "—"
-    assert cells(table, "trajectories:largest:pcqc")["update"].value == 20
-
-
-def test_equal_least_and_largest_budgets_are_one(collected):
-    """Both are validated at their last update alone, after ten hours."""
-    table = build("equal_budgets", two_methods(collected, lambda method, update: update == 20))
-    rows = [row.key for row in table.rows if row.key.startswith("device_hours")]
-    assert rows == ["device_hours:largest:grpo", "device_hours:largest:pcqc"]
-    assert "—" not in cells(table, "device_hours:largest:grpo").values()
+    start = collected.of_run("shared_sft", "A", "clinic_dev")
+    assert cells(table, "trajectories:whole:grpo")["update"].value == pytest.approx(10)
+    found = cells(table, "trajectories:whole:grpo")["accuracy"].value
+    assert found == pytest.approx(start / 3 + 15 * 2 / 3)
 
 
 def test_what_no_run_recorded_has_no_budget(collected):
     table = build("equal_budgets", two_methods(collected, fifths, ("trajectories",)))
     assert {row.key.partition(":")[0] for row in table.rows} == {"trajectories"}
-    assert cells(table, "trajectories:least:grpo")["device_hours"] == "—"
+    assert cells(table, "trajectories:quarter:grpo")["device_hours"] == "—"

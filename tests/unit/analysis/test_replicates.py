@@ -57,11 +57,6 @@ def test_the_table_says_what_each_base_model_gives(collected, second):
     assert table.build(collected).notes == ()
 
 
-def test_equal_budgets_are_of_one_base_model(collected, second):
-    both = dataclasses.replace(collected, others=(second,))
-    assert both.on_development().others == ()
-
-
 def write(folder, name, **settings):
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump({"like": "clinic-mini", **settings}))
