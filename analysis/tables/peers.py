@@ -9,14 +9,14 @@ from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated
 from analysis.render import render
 from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
 from pcqc.config import Study
+from pcqc.config.rates import RIVALS, at_rates
 from pcqc.errors import UserError
 from pcqc.files import write_atomic
 
 NAME = "peers"
 FORMS = ("tex", "csv", "md")
-RIVALS = ("grpo", "pcqc")
 KINDS = ("trajectories", "device_hours")
 COLUMNS = (
     Column("method", "Credit", numeric=False),
@@ -52,57 +52,79 @@ def write(study: Study) -> list[Path]:
 
 
 def build(study: Study) -> Table | None:
-    """Every evaluated peer and its rivals; None where no peer is evaluated."""
+    """Every evaluated peer and its rivals, each at its best rate; None without evaluated peers."""
     ready = evaluated_methods(study)
     peers = [name for name in ready if study.method(name).role == "peer"]
-    shown = [*(rival for rival in RIVALS if rival in ready), *peers]
     if not peers:
         return None
-    # They count as methods here, which `Collected` lists.
-    methods = {n: replace(m, role="method") if n in peers else m for n, m in study.methods.items()}
-    start = [START] if START in ready else []
-    runs = load_evaluated(replace(study, methods=methods), [*start, *shown])
+    names = [*(rival for rival in RIVALS if rival in ready), *peers]
+    tried = {name: [at for at in at_rates(study, name) if at in ready] for name in names}
+    runs = _runs(study, [at for rates in tried.values() for at in rates], START in ready)
+    # Ties go to the first: the study's own rate.
+    best = {
+        name: max(rates, key=lambda at: runs.estimate(at, study.development).mean)
+        for name, rates in tried.items()
+    }
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
-    front = _front(runs, shown)
-    rows = [_row(runs, name, shown, kinds, name in front) for name in shown]
+    front = _front(runs, list(best.values()))
+    rows = [_row(runs, name, best, kinds, best[name] in front) for name in names]
+    caption = _caption(study, kinds)
+    return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
+
+
+def _runs(study: Study, methods: list[str], with_start: bool) -> Collected:
+    """Runs of these, and of Shared SFT; all count as methods here, which `Collected` lists."""
+    counted = {
+        name: replace(method, role="method") if name in methods else method
+        for name, method in study.methods.items()
+    }
+    start = [START] if with_start else []
+    return load_evaluated(replace(study, methods=counted), [*start, *methods])
+
+
+def _caption(study: Study, kinds: dict[str, Budgets | None]) -> str:
     largest = ", ".join(
         f"{COSTS[kind].number(found.amounts['whole']).text()} {COSTS[kind].unit}"
         for kind, found in kinds.items()
         if found
     )
     development = study.benchmarks[study.development].title
-    caption = (
+    rates = ""
+    if study.peer_rates:
+        grid = listed([f"{r:g}" for r in sorted({study.rl.learning_rate, *study.peer_rates})])
+        rates = f"Each is at the best of the learning rates {grid} on {development}. "
+    return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
-        "is. All benchmarks: means over benchmarks and runs at selected checkpoints; intervals: "
-        f"runs and cases are random, crossed. At equal: {largest or 'no cost is recorded'}; "
-        f"validation on {development} of every run when it had spent as much. {RULE} Front: no "
-        "other is at least as good in accuracy, turns and device-hours, and better in one."
+        f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
+        "intervals: runs and cases are random, crossed. At equal: "
+        f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
+        f"spent as much. {RULE} Front: no other is at least as good in accuracy, turns and "
+        "device-hours, and better in one."
     )
-    return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
 
 
 def _row(
     runs: Collected,
-    method: str,
-    shown: list[str],
+    name: str,
+    best: dict[str, str],
     kinds: dict[str, Budgets | None],
     on_front: bool,
 ) -> Row:
-    names = list(runs.benchmarks)
+    benchmarks, method = list(runs.benchmarks), best[name]
     cells: list[Cell] = [
         runs.title(method),
-        number(runs.average(method, names), 2),
-        number(runs.average(method, names, "turns"), 3),
+        number(runs.average(method, benchmarks), 2),
+        number(runs.average(method, benchmarks, "turns"), 3),
     ]
     for rival in RIVALS:
-        if rival == method or rival not in shown:
+        if rival == name or rival not in best:
             cells += [MISSING, MISSING]
             continue
-        effect = compared(runs, method, rival, names, "accuracy").effect
+        effect = compared(runs, method, best[rival], benchmarks, "accuracy").effect
         cells += [Number(effect.difference, signed=True), Range(effect.low, effect.high)]
     cells += [_at_budget(runs, method, found) for found in kinds.values()]
     cells.append("front" if on_front else "")
-    return Row(method, tuple(cells), strong=method == "pcqc")
+    return Row(name, tuple(cells), strong=name == "pcqc")
 
 
 def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:

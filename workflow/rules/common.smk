@@ -13,6 +13,7 @@ import analysis.paper
 import analysis.tables
 from analysis import transcripts
 from pcqc.config import digest, load_study, tracking_uri
+from pcqc.config.rates import RIVALS
 from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
 from pcqc.files import hold
@@ -55,6 +56,7 @@ RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
 ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].tree]
 PEERS = [name for name in ON_DEMAND if STUDY.methods[name].role == "peer"]
+RATES = [name for name in ON_DEMAND if STUDY.methods[name].role == "rate"]
 METHODS = [name for name in RUNNABLE if name not in ON_DEMAND]
 RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
 

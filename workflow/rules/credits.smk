@@ -55,7 +55,7 @@ rule credit_quality:
         f"{CREDIT_TABLE}"
 
 
-COMPARED = [method for method in ("grpo", "pcqc", *PEERS) if method in RUNNABLE]
+COMPARED = [method for method in (*RIVALS, *PEERS, *RATES) if method in RUNNABLE]
 PEERS_TABLE = [RESULTS / "tables" / f"peers.{form}" for form in ("md", "csv", "tex")]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pcqc.config.consistency import contradictions
+from pcqc.config.rates import with_rates
 from pcqc.config.study import Study
 from pcqc.errors import UserError
 from pcqc.settings import SettingsFile, build, nearest, read_settings
@@ -47,7 +48,7 @@ def load_study(name_or_path: str | Path) -> Study:
     entries = _methods(given.get("methods", {}), shared, varied, likes, error)
     settings = {key: value for key, value in given.items() if key != "like"}
     study = build(Study, {**settings, "name": own.path.stem, "methods": entries}, error)
-    study = _without_absent(study)
+    study = with_rates(_without_absent(study))
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)
     return study

@@ -111,7 +111,7 @@ class Method:
 
     title: Title
     kind: Literal["sft", "rl"] = "rl"
-    role: Literal["method", "control", "ablation", "peer"] = "method"
+    role: Literal["method", "control", "ablation", "peer", "rate"] = "method"
     terminal_group: Count = 4  # G_T, complete consultations per case
     question_group: Whole = 0  # G_Q, candidate responses per supervised state; 0: none
     question_credit: Literal["none", "same_state", "executed_local", "leave_one_out"] = "none"
@@ -132,7 +132,7 @@ class Method:
     @property
     def on_demand(self) -> bool:
         """Whether it is no part of the paper's study: `snakemake all` leaves it out."""
-        return self.role in ("ablation", "peer")
+        return self.role in ("ablation", "peer", "rate")
 
     @property
     def scored(self) -> bool:

@@ -13,6 +13,7 @@ from analysis.render import render
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from pcqc.config import load_study
+from pcqc.config.rates import with_rates
 from pcqc.errors import UserError
 from pcqc.files import write_json, write_jsonl
 from pcqc.job_outputs import job_output
@@ -31,30 +32,35 @@ def study(tmp_path, monkeypatch):
     methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
     study = replace(study, methods=methods)
     for method, correct in CORRECT.items():
-        folder = Paths.of(study).evaluation(method, "A")
-        for name in study.benchmarks:
-            cases = [
-                {
-                    "case_id": str(number),
-                    "benchmark": name,
-                    "method": method,
-                    "run": "A",
-                    "correct": number < correct,
-                    "turns": correct,
-                }
-                for number in range(4)
-            ]
-            write_table(folder / f"{name}.parquet", pa.Table.from_pylist(cases, SCHEMA))
-        found = {name: {"predictions": f"{name}.parquet"} for name in study.benchmarks}
-        write_json(folder / "manifest.json", {"benchmarks": found})
-        totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
-        training = Paths.of(study).run(method, "A")
-        write_json(training / "manifest.json", {"totals": totals})
-        write_jsonl(training / "events.jsonl", events(correct))
-        names = [f"{name}.parquet" for name in study.benchmarks]
-        job_output(study, "train", method, "A").finish(["events.jsonl", "manifest.json"])
-        job_output(study, "evaluate", method, "A").finish([*names, "manifest.json"])
+        evaluate(study, method, correct)
     return study
+
+
+def evaluate(study, method, correct):
+    """One run, trained in two updates and right in so many of four cases of each benchmark."""
+    folder = Paths.of(study).evaluation(method, "A")
+    for name in study.benchmarks:
+        cases = [
+            {
+                "case_id": str(number),
+                "benchmark": name,
+                "method": method,
+                "run": "A",
+                "correct": number < correct,
+                "turns": correct,
+            }
+            for number in range(4)
+        ]
+        write_table(folder / f"{name}.parquet", pa.Table.from_pylist(cases, SCHEMA))
+    found = {name: {"predictions": f"{name}.parquet"} for name in study.benchmarks}
+    write_json(folder / "manifest.json", {"benchmarks": found})
+    totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
+    training = Paths.of(study).run(method, "A")
+    write_json(training / "manifest.json", {"totals": totals})
+    write_jsonl(training / "events.jsonl", events(correct))
+    names = [f"{name}.parquet" for name in study.benchmarks]
+    job_output(study, "train", method, "A").finish(["events.jsonl", "manifest.json"])
+    job_output(study, "evaluate", method, "A").finish([*names, "manifest.json"])
 
 
 def events(correct):
@@ -119,6 +125,19 @@ def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
     assert rows["pcqc"]["accuracy_device_hours"].value == pytest.approx(75)
     # All cost the same time: the more accurate asks more, and none beats another in both.
     assert {key for key, row in rows.items() if row["front"]} == set(rows)
+
+
+def test_each_credit_stands_at_its_best_rate(study):
+    study = with_rates(replace(study, peer_rates=(0.001,)))
+    for method, correct in (("gigpo_rate_0_001", 4), ("pcqc_rate_0_001", 0)):
+        evaluate(study, method, correct)
+    table = peers.build(study)
+    keys = [column.key for column in table.columns]
+    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    assert rows["gigpo"]["method"] == "GiGPO, rate 0.001"
+    assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(25)
+    assert rows["pcqc"]["method"] == "PCQC"
+    assert "best of the learning rates 0.0002 and 0.001 on Clinic-Dev" in table.caption
 
 
 def test_what_is_dominated_is_not_on_the_front(study):
