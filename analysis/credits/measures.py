@@ -36,6 +36,7 @@ CREDITS = {
 }
 # Exact values of a question: accuracy if it is the last, and Q*, if best ones follow.
 LAST, BEST = "last", "best"
+COSTS = ("sampled", "read", "seconds")  # tokens, tokens, device-seconds
 CHANCE = "chance"  # a credit that knows nothing
 SHARES_DRAWS = "vineppo"  # its values are means over the continuations of the other draws
 
@@ -62,7 +63,7 @@ class Quality:
             where draws share continuations.
         asking: share of states at which asking is credited over answering, %; None for question
             credits, which leave that choice to the reward.
-        seconds: device-seconds to credit the candidates of a state.
+        costs: of `COSTS` -> what it takes to credit the candidates of a state; None for chance.
     """
 
     rank: dict[str, Estimate]
@@ -70,7 +71,7 @@ class Quality:
     sign: Estimate
     luck: float | None
     asking: Estimate | None
-    seconds: float | None
+    costs: dict[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests
     states = questions.groupby(["policy", "case_id", "turn", "draw"], sort=False)
     spreads = {value: states[value].agg(np.ptp) for value in (LAST, BEST)}
     differ = {value: spread[spread > SAME].index for value, spread in spreads.items()}
-    seconds = _seconds(manifests)
+    costs = {cost: _costs(manifests, cost) for cost in COSTS}
     qualities = {}
     for name in [*CREDITS, CHANCE]:
         asks = None
@@ -140,7 +141,7 @@ def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests
             _by_case(credited, differ[LAST], sign, name, LAST),
             None if name in (CHANCE, SHARES_DRAWS) else luck(questions, name),
             asks,
-            None if name == CHANCE else sum(seconds[part] for part in CREDITS[name][1]),
+            None if name == CHANCE else _taken(costs, CREDITS[name][1]),
         )
     draws = questions["draw"].nunique()
     return Judged(
@@ -200,14 +201,18 @@ def luck(questions: pd.DataFrame, name: str) -> float | None:
     return None if within < SAME else float(100 * within / questions[name].var(ddof=1))
 
 
-def _seconds(manifests) -> dict[str, float]:
-    """Part -> seconds of a state; what reads consultations reads one continuation of each."""
+def _costs(manifests, cost: str) -> dict[str, float]:
+    """Part -> cost of a state; what reads consultations reads one continuation of each."""
     states = sum(manifest["states"] for manifest in manifests)
     total = {
-        part: sum(manifest["seconds"][part] for manifest in manifests) / states
-        for part in manifests[0]["seconds"]
+        part: sum(manifest[cost][part] for manifest in manifests) / states
+        for part in manifests[0][cost]
     }
     several = manifests[0]["continuations"]
     read = ("continuations", "scorer's beliefs", "actor's beliefs")
     once = {part: total[part] / several for part in read}
     return {**total, **once, "all continuations": total["continuations"]}
+
+
+def _taken(costs: dict[str, dict[str, float]], parts: tuple[str, ...]) -> dict[str, float]:
+    return {cost: sum(by_part[part] for part in parts) for cost, by_part in costs.items()}

@@ -1,6 +1,6 @@
 """Credits beside exact values, as a table."""
 
-from analysis.credits.measures import BEST, CHANCE, CREDITS, LAST, Judged
+from analysis.credits.measures import BEST, CHANCE, COSTS, CREDITS, LAST, Judged, Quality
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 
 NAME = "credit_quality"
@@ -15,6 +15,8 @@ COLUMNS = (
     Column("sign", "Sign (%)"),
     Column("luck", "Luck (%)"),
     Column("asking", "Asks (%)"),
+    Column("sampled", "Sampled", "Tokens"),
+    Column("read", "Read", "Tokens"),
     Column("seconds", "Seconds"),
 )
 
@@ -32,8 +34,9 @@ def build(judged: Judged) -> Table:
         "the state's mean whose credit has that sign. Luck: share of a credit's variance that "
         "another continuation of the same question changes. Asks: states at which asking is "
         "credited over answering at once; by the policies' own continuations, asking gains at "
-        f"{Number(judged.asking, digits=0).text()}%. Seconds: to credit one state's candidates "
-        "on this machine. Intervals resample cases."
+        f"{Number(judged.asking, digits=0).text()}%. Tokens, of all roles, and seconds on this "
+        "machine: to credit one state's candidates. A token counts as read wherever its keys and "
+        "values came from. Intervals resample cases."
     )
     rows = [_row(judged, name, title) for name, (title, _) in CREDITS.items()]
     rows.append(_row(judged, CHANCE, "Chance", rule=True))
@@ -53,6 +56,12 @@ def _row(judged: Judged, name: str, title: str, rule: bool = False) -> Row:
         Number(found.sign.mean, digits=0),
         MISSING if found.luck is None else Number(found.luck, digits=0),
         MISSING if found.asking is None else Number(found.asking.mean, digits=0),
-        MISSING if found.seconds is None else Number(found.seconds, digits=3),
+        *_costs(found),
     )
     return Row(name, cells, rule=rule, strong=name == "pcqc")
+
+
+def _costs(found: Quality) -> list[Cell]:
+    if found.costs is None:
+        return [MISSING] * len(COSTS)
+    return [Number(found.costs[cost], digits=3 if cost == "seconds" else 0) for cost in COSTS]

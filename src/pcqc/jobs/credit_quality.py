@@ -1,6 +1,7 @@
 """Each credit beside the exact value of questions, at the states of one policy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pcqc.clinic.quality import Values
 from pcqc.clinic.world import World, asked_findings
 from pcqc.config import Study
 from pcqc.determinism import single_threaded
+from pcqc.engines.metered import MeteredEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.alternatives import Alternatives, draw_alternatives
 from pcqc.evaluation.state_credits import QUESTIONS, TURNS, asking_credits, question_credits
@@ -54,7 +56,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
     world = World.load(paths.world)
     update, checkpoint, weights = selected_weights(study, method, run)
     context, scorer = make_context(study, weights), make_scorer(study)
-    receipt, phases = product.begin(), Phases()
+    receipt, costs = product.begin(), Costs([context.actor, context.patient, scorer])
     states = draw_alternatives(
         context,
         scorer,
@@ -63,7 +65,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         candidates=settings.candidates,
         continuations=settings.continuations,
         seed=settings.seed,
-        phases=phases,
+        phases=costs,
     )
     exact = Exact(study, world)
     tables = {
@@ -79,11 +81,39 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         "states": len(states),
         "candidates": settings.candidates,
         "continuations": settings.continuations,
-        "seconds": phases.seconds,
+        "seconds": costs.seconds,
+        **costs.tokens,
         "files": {name: sha256_file(product.path / name) for name in tables},
     }
     write_json(product.path / "manifest.json", manifest)
     product.finish([*tables, "manifest.json"])
+
+
+class Costs(Phases):
+    """Seconds and tokens of each part of the drawing.
+
+    Args:
+        roles: whose engines are counted.
+
+    Attributes:
+        tokens: `sampled` and `read` -> part -> tokens of all roles.
+    """
+
+    def __init__(self, roles: Sequence):
+        super().__init__()
+        self.tokens: dict[str, dict[str, int]] = {"sampled": {}, "read": {}}
+        for role in roles:
+            role.engine = MeteredEngine(role.engine)
+        self._meters = [role.engine for role in roles]
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """See `Phases.time`."""
+        with super().time(name):
+            yield
+        for meter in self._meters:
+            for kind, count in meter.take_counts().items():
+                self.tokens[kind][name] = self.tokens[kind].get(name, 0) + count
 
 
 class Exact:

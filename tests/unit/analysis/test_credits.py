@@ -52,7 +52,9 @@ def drawn(study):
                 rows.append({**place, "candidate": k, "last": value, "best": value, **credits})
             asking.append({**place, "gain": 0.1, "grpo": 1.0})
     parts = ("candidates", "utilities", "continuations", "scorer's beliefs", "actor's beliefs")
-    manifest = {"states": 2, "continuations": 2, "seconds": dict.fromkeys(parts, 1.0)}
+    costs = {"seconds": 1.0, "sampled": 100, "read": 300}
+    manifest = {"states": 2, "continuations": 2}
+    manifest |= {cost: dict.fromkeys(parts, amount) for cost, amount in costs.items()}
     return measures.judge(study, pd.DataFrame(rows), pd.DataFrame(asking), [manifest])
 
 
@@ -68,8 +70,11 @@ def test_only_states_whose_questions_differ_are_judged():
     assert found.qualities["pcqc"].asking is None
     assert np.isfinite(found.qualities[CHANCE].rank[LAST].mean)
     # One of two continuations, half a second a state; all of them for VinePPO.
-    assert found.qualities["grpo"].seconds == pytest.approx(0.5 + 0.25)
-    assert found.qualities["vineppo"].seconds == pytest.approx(0.5 + 0.5)
+    assert found.qualities["grpo"].costs["seconds"] == pytest.approx(0.5 + 0.25)
+    assert found.qualities["vineppo"].costs["seconds"] == pytest.approx(0.5 + 0.5)
+    assert found.qualities["pcqc"].costs == pytest.approx(
+        {"seconds": 1.0, "sampled": 100, "read": 300}
+    )
 
 
 def test_a_study_without_the_settings_says_so():
