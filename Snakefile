@@ -2,6 +2,7 @@
 # the clinic by default); a method's name as target makes that method alone, evaluated and logged.
 
 import atexit
+import subprocess
 import time
 
 from snakemake.cli import parse_args
@@ -84,16 +85,21 @@ rule peers:
         "{PEERS_TABLE[0]}"
 
 
-# What was asked for is said last: a study's conclusion, or the numbers of single methods.
-onsuccess:
-    targets = set(workflow.dag_settings.targets)
+def conclude(targets):
+    """Print a study's conclusion, or the numbers of single methods."""
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
     for target, table in (("peers", PEERS_TABLE[0]), ("credit_quality", CREDIT_TABLE)):
         if target in targets:
-            shell("cat {table:q} >&2")
+            print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
     if methods or (targets <= {"all"} and REPORT.exists()):
-        shell(f"{PYTHON} pcqc.cli answer {STUDY_NAME} {' '.join(methods)} >&2 || true")
+        command = [sys.executable, "-m", "pcqc.cli", "answer", STUDY_ARGUMENT, *methods]
+        subprocess.run(command, stdout=sys.stderr)
+
+
+# What was asked for is said last, below all that Snakemake says.
+onsuccess:
+    atexit.register(conclude, set(workflow.dag_settings.targets))
 
 
 STARTED = time.time()

@@ -15,6 +15,8 @@ from analysis.table import listed
 
 FAINT = 0.65  # opacity of controls
 START = "shared_sft"
+# Towards a point outside a panel: to its left, level or right, and below, level or above.
+ARROWS = {-1: "↙←↖", 0: "↓ ↑", 1: "↘→↗"}
 
 
 @dataclass(frozen=True)
@@ -102,11 +104,7 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
 
 def _panel(ax: Axes, points: Mapping[str, Point], titles: Mapping[str, str]) -> None:
     if away := _away(points):
-        turns, accuracy = points[away].turns, points[away].accuracy
-        note = f"{titles[away]} {accuracy.mean:.1f}% at {turns.mean:.2f} ↘"
-        ax.text(
-            *(0.98, 0.03, note), transform=ax.transAxes, ha="right", fontsize=7, color=look(away)[0]
-        )
+        _note(ax, away, points, titles[away])
     for method, point in points.items():
         if method == away:
             continue
@@ -141,6 +139,32 @@ def _panel(ax: Axes, points: Mapping[str, Point], titles: Mapping[str, str]) -> 
         )
     ax.margins(0.12)
     ax.invert_xaxis()
+
+
+def _note(ax: Axes, away: str, points: Mapping[str, Point], title: str) -> None:
+    """A method that is not drawn, in the corner of its panel that lies towards it."""
+    turns, accuracy = points[away].turns.mean, points[away].accuracy.mean
+    # Fewer turns are to the right.
+    across, up = -_beyond(points, away, "turns"), _beyond(points, away, "accuracy")
+    arrow, text = ARROWS[across][up + 1], f"{title} {accuracy:.1f}% at {turns:.2f}"
+    ax.text(
+        0.02 if across < 0 else 0.98,
+        0.97 if up > 0 else 0.03,
+        f"{arrow} {text}" if across < 0 else f"{text} {arrow}",
+        transform=ax.transAxes,
+        ha="left" if across < 0 else "right",
+        va="top" if up > 0 else "bottom",
+        fontsize=7,
+        color=look(away)[0],
+    )
+
+
+def _beyond(points: Mapping[str, Point], method: str, axis: str) -> int:
+    """1 where a method has more than all others, -1 where it has less, else 0."""
+    own, *others = [
+        getattr(points[name], axis).mean for name in (method, *(points.keys() - {method}))
+    ]
+    return (own > max(others)) - (own < min(others))
 
 
 def _away(points: Mapping[str, Point]) -> str | None:

@@ -50,5 +50,6 @@ def draw(collected: Collected) -> Figure:
     ax.set_ylim(0, 102)
     ax.set_xlabel("Diagnostic utility u (%)")
     ax.set_ylabel("Downstream success (%)")
-    ax.legend(loc="upper left")
+    # Where utility is high success is not low: that corner is free.
+    ax.legend(loc="lower right")
     return figure

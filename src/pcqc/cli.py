@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.metadata
 import os
 import select
 import sys
@@ -68,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
+    version = f"pcqc {importlib.metadata.version('pcqc')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, handler, text in (
         ("clinic", _clinic, "draw the synthetic clinic: cases, benchmarks, SFT conversations"),

@@ -6,8 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from pcqc.cli import main
+from pcqc.config import ROOT
 
 COMMANDS = [
     ["check", "clinc"],
@@ -44,6 +46,14 @@ def test_a_command_without_arguments_explains_itself(capsys):
         main([])
     assert stopped.value.code == 2
     assert "usage: pcqc" in capsys.readouterr().err
+
+
+def test_the_version_is_that_of_the_citation(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert capsys.readouterr().out == f"pcqc {cited['version']}\n"
 
 
 def test_settings_are_checked_without_loading_what_is_slow_to_load():

@@ -1,6 +1,7 @@
 """What README and docs tell a reader to type: commands, options, studies and files are there."""
 
 import contextlib
+import dataclasses
 import importlib.util
 import re
 import shlex
@@ -38,8 +39,11 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 COMMANDS = commands()
-# Less what is another program's, such as a Kubernetes job.
-SETTINGS = [(page, text) for page, text in blocks("yaml") if "apiVersion" not in text]
+# Less entries of config/methods.yaml, and what is another program's, such as a Kubernetes job.
+OF_METHODS = "add-a-method.md"
+SETTINGS = [
+    (page, text) for page, text in blocks("yaml") if page != OF_METHODS and "apiVersion" not in text
+]
 
 
 def said(command: tuple[str, list[str]]) -> str:
@@ -132,6 +136,19 @@ def test_settings_of_the_docs_are_accepted_by_a_study(page, text, tmp_path, monk
     path.write_text(yaml.safe_dump(base | given), encoding="utf-8")
     study = load_study(str(path))
     assert all(getattr(study, name) for name in given)
+
+
+def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, monkeypatch):
+    (text,) = [text for page, text in blocks("yaml") if page == OF_METHODS]
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with open(tmp_path / "config" / "methods.yaml", "a", encoding="utf-8") as entries:
+        entries.write(f"\n{text}")
+    monkeypatch.setattr("pcqc.config.load.ROOT", tmp_path)
+    ((name, given),) = yaml.safe_load(text).items()
+    for study in map(load_study, ("clinic", "paper")):
+        model = study.method(given["like"])
+        changes = {key: value for key, value in given.items() if key != "like"}
+        assert study.method(name) == dataclasses.replace(model, **changes) != model
 
 
 def test_files_that_the_docs_link_to_are_there():

@@ -1,11 +1,9 @@
 """What README and docs tell a reader to type is typed, on the finished miniature study."""
 
-import os
 import re
 import shutil
 
 import pytest
-import warm
 from docs_pages import BLOCK, PAGES, typed
 from workplace import STUDY
 
@@ -13,7 +11,7 @@ from pcqc.config import ROOT
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 GPUS, NETWORK = "needs GPUs", "downloads from the network"
-SMALL_MODEL = "takes minutes; tests/integration/pretrained makes such studies"
+SMALL_MODEL = "takes minutes; tests/long/test_real_dag.py makes a smaller one"
 NOT_HERE = {
     r"make test": "would run this test",
     r"snakemake .*study=paper --until sft .*": GPUS,
@@ -25,7 +23,7 @@ NOT_HERE = {
     r"pcqc data fetch \w.*": NETWORK,
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
-    r"make results STUDY=own-cases": SMALL_MODEL,
+    r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
     r"python -m vllm\..*": "opens a server; tests/integration/test_vllm.py asks one",
@@ -48,7 +46,6 @@ GIVEN = {
     "ICRAFT.jsonl": "clinic_elsewhere.jsonl",
     "my-cases.jsonl": "clinic_wide.jsonl",
 }
-PROGRAMS = {"pcqc": "-m pcqc.cli", "snakemake": "-m snakemake", "python": ""}
 
 
 def reason(line: str) -> str | None:
@@ -76,15 +73,9 @@ def type_in(mini, fixtures, tmp_path_factory):
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0
-    programs = folder / "bin"
-    programs.mkdir()
-    for name, start in PROGRAMS.items():
-        (programs / name).write_text(f'#!/bin/sh\nexec {warm.python()} {start} "$@"\n')
-        (programs / name).chmod(0o755)
-    path = os.pathsep.join([str(programs), os.environ["PATH"]])
 
     def run(line: str) -> str:
-        done = copy.run(["bash", "-c", line], PATH=path)
+        done = copy.typed(line)
         return "" if done.returncode == 0 else f"{line}\n{done.stdout}{done.stderr}"[-3000:]
 
     return run

@@ -12,7 +12,8 @@ from browser import CHROMIUM, Browser
 from workplace import STUDY
 
 from pcqc.config import ROOT, load_study
-from pcqc.files import read_json
+from pcqc.files import read_json, read_jsonl
+from pcqc.tracking.values import LEARNED
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: apt-get install chromium")
 
@@ -91,6 +92,10 @@ def test_methods_stand_with_mean_accuracy_and_turns_first(listed, link):
     for column, name in ((ACCURACY, "accuracy"), (TURNS, "turns")):
         mean = sum(result[name] for run in found for result in run) / sum(map(len, found))
         assert float(rows["PCQC"][column]) == pytest.approx(mean)
+    trained = [link[1].results / "runs" / "pcqc" / run / "events.jsonl" for run in "AB"]
+    for column, name in zip(FIRST[2:], LEARNED, strict=True):
+        last = [[row[name] for _, row in read_jsonl(path) if name in row][-1] for path in trained]
+        assert float(rows["PCQC"][column]) == pytest.approx(sum(last) / len(last))
 
 
 def test_letters_open_below_their_method_and_a_superseded_run_says_so(listed):

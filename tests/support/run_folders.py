@@ -89,6 +89,7 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     events, groups, consultations = [], [], []
     for update in range(1, updates + 1):
         numbers = {f"measure/{i}": (update * (i + 1)) % 7 / 7 for i in range(metrics)}
+        numbers["reward/mean"] = (update + study.seed(run)) / 8
         events.append(
             {
                 "kind": "update",

@@ -27,6 +27,8 @@ CODE = (
     "config",
     "pyproject.toml",
 )
+# What a reader types, and how it is started here.
+PROGRAMS = {"pcqc": "-m pcqc.cli", "snakemake": "-m snakemake", "python": ""}
 # Of two cores each worker of a parallel test run has its share.
 CORES = max(1, 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 # Where MLflow keeps absolute paths. A user's copy is mirrored anew, which takes too long here.
@@ -110,6 +112,19 @@ class Workplace:
             text=True,
             timeout=1800,
         )
+
+    def typed(self, line: str):
+        """The finished line of a shell, in which the programs are those of this copy.
+
+        Whoever types `make` needs the repository's Makefile: `make -f ROOT/Makefile -o env ...`.
+        """
+        programs = self.folder.with_name(f"{self.folder.name}.programs")
+        programs.mkdir(exist_ok=True)
+        for name, start in PROGRAMS.items():
+            (programs / name).write_text(f'#!/bin/sh\nexec {self.python()} {start} "$@"\n')
+            (programs / name).chmod(0o755)
+        path = os.pathsep.join([str(programs), os.environ["PATH"]])
+        return self.run(["bash", "-c", line], PATH=path)
 
     def make(self, *arguments: str) -> str:
         """Run the workflow, which must succeed; all that it said."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, write_atomic, write_json
+from pcqc.files import hold, read_json, read_jsonl, write_atomic, write_json
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.tracking import checkpoints, notes, reading, search_tree, traces, values
@@ -91,8 +91,10 @@ def _parent(
 
     It lasts from the start of its first run, as far as that was mirrored first, to the last end.
     """
-    folders = [Paths.of(study).evaluation(method, run) for run in finished_runs(study, method)]
-    evaluations = [read_json(folder / "manifest.json") for folder in folders]
+    paths, runs = Paths.of(study), finished_runs(study, method)
+    evaluations = [read_json(paths.evaluation(method, run) / "manifest.json") for run in runs]
+    files = [paths.run(method, run) / "events.jsonl" for run in runs]
+    trainings = [[row for _, row in read_jsonl(path)] for path in files if path.exists()]
     note = notes.of_method(study, method, evaluations)
     parent = next((run for run in known if run.data.tags.get("stage") == "method"), None)
     if parent is None:
@@ -104,7 +106,8 @@ def _parent(
     run_id = parent.info.run_id
     if parent.data.tags.get(notes.NOTE) != note:
         store.client.set_tag(run_id, notes.NOTE, note)
-    _log_means(store, parent, values.means(study, evaluations))
+    means = values.means(study, evaluations) | values.learned(trainings)
+    _log_means(store, parent, means)
     end = max([parent.info.end_time or 0, *(run.ended for run in finished)])
     if parent.info.end_time != end:
         store.client.set_terminated(run_id, "FINISHED", end)

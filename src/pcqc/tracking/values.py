@@ -23,6 +23,9 @@ OF_GROUPS = (
 )
 OF_LEARNING = (*OF_GROUPS, "kl_coefficient", "updates", "tree")
 
+# Of the training, what the list of runs shows: reward, and the share of states that earn no credit.
+LEARNED = ("reward/mean", "credit/zero_group_share")
+
 # Settings of the study that say nothing about one of its runs.
 OF_THE_STUDY = ("name", "title", "methods", "runs", "tracking", "absent", "assumptions")
 
@@ -117,6 +120,20 @@ def means(study: Study, evaluations: list[dict]) -> dict[str, float]:
             if len(values) > 1:
                 found[f"evaluation/{benchmark}/{name}_std"] = stdev(values)
     return found
+
+
+def learned(trainings: list[list[dict]]) -> dict[str, float]:
+    """Mean over a method's runs of what the list shows of each: the numbers of its last update.
+
+    Args:
+        trainings: the rows of each run's `events.jsonl`.
+    """
+    shown = []
+    for events in trainings:
+        updates = [event for event in events if event["kind"] == "update"]
+        shown.append({name: row[name] for row in updates for name in LEARNED if name in row})
+    columns = {name: [float(run[name]) for run in shown if name in run] for name in LEARNED}
+    return {name: mean(values) for name, values in columns.items() if values}
 
 
 def is_number(value: Any) -> bool:

@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pcqc.config import Study
+from pcqc.tracking.values import LEARNED
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
@@ -45,8 +46,7 @@ def _metrics(study: Study) -> list[str]:
     return [
         "evaluation/average/accuracy",
         "evaluation/average/turns",
-        "reward/mean",
-        "credit/zero_group_share",
+        *LEARNED,
         *(f"evaluation/{b}/{name}" for b in study.benchmarks for name in ("accuracy", "turns")),
     ]
 

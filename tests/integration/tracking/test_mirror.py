@@ -99,6 +99,7 @@ def test_everything_of_a_run_is_mirrored(ready):
         "evaluation/clinic_wide/accuracy_std": 0,
         "evaluation/clinic_wide/turns": 1,
         "evaluation/clinic_wide/turns_std": 0,
+        "reward/mean": pytest.approx((5 + 6 + 7) / 8 / 3),  # of the last updates
     }
 
     (run,) = of_letter(ready, "B")

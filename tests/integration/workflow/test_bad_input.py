@@ -13,7 +13,7 @@ import sys
 import threading
 
 import pytest
-from workplace import STUDY, complaint, digests
+from workplace import STUDY, Workplace, complaint, digests
 
 from pcqc.files import read_json
 
@@ -272,3 +272,17 @@ def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     copy.make("terminal_only")
     after = digests(copy.results / "runs")
     assert after == before
+
+
+def test_what_went_wrong_in_a_job_is_said_last(tmp_path, monkeypatch):
+    monkeypatch.delenv("PCQC_DATA", raising=False)
+    place = Workplace(tmp_path / "fresh")
+    raw = place.folder / "data" / "raw" / "own"
+    raw.mkdir(parents=True)
+    for name in ("train", "test"):
+        (raw / f"{name}.jsonl").write_text("{}\n")
+    target = "results/own-cases/data/converted/train.jsonl"
+    done = place.run(place.workflow(target, study="own-cases"))
+    assert done.returncode != 0
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("pcqc: error: data/raw/own/train.jsonl, line 1: no known format")

@@ -88,6 +88,7 @@ def test_a_run_says_which_job_starts_and_how_far_it_is(said):
     assert re.search(r"^\d+ of \d+ steps \(100%\) done$", said, re.MULTILINE)
     assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d pcqc B: 4/4 updates", said, re.MULTILINE)
     assert max(len(line) for line in said.splitlines()) < 250
+    assert said.splitlines()[-1] == f"The report: results/{STUDY}/report.html"
 
 
 def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
@@ -101,6 +102,8 @@ def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
     mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
     assert copy.planned() == sorted([*mine, *END])
+    said = copy.make("--dry-run").splitlines()
+    assert said[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
 
 
 def test_a_failed_rerun_leaves_no_results_of_old_settings(copy):
@@ -196,7 +199,8 @@ def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(cop
 def test_an_edit_sets_the_old_run_aside_and_taking_it_back_brings_it_back(copy):
     before = digests(copy.results / "runs" / "executed_local")
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
-    copy.make("executed_local")
+    last = copy.make("executed_local").splitlines()[-1]
+    assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", last)
     said = copy.run(copy.command("superseded", STUDY)).stdout
     assert "setting method.beta: 1.0 -> 0.5" in said
     assert digests(copy.results / "runs" / "executed_local") != before
@@ -298,6 +302,7 @@ def test_what_the_command_line_misspells_stops_with_the_nearest_word(tmp_path):
     dry = place.workflow("--dry-run")
     for command, said in (
         ([*dry, "stdy=real"], "pcqc: error: --config stdy: unknown key; did you mean 'study'?"),
+        ([*dry, "rl.learning_rate=0.1"], "Config entry must start with a valid identifier"),
         (place.workflow("--dry-run", "executed_locl"), "did you mean 'executed_local'?"),
         (["make", "-C", str(ROOT), "-n", "results", "study=real"], "unknown variable study; known"),
     ):

@@ -35,8 +35,15 @@ def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(co
         assert arrow.xyann[1] == pytest.approx(collected.estimate("grpo", name).mean)
 
 
-@pytest.mark.parametrize(("turns", "noted"), [(2.5, False), (1.0, True)])
-def test_a_start_that_would_take_most_of_an_axis_is_a_note(turns, noted):
+@pytest.mark.parametrize(
+    ("turns", "notes"),
+    [
+        (2.5, []),
+        (1.0, ["shared_sft 70.0% at 1.00 ↘"]),
+        (8.0, ["↙ shared_sft 70.0% at 8.00"]),
+    ],
+)
+def test_a_start_that_would_take_most_of_an_axis_is_a_note_towards_it(turns, notes):
     def point(turns, accuracy):
         return accuracy_inquiry.Point(Estimate(turns, None, 1), Estimate(accuracy, None, 1), True)
 
@@ -45,8 +52,9 @@ def test_a_start_that_would_take_most_of_an_axis_is_a_note(turns, noted):
     with house_style():
         (ax, *_) = accuracy_inquiry.panelled({"Clinic": panel}, titles).axes
     texts = [text.get_text() for text in ax.texts if not isinstance(text, Annotation)]
-    assert texts == (["shared_sft 70.0% at 1.00 ↘"] if noted else [])
+    assert texts == notes
     assert min(ax.get_xlim()) > 2.3
+    assert max(ax.get_xlim()) < 3.2
 
 
 def test_a_dollar_in_a_title_is_no_formula(collected):
