@@ -3,7 +3,8 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
 
     Args:
         path: the folder; an existing one is replaced.
-        write: fills the temporary folder that it is called with.
+        write: fills the temporary folder that it is called with; may return what `settle` returned
+            for some of its files.
         extra: further entries of the manifest.
 
     Returns:
@@ -37,11 +39,10 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
         with disk_problems_named(path):
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-            write(temporary)
-            files = sorted(p for p in temporary.rglob("*") if p.is_file())
-            digests = {str(p.relative_to(temporary)): sha256_file(p) for p in files}
-            for file in files:
-                sync(file)
+            settled = write(temporary) or {}
+            files = (p for p in temporary.rglob("*") if p.is_file())
+            rest = [p for p in files if str(p.relative_to(temporary)) not in settled]
+            digests = {**settled, **settle(temporary, rest)}
             write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
             shutil.rmtree(path, ignore_errors=True)
             os.replace(temporary, path)
@@ -50,6 +51,18 @@ def save_folder(path: Path, write, extra: dict | None = None) -> str:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return sha256_file(path / MANIFEST)
+
+
+def settle(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Put files on the disk, and compute their digests while the disk is at work.
+
+    Returns:
+        Name relative to the folder -> hexadecimal SHA-256.
+    """
+    with ThreadPoolExecutor() as threads:
+        synced, digests = threads.map(sync, files), threads.map(sha256_file, files)
+        list(synced)
+        return {str(p.relative_to(folder)): d for p, d in zip(files, digests, strict=True)}
 
 
 def unfinished(path: Path) -> Path:

@@ -3,12 +3,14 @@
 import functools
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
+from eager_blocks import eager_blocks
 from helpers import config_of
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention.flex_attention import BlockMask
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
@@ -29,6 +31,8 @@ class Memory(TorchDispatchMode):
         held: now.
         peak: at most, since it was last set.
     """
+
+    supports_higher_order_operators = True  # such as FlexAttention
 
     def __init__(self):
         super().__init__()
@@ -94,22 +98,41 @@ def update_peak(
         if checkpointing:
             policy.model.gradient_checkpointing_enable({"use_reentrant": False})
         held = memory.peak = memory.held
-        tensors = {name: device.from_tensor(t) for name, t in vars(padded).items()}
-        for tensor in tensors.values():
-            memory.count(tensor)
-        backward(policy, reference, Padded(**tensors))
+        fields = {name: faked(field, device, memory) for name, field in vars(padded).items()}
+        backward(policy, reference, Padded(**fields))
         return memory.peak - held
+
+
+def faked(field: torch.Tensor | BlockMask, device: FakeTensorMode, memory: Memory):
+    """A part of a micro-batch on the fake device."""
+    if isinstance(field, BlockMask):
+        names = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
+        parts = [faked(getattr(field, name), device, memory) for name in names]
+        return BlockMask.from_kv_blocks(
+            *parts, field.BLOCK_SIZE, field.mask_mod, seq_lengths=field.seq_lengths
+        )
+    tensor = device.from_tensor(field)
+    memory.count(tensor)
+    return tensor
 
 
 @functools.cache
 def largest_peak(
-    name: str, shape: Architecture, dtype: torch.dtype, checkpointing: bool = True
+    name: str,
+    shape: Architecture,
+    dtype: torch.dtype,
+    checkpointing: bool = True,
+    dense: bool = False,
 ) -> int:
-    """`update_peak` of the largest micro-batch of a study, of a model of this shape."""
+    """`update_peak` of the largest micro-batch of a study, of a model of this shape.
+
+    `dense` is whether token trees have a dense mask, as on a CPU.
+    """
     study = load_study(name)
     budget, prompt = study.rl.tokens_per_micro_batch, study.protocol.prompt_tokens
-    padded = fullest_tree(budget, longest(study, "actor"), prompt)
-    return update_peak(shape, padded, dtype, checkpointing=checkpointing)
+    with nullcontext() if dense else eager_blocks():
+        padded = fullest_tree(budget, longest(study, "actor"), prompt)
+        return update_peak(shape, padded, dtype, checkpointing=checkpointing)
 
 
 def model_of(shape: Architecture, dtype: torch.dtype, trained: bool) -> TokenModel:

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from eager_blocks import eager_blocks
 from helpers import config_of
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
@@ -12,6 +13,7 @@ from pcqc.config import Pretrained, load_study
 from pcqc.errors import UserError
 from pcqc.files import write_json
 from pcqc.planning.architecture import KNOWN, Architecture, architecture, read_config
+from pcqc.training.tree_attention import take_trees, tree_mask
 
 PUBLISHED = {
     "Qwen3-0.6B": 596_049_920,
@@ -27,6 +29,7 @@ SMALL = {
     "llama": Architecture(96, 2, 6, 3, 16, 128, 80, tied=True, head_norms=False),
 }
 TOKENS = 24
+BLOCKED = 256
 
 
 def build(shape: Architecture, attention: str = "sdpa"):
@@ -66,7 +69,12 @@ def kept(shape: Architecture, dtype: torch.dtype, checkpointing: bool) -> float:
     mask = torch.zeros(1, 1, TOKENS, TOKENS, dtype=dtype)
     if checkpointing:
         model.gradient_checkpointing_enable()
-    given = {t.untyped_storage().data_ptr() for t in (mask, *model.parameters())}
+    return saved(model, mask, [mask]) / TOKENS
+
+
+def saved(model, mask, parts: list[torch.Tensor]) -> int:
+    """Bytes that a forward pass keeps for the backward pass, but weights and the mask's parts."""
+    given = {t.untyped_storage().data_ptr() for t in (*parts, *model.parameters())}
     alive, found = [], {}
 
     def pack(tensor):
@@ -77,9 +85,9 @@ def kept(shape: Architecture, dtype: torch.dtype, checkpointing: bool) -> float:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        ids = torch.zeros(1, TOKENS, dtype=torch.long)
+        ids = torch.zeros(1, mask.shape[-1], dtype=torch.long)
         model.model(ids, attention_mask=mask, use_cache=False)
-    return sum(found.values()) / TOKENS
+    return sum(found.values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
@@ -88,9 +96,29 @@ def test_activations_of_a_layer(shape, dtype):
     """What one layer more adds, with all activations kept and with its input alone."""
     deeper = dataclasses.replace(shape, layers=shape.layers + 1)
     whole = kept(deeper, dtype, False) - kept(shape, dtype, False)
-    assert whole == pytest.approx(shape.layer_activation_bytes(dtype.itemsize))
+    assert whole == pytest.approx(shape.layer_activation_bytes(dtype.itemsize, dense=True))
     checkpointed = kept(deeper, dtype, True) - kept(shape, dtype, True)
     assert checkpointed == pytest.approx(shape.width * dtype.itemsize)
+
+
+def kept_with_blocks(shape: Architecture, dtype: torch.dtype) -> float:
+    """As `kept`, with a block mask."""
+    model = build(shape).to(dtype).train()
+    with eager_blocks():
+        mask = tree_mask(torch.arange(BLOCKED)[None])
+        take_trees(model.model)
+        parts = [t for t in mask.as_tuple() if isinstance(t, torch.Tensor)]
+        return saved(model, mask, parts) / BLOCKED
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
+def test_activations_of_a_layer_with_a_block_mask(shape, dtype):
+    deeper = dataclasses.replace(shape, layers=shape.layers + 1)
+    whole = kept_with_blocks(deeper, dtype) - kept_with_blocks(shape, dtype)
+    # The eager form also keeps the largest score of each head, which the compiled kernel does not.
+    planned = shape.layer_activation_bytes(dtype.itemsize) + 4 * shape.heads
+    assert whole == pytest.approx(planned)
 
 
 def test_a_made_models_shape_is_read_from_its_folder(tmp_path, monkeypatch):

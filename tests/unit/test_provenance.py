@@ -10,7 +10,8 @@ from safetensors import SafetensorError
 from pcqc import provenance
 from pcqc.config import load_study
 from pcqc.errors import UserError
-from pcqc.models import check_folder, load_model, load_tokenizer, save_folder
+from pcqc.files import sha256_file
+from pcqc.models import MANIFEST, check_folder, load_model, load_tokenizer, save_folder, settle
 from pcqc.provenance import (
     MadeFrom,
     job_settings,
@@ -176,6 +177,24 @@ def test_a_folder_is_written_whole_and_checked(tmp_path):
     (path / "sub" / "two.txt").unlink()
     with pytest.raises(UserError, match=r"sub/two.txt: missing"):
         check_folder(path)
+
+
+def test_files_that_were_settled_are_not_hashed_again(tmp_path, monkeypatch):
+    hashed = []
+
+    def count(path):
+        hashed.append(path.name)
+        return sha256_file(path)
+
+    def write(folder):
+        write_two(folder)
+        return settle(folder, [folder / "sub" / "two.txt"])
+
+    monkeypatch.setattr("pcqc.models.sha256_file", count)
+    digest = save_folder(tmp_path / "one", write)
+    assert sorted(hashed) == [MANIFEST, "one.txt", "two.txt"]
+    assert save_folder(tmp_path / "other", write_two) == digest
+    check_folder(tmp_path / "one")
 
 
 @pytest.mark.parametrize(

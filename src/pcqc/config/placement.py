@@ -85,7 +85,7 @@ class Assumptions:
     update_tokens_per_second: Positive | None = None  # once common beginnings are merged
     start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
     sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
-    saving_gib_per_second: Positive = 0.6  # states and checkpoints, hashed by one process
+    saving_gib_per_second: Positive = 0.6  # states and checkpoints, as one process hashes
     reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
     engine_working_gib: Weight = 2.0  # per device and engine: activations, captured graphs
     learner_reserved_gib: Weight = 1.0  # per device: what its allocator keeps during rollouts

@@ -77,18 +77,23 @@ class Architecture:
         """Bytes per token of a norm: input in fp32, normalised form, statistic, and its output."""
         return self.width * (4 + 2 * number) + 4
 
-    def layer_activation_bytes(self, number: int) -> int:
+    def layer_activation_bytes(self, number: int, dense: bool = False) -> int:
         """Bytes that one layer keeps per token for its backward pass, at `number` bytes a number.
 
         Counted on the layer as transformers writes it, in the manner of Korthikanti et al. 2022,
-        Section 4.1. Attention keeps queries, keys, values, its output and one statistic per head,
-        keys and values repeated for every head, as it has a mask; the feed-forward gate, its
-        activation, up and product.
+        Section 4.1. Attention keeps queries, keys, values, its output and one statistic per head;
+        the feed-forward gate, its activation, up and product.
+
+        Args:
+            number: bytes of a number.
+            dense: whether attention has a dense mask, for which keys and values are repeated for
+                every head.
         """
         heads = self.heads + self.kv_heads
         norms = 2 * self.norm_activation_bytes(number)
         head_norms = heads * (self.head_dim * (4 + number) + 4) * self.head_norms
-        attention = 4 * self.heads * self.head_dim * number + 4 * self.heads
+        kept = self.heads + (self.heads if dense else self.kv_heads)
+        attention = 2 * kept * self.head_dim * number + 4 * self.heads
         return norms + head_norms + attention + 4 * self.hidden * number
 
 

@@ -145,12 +145,16 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
     et al. 2016). Logits are counted for every token, but never more than are held at a time; an
     output layer that takes several parts has its gradient twice while they are added up. A tied
     one's gradient waits for the embedding's.
+
+    Token trees have a dense mask on CPUs alone (`pcqc.training.tree_attention`). A block mask takes
+    a thousandth of the bytes and is not counted.
     """
-    tokens, one = study.rl.tokens_per_micro_batch, shape.layer_activation_bytes(number)
+    dense = study.placement.device == "CPU"
+    tokens, one = study.rl.tokens_per_micro_batch, shape.layer_activation_bytes(number, dense)
     checkpointing = study.placement.learner.gradient_checkpointing
     kept = shape.layers * (shape.width * number if checkpointing else one)
     kept += shape.norm_activation_bytes(number)
-    mask = tokens**2 * (1 + number)  # of one tree, as booleans and as numbers
+    mask = dense * tokens**2 * (1 + number)  # of one tree, as booleans and as numbers
     logits = shape.vocabulary * min(tokens, max(1, LOGITS // shape.vocabulary))
     gradient = shape.embedding * number
     sums = 2 if tokens * shape.vocabulary > logits else 1

@@ -1,6 +1,7 @@
 """What takes optimiser steps: a module with its AdamW, in one process or in several."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
+from pcqc.training.tree_attention import padded_length
 
 T = TypeVar("T", bound=HasTokens)
 
@@ -142,7 +144,13 @@ def model_weights(backend: Backend) -> Iterator[tuple[str, torch.Tensor]]:
     return ((name.removeprefix("model."), tensor) for name, tensor in backend.weights())
 
 
-def share(items: Sequence[T], budget: int, processes: Processes, padding: T) -> list[list[T]]:
+def share(
+    items: Sequence[T],
+    budget: int,
+    processes: Processes,
+    padding: T,
+    columns: Callable[[int], int] = int,
+) -> list[list[T]]:
     """This process's micro-batches of an update.
 
     Items are dealt out largest first, each to the process with the fewest tokens so far. All
@@ -154,6 +162,7 @@ def share(items: Sequence[T], budget: int, processes: Processes, padding: T) -> 
         budget: of padded tokens in a micro-batch.
         processes: that share the work.
         padding: an item without a selected token.
+        columns: see `micro_batches`.
     """
     parts: list[list[T]] = [[] for _ in range(processes.count)]
     tokens = [0] * processes.count
@@ -161,7 +170,7 @@ def share(items: Sequence[T], budget: int, processes: Processes, padding: T) -> 
         least = tokens.index(min(tokens))
         parts[least].append(item)
         tokens[least] += len(item.tokens)
-    batches = [list(micro_batches(part, budget)) for part in parts]
+    batches = [list(micro_batches(part, budget, columns)) for part in parts]
     mine, most = batches[processes.rank], max(map(len, batches))
     return mine + [[padding] for _ in range(most - len(mine))]
 
@@ -174,8 +183,9 @@ def merged_micro_batches(
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    padding = TokenTree([0], [0])
-    for trees in share(merge_prefixes(items, budget), budget, backend.processes, padding):
+    merged, padding = merge_prefixes(items, budget), TokenTree([0], [0])
+    columns = partial(padded_length, device=backend.device)
+    for trees in share(merged, budget, backend.processes, padding, columns):
         members: list[Any] = [member for tree in trees for member in tree.members]
         selected = [member.selected for member in members]
         yield members, selected, pad_token_trees(trees, selected, backend.device)

@@ -1,13 +1,15 @@
 """Micro-batches: sequences of like length, padded together, within a budget of tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
+from torch.nn.attention.flex_attention import BlockMask
 
 from pcqc.training.scoring_head import with_scoring_head
+from pcqc.training.tree_attention import take_trees
 
 
 class HasTokens(Protocol):
@@ -26,17 +28,24 @@ class HasSelected(HasTokens, Protocol):
 T = TypeVar("T", bound=HasTokens)
 
 
-def micro_batches(sequences: Sequence[T], token_budget: int) -> Iterator[list[T]]:
+def micro_batches(
+    sequences: Sequence[T], token_budget: int, columns: Callable[[int], int] = int
+) -> Iterator[list[T]]:
     """Group sequences by length so that rows x longest row stays within the budget.
 
     A batch also ends where the next sequence is 1.5 times as long as its first: padding would
     cost more than a fuller batch saves. A sequence longer than the budget makes a batch of its
     own. The order is a function of the sequences alone.
+
+    Args:
+        sequences: to be grouped.
+        token_budget: of a batch, padding included.
+        columns: length of a sequence -> columns that it is padded to at least.
     """
     batch: list[T] = []
     for sequence in sorted(sequences, key=lambda s: len(s.tokens)):
         length = len(sequence.tokens)
-        full = (len(batch) + 1) * length > token_budget
+        full = (len(batch) + 1) * columns(length) > token_budget
         if batch and (full or length > 1.5 * len(batch[0].tokens)):
             yield batch
             batch = []
@@ -51,27 +60,28 @@ class Padded:
 
     Attributes:
         ids: int64 [rows, columns], padded on the right with 0.
-        mask: bool [rows, 1, columns, columns], which columns (the last axis) each column sees, or
-            None where it sees all before it: causal attention never reaches padding on the right.
+        mask: bool [rows, 1, columns, columns] or a block mask of that shape, which columns (the
+            last axis) each column sees; None where it sees all before it: causal attention never
+            reaches padding on the right.
         rows, columns: int64 [selected], the places of the tokens whose probability is wanted.
         parents: int64 [selected], the column of the token before each of these.
         positions: int64 [rows, columns], or None where they count from 0 along the row.
     """
 
     ids: torch.Tensor
-    mask: torch.Tensor | None
+    mask: torch.Tensor | BlockMask | None
     rows: torch.Tensor
     columns: torch.Tensor
     parents: torch.Tensor
     positions: torch.Tensor | None = None
 
-    def attention(self, dtype: torch.dtype) -> torch.Tensor | None:
-        """What is added to the scores of attention; None is causal attention.
+    def attention(self, dtype: torch.dtype) -> torch.Tensor | BlockMask | None:
+        """What is added to the scores of attention, or its block mask; None is causal attention.
 
         SDPA would convert a boolean mask in every layer; it is converted once, here.
         """
-        if self.mask is None:
-            return None
+        if not isinstance(self.mask, torch.Tensor):
+            return self.mask
         return torch.zeros_like(self.mask, dtype=dtype).masked_fill_(~self.mask, -torch.inf)
 
 
@@ -104,9 +114,12 @@ class SelectedTokens:
 
 def hidden_states(body, padded: Padded) -> torch.Tensor:
     """Last hidden states [rows, columns, width] of a model without its output layer."""
+    attention = padded.attention(body.dtype)
+    if isinstance(attention, BlockMask):
+        take_trees(body)
     return body(
         input_ids=padded.ids,
-        attention_mask=padded.attention(body.dtype),
+        attention_mask=attention,
         position_ids=padded.positions,
         use_cache=False,
     ).last_hidden_state

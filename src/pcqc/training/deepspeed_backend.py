@@ -153,7 +153,7 @@ class ShardedState:
     def __init__(self, backend: DeepSpeedBackend):
         self.backend = backend
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path) -> list[Path]:
         """See `Part.write`; each process writes its file, and all gather each parameter in turn."""
         rank, count = self.backend.processes.rank, self.backend.processes.count
         kept = {"steps": torch.tensor(self.backend.steps)}
@@ -163,7 +163,8 @@ class ShardedState:
                 value = self._gathered(number, parameter, key)
                 if number % count == rank:
                     kept[f"{name}/{key}"] = value.detach().to("cpu", copy=True).contiguous()
-        save_file(kept, folder / f"part-{rank:04d}.safetensors")
+        save_file(kept, file := folder / f"part-{rank:04d}.safetensors")
+        return [file]
 
     def read(self, folder: Path) -> None:
         """See `Part.read`.

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from pcqc.errors import UserError
 from pcqc.files import read_json
-from pcqc.models import check_folder, disk_problems_named, save_folder, unfinished
+from pcqc.models import check_folder, disk_problems_named, save_folder, settle, unfinished
 from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.shapes import Cursor
 
@@ -21,8 +21,12 @@ from pcqc.shapes import Cursor
 class Part(Protocol):
     """Something of a run that is saved and resumed: a model with its optimiser."""
 
-    def write(self, folder: Path) -> None:
-        """Write everything into a folder that the same part of every process writes into."""
+    def write(self, folder: Path) -> list[Path]:
+        """Write everything into a folder that the same part of every process writes into.
+
+        Returns:
+            The files that this process wrote.
+        """
 
     def read(self, folder: Path) -> None:
         """Take over what `write` wrote."""
@@ -31,7 +35,7 @@ class Part(Protocol):
 def save_state(
     folder: Path, parts: Mapping[str, Part], cursor: dict, processes: Processes = SINGLE_PROCESS
 ) -> None:
-    """Replace the state in `folder` by this one.
+    """Replace the state in `folder` by this one; each process hashes the files that it wrote.
 
     Args:
         folder: of the run and its fingerprint, on a disk that all processes share; holds one state,
@@ -45,15 +49,15 @@ def save_state(
     """
     path = folder / f"step-{cursor['step']:06d}"
 
-    def write(temporary: Path) -> None:
+    def write(temporary: Path) -> dict[str, str]:
         if processes.is_main:
             for name in parts:
                 (temporary / name).mkdir()
             (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
         processes.barrier()
-        for name, part in parts.items():
-            part.write(temporary / name)
-        processes.barrier()
+        mine = [file for name, part in parts.items() for file in part.write(temporary / name)]
+        shares = processes.gather(settle(temporary, mine))
+        return {name: digest for share in shares for name, digest in share.items()}
 
     if not processes.is_main:
         with disk_problems_named(path):
@@ -93,11 +97,12 @@ class ModelState:
     model: torch.nn.Module
     optimizers: Sequence[torch.optim.Optimizer]
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path) -> list[Path]:
         """See `Part.write`."""
-        save_file(_contiguous(self.model.state_dict()), folder / "model.safetensors")
-        tensors = _optimizer_tensors(self.model, self.optimizers)
-        save_file(tensors, folder / "optimizer.safetensors")
+        files = [folder / "model.safetensors", folder / "optimizer.safetensors"]
+        save_file(_contiguous(self.model.state_dict()), files[0])
+        save_file(_optimizer_tensors(self.model, self.optimizers), files[1])
+        return files
 
     def read(self, folder: Path) -> None:
         """See `Part.read`."""

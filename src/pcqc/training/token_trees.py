@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from pcqc.training.batching import HasTokens, Padded
+from pcqc.training.tree_attention import padded_length, tree_mask
 
 # A sequence joins a tree when it shares at least this part of its tokens with the sequence before,
 # and while the tree is at most so many times as large as its first sequence: attention over a tree
@@ -85,7 +86,7 @@ def pad_token_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], 
         selected: per member of each tree in turn, bool [its tokens]: tokens to be scored. A node is
             scored once for every member that selects it.
     """
-    width = max(len(tree.tokens) for tree in trees)
+    width = padded_length(max(len(tree.tokens) for tree in trees), device)
     ids = np.zeros((len(trees), width), np.int64)
     positions = np.zeros_like(ids)
     # Nodes are in depth-first order, so a node's descendants follow it, up to its last. A token of
@@ -100,11 +101,9 @@ def pad_token_trees(trees: Sequence[TokenTree], selected: Sequence[np.ndarray], 
             chosen = np.nonzero(next(wanted))[0]
             rows = np.full(len(chosen), row)
             places.append(np.stack([rows, path[chosen], path[chosen - 1]]))
-    column = np.arange(width)[:, None]
-    mask = (column >= column.T) & (column <= last[:, None])
-    rows, columns, parents = np.concatenate(places, axis=1)
-    arrays = (ids, mask[:, None], rows, columns, parents, positions)
-    return Padded(*(torch.from_numpy(array).to(device) for array in arrays))
+    arrays = (ids, last, *np.concatenate(places, axis=1), positions)
+    tensor_ids, descendants, *others = (torch.from_numpy(array).to(device) for array in arrays)
+    return Padded(tensor_ids, tree_mask(descendants), *others)
 
 
 def empty_batch(device) -> Padded:

@@ -1,0 +1,198 @@
+"""Attention over token trees by block masks, as on CUDA, against dense masks."""
+
+import numpy as np
+import pytest
+import torch
+from eager_blocks import eager_blocks
+from helpers import tiny_model
+from learner_material import critic, gradients, sequences, updated, value_sequences
+from torch.nn.attention.flex_attention import create_block_mask, create_mask
+
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.training import tree_attention
+from pcqc.training.backend import merged_micro_batches
+from pcqc.training.batching import TokenModel
+from pcqc.training.sequences import KL, Term, TrainingSequence
+from pcqc.training.token_trees import merge_prefixes, pad_token_trees
+from pcqc.training.tree_attention import BLOCK, padded_length, tree_mask
+
+
+def random_trees(seed: int) -> list[TrainingSequence]:
+    """Sequences of random lengths that leave one another at random places, for several blocks."""
+    rng = np.random.default_rng(seed)
+    made: list[TrainingSequence] = []
+    for number in range(12):
+        start = made[int(rng.integers(len(made)))].tokens if number % 6 else []
+        kept = start[: int(rng.integers(len(start) // 2, len(start) + 1))]
+        tokens = kept + rng.integers(3, 120, int(rng.integers(40, 220))).tolist()
+        term = Term.zeros(len(tokens))
+        term.select(len(kept) + 1, len(tokens), float(rng.normal()))
+        kind = {QUESTION: term} if number % 2 else {TERMINAL: term, KL: term}
+        made.append(TrainingSequence(tokens, kind, np.zeros(len(tokens))))
+    return made
+
+
+def last_descendants(seed: int) -> torch.Tensor:
+    """int64 [rows, columns] of random trees, with padding to several blocks."""
+    rng = np.random.default_rng(seed)
+    last = np.tile(np.arange(7 * BLOCK), (3, 1))
+    for row in last:
+        used = int(rng.integers(4 * BLOCK, len(row)))
+        ends = [used]  # of the node that the next one is below of
+        for node in range(used):
+            while node >= ends[-1]:
+                ends.pop()
+            # Long subtrees with few branches, so that some blocks are seen whole.
+            if rng.random() < 0.005:
+                ends.append(int(rng.integers(node + 1, ends[-1] + 1)))
+            row[node] = ends[-1] - 1
+    return torch.from_numpy(last)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_block_mask_is_the_dense_mask(seed):
+    last = last_descendants(seed)
+    dense = tree_mask(last)
+    with eager_blocks():
+        blocks = tree_mask(last)
+    rows, length = last.shape
+    found = create_mask(blocks.mask_mod, rows, 1, length, length, "cpu")
+    assert torch.equal(found, dense)
+    assert blocks.shape == dense.shape
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_block_is_listed_as_it_is_seen(seed):
+    """Torch writes the dense mask out to find the blocks; ours come from the last descendants."""
+    last = last_descendants(seed)
+    rows, length = last.shape
+    with eager_blocks():
+        blocks = tree_mask(last)
+    written = create_block_mask(blocks.mask_mod, rows, 1, length, length, "cpu", BLOCK)
+    assert blocks.full_kv_num_blocks.sum() > 0
+    assert torch.equal(blocks.to_dense(), written.to_dense())
+    for kind in ("kv", "full_kv", "q", "full_q"):
+        counts = getattr(blocks, f"{kind}_num_blocks")
+        assert torch.equal(counts, getattr(written, f"{kind}_num_blocks"))
+        ours, theirs = (getattr(mask, f"{kind}_indices") for mask in (blocks, written))
+        listed = torch.arange(ours.shape[-1]) < counts[..., None]
+        assert torch.equal(ours[listed], theirs[listed])
+
+
+def scored(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of all tokens of random trees, and the gradient of a weighted sum."""
+    trees = merge_prefixes(random_trees(seed), 4096)
+    members = [member for tree in trees for member in tree.members]
+    selected = [np.arange(len(member.tokens)) > 0 for member in members]
+    model = tiny_model(seed)
+    logprobs = TokenModel(model)(pad_token_trees(trees, selected, "cpu"))
+    torch.manual_seed(seed)
+    (logprobs * torch.randn_like(logprobs)).mean().backward()
+    return logprobs.detach(), gradients(model)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_logprobs_and_gradients_are_those_of_the_dense_mask(seed):
+    logprobs, gradient = scored(seed)
+    with eager_blocks():
+        found, other = scored(seed)
+    torch.testing.assert_close(found, logprobs, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
+
+
+def test_an_update_is_that_of_the_dense_mask():
+    """With a frozen reference, in several micro-batches."""
+    budget = {"tokens_per_micro_batch": 600}
+    report, gradient = updated(random_trees(0), **budget)
+    with eager_blocks():
+        found, other = updated(random_trees(0), **budget)
+    assert found.losses == pytest.approx(report.losses, abs=1e-6, rel=1e-5)
+    torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
+
+
+def criticised() -> tuple[np.ndarray, torch.Tensor]:
+    """Values of a critic before an update, and the update's gradient."""
+    judge, learned = critic(), value_sequences(count=12)
+    model, (optimizer,) = judge.model, judge.backend.optimizers
+    values = judge.values([sequence.tokens for sequence in learned])
+    used = []
+    optimizer.register_step_pre_hook(lambda *_: used.append(gradients(model)))
+    judge.update(learned)
+    return np.concatenate(values), used[0]
+
+
+def test_a_critic_is_that_of_the_dense_mask():
+    values, gradient = criticised()
+    with eager_blocks():
+        found, other = criticised()
+    np.testing.assert_allclose(found, values, atol=1e-5)
+    torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
+
+
+def test_a_layer_that_recomputes_attends_as_it_did():
+    _, gradient = scored(0)
+    trees = merge_prefixes(random_trees(0), 4096)
+    members = [member for tree in trees for member in tree.members]
+    selected = [np.arange(len(member.tokens)) > 0 for member in members]
+    model = tiny_model(0).train()
+    model.gradient_checkpointing_enable({"use_reentrant": False})
+    with eager_blocks():
+        logprobs = TokenModel(model)(pad_token_trees(trees, selected, "cpu"))
+        torch.manual_seed(0)
+        weights = torch.randn_like(logprobs)
+    # The setting may have changed before the backward pass; the mask has not.
+    with eager_blocks():
+        (logprobs * weights).mean().backward()
+    torch.testing.assert_close(gradients(model), gradient, atol=1e-6, rtol=1e-5)
+
+
+def test_a_model_that_took_trees_is_otherwise_as_before(tmp_path):
+    """The transformers engine and SFT may use the learner's module: same bits, same config."""
+    model, fresh = tiny_model(0), tiny_model(0)
+    with eager_blocks():
+        pad = pad_token_trees(merge_prefixes(random_trees(0)[:1], 4096), [np.ones(1, bool)], "cpu")
+        TokenModel(model)(pad)
+    ids = torch.randint(3, 120, (2, 50))
+    causal = torch.ones(50, 50).tril().bool().expand(2, 1, 50, 50)
+    padding = torch.ones(2, 50, dtype=torch.long).index_fill(1, torch.arange(5), 0)
+    with torch.no_grad():
+        for mask in (None, causal, padding):
+            assert torch.equal(
+                model.model(ids, attention_mask=mask).last_hidden_state,
+                fresh.model(ids, attention_mask=mask).last_hidden_state,
+            )
+    model.config.save_pretrained(tmp_path / "one")
+    fresh.config.save_pretrained(tmp_path / "other")
+    one, other = ((tmp_path / n / "config.json").read_bytes() for n in ("one", "other"))
+    assert one == other
+
+
+def test_rows_are_padded_to_blocks_within_the_budget():
+    with eager_blocks():
+        backend, budget = critic().backend, 2 * 2 * BLOCK + 50
+        batches = [padded for *_, padded in merged_micro_batches(backend, sequences(), budget)]
+        assert [padded_length(n, "cpu") for n in (1, 256, 257)] == [256, 256, 384]
+    assert {padded.ids.shape[1] for padded in batches} == {256}
+    assert max(len(padded.ids) for padded in batches) == 2
+
+
+def test_one_kernel_serves_all_lengths(monkeypatch):
+    """Compiled anew for one row or several; never for a length."""
+    monkeypatch.setattr(tree_attention, "BLOCK_MASKED", frozenset({"cpu"}))
+    model, graphs = tiny_model(0).requires_grad_(False), []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    def score(rows: int, blocks: int) -> int:
+        last = torch.arange(blocks * BLOCK).expand(rows, -1).contiguous()
+        tree_attention.take_trees(model.model)
+        model.model(torch.zeros_like(last), attention_mask=tree_mask(last), use_cache=False)
+        return len(graphs)
+
+    with torch.no_grad(), torch.compiler.set_stance(force_backend=keep):
+        made = [score(rows, blocks) for rows, blocks in [(1, 4), (1, 3), (2, 2)]]
+        later = [score(rows, blocks) for rows, blocks in [(1, 2), (1, 9), (3, 5), (2, 7)]]
+    assert 0 < made[0] < made[-1] <= 3
+    assert set(later) == {made[-1]}
