@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 
 
-def save_folder(path: Path, write, extra: dict | None = None) -> str:
+def save_folder(
+    path: Path, write: Callable[[Path], dict[str, str] | None], extra: dict | None = None
+) -> str:
     """Write a folder atomically: under a temporary name, synced, then renamed.
 
     Args:

@@ -60,8 +60,11 @@ def served(stub):
 
 
 def model_folder(study, role, text="weights"):
+    def write(temporary):
+        (temporary / "model").write_text(text)
+
     folder = Paths.of(study).model(role)
-    save_folder(folder, lambda temporary: (temporary / "model").write_text(text))
+    save_folder(folder, write)
     return folder
 
 

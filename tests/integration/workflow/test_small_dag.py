@@ -308,7 +308,7 @@ def test_what_the_command_line_misspells_stops_with_the_nearest_word(tmp_path):
     ):
         done = place.run(command)
         assert done.returncode != 0
-        assert said in done.stderr
+        assert said in done.stdout + done.stderr
 
 
 def test_an_unknown_study_stops_with_one_line(mini):
