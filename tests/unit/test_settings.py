@@ -296,11 +296,11 @@ def test_settings_that_only_a_real_study_has_are_checked(load):
 def test_one_run_is_common_to_all_that_are_compared(load):
     def runs(**given):
         changes = {f"methods.{method}.runs": r for method, r in given.items()}
-        return load(changes, study="clinic-full")
+        return load(changes, study="clinic-full-b")
 
-    assert runs().common_runs == ["A", "B", "C"]
+    assert runs().common_runs == ["A", "B", "C", "D"]
     assert runs(terminal_only=["C", "B"], atpo_u1=["A"]).common_runs == ["B", "C"]
-    assert runs(terminal_only=[]).common_runs == ["A", "B", "C"]
+    assert runs(terminal_only=[]).common_runs == ["A", "B", "C", "D"]
     with pytest.raises(UserError, match="no run is common to all methods that have any"):
         runs(grpo=["B"], terminal_only=["A"])
     compared = [name for name, method in load().methods.items() if not method.on_demand]
