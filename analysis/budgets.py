@@ -109,8 +109,7 @@ def value_at(
     """A validated metric of a run between updates, in the unit of its curve; None if unknown."""
     curve = collected.curve(method, run, "validation", metric)
     known = {int(update): float(value) for update, value in curve.items()}
-    start = start_of(collected, metric)
-    if start is not None:
+    if 0 in weights and (start := start_of(collected, metric)) is not None:
         known[0] = start / METRICS[metric][1]
     if not weights.keys() <= known.keys():
         return None
