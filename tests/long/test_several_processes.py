@@ -25,11 +25,14 @@ KEPT = (".safetensors", ".parquet", "candidate_groups.jsonl", "consultations.jso
 
 @pytest.fixture
 def placed(copy) -> Workplace:
-    """The miniature study on two devices, its run of PCQC unmade, and long enough to kill."""
+    """The miniature study on two devices, its run of PCQC unmade, and long enough to kill.
+
+    Its processes are real ones, since the tests kill them by their ids.
+    """
     copy.edit(SETTINGS, "\nruns: {A", f"{PLACEMENT}\nruns: {{A")
     copy.edit(SETTINGS, "pcqc: {updates: 4", "pcqc: {updates: 16")
     shutil.rmtree(copy.results / "runs" / "pcqc" / "A")
-    return copy
+    return copy.cold()
 
 
 def outcome(run: Path) -> dict[str, str]:

@@ -40,7 +40,7 @@ from pcqc.config import Benchmark, Clinic, load_study
 from pcqc.errors import UserError
 from pcqc.files import read_json
 from pcqc.paths import Paths
-from pcqc.protocol import Exchange, parse_action
+from pcqc.protocol import UNANSWERABLE, Exchange, parse_action
 from pcqc.seeds import generator
 
 SETTINGS = Clinic(
@@ -237,27 +237,42 @@ def test_evidence_is_what_the_patient_said(world):
     assert evidence(world, dialogue) == {0: False, 2: True}
 
 
+def test_random_questions_differ_are_answered_from_the_facts_and_end_when_one_option_is_left(world):
+    rng, ends = generator(5, "x"), set()
+    for case, _ in drawn(world):
+        facts = read_findings(world, " ".join(case.facts))
+        for most in (0, 2, 5):
+            said = random_exchanges(world, case, most, rng)
+            (*before, left) = [
+                len(still_likely(world, case, said[:n])) for n in range(len(said) + 1)
+            ]
+            assert all(options > 1 for options in before)
+            assert len(said) == most or left == 1
+            ends.add((len(said) == most, left == 1))
+            asked = [min(asked_findings(world, exchange.question)) for exchange in said]
+            assert len(set(asked)) == len(said)
+            for finding, exchange in zip(asked, said, strict=True):
+                known = {finding: facts[finding]} if finding in facts else {}
+                assert read_findings(world, exchange.answer) == known
+    assert {(True, False), (False, True)} <= ends
+
+
 def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
     """One with another diagnosis is not kept."""
-    case, patient = drawn(world)[0]
+    case, _ = drawn(world)[0]
     rng = generator(5, "x")
-    asked = (random_exchanges(world, patient, 3, rng) for _ in range(20))
+    asked = [random_exchanges(world, case, 3, rng) for _ in range(20)]
     tries = [recorded_conversation(world, case, "Instruction", said) for said in asked]
     assert None in tries
-    messages = next(filter(None, tries))
-    assert [m["role"] for m in messages] == [
-        "system",
-        "user",
-        *["assistant", "user"] * 3,
-        "assistant",
-    ]
-    said = [parse_action(m["content"], tuple(case.options)) for m in messages[2::2]]
-    assert [a.kind for a in said] == ["question"] * 3 + ["final"]
-    assert said[-1].text == case.answer
-    assert len({a.text for a in said[:3]}) == 3
-    for question, answer in zip(said[:3], messages[3::2], strict=True):
-        (finding,) = [f for f in range(5) if ask(world.findings[f]) == question.text]
-        assert answer["content"] == true_answer(world, patient, finding)
+    exchanges, messages = next(
+        (said, m) for said, m in zip(asked, tries, strict=True) if m and said
+    )
+    roles = ["system", "user", *["assistant", "user"] * len(exchanges), "assistant"]
+    assert [m["role"] for m in messages] == roles
+    *questions, final = [parse_action(m["content"], tuple(case.options)) for m in messages[2::2]]
+    assert [(a.kind, a.text) for a in questions] == [("question", e.question) for e in exchanges]
+    assert (final.kind, final.text) == ("final", case.answer)
+    assert [m["content"] for m in messages[3::2]] == [e.answer for e in exchanges]
 
 
 def test_an_expert_asks_best_questions_until_nothing_is_open(world):
@@ -290,6 +305,15 @@ def test_a_doctor_thinks_of_the_options_still_likely_and_answers_with_the_likeli
     left = world.diseases[patient.options[2]]
     assert turns[-1][0].endswith(f"{left}</think>")
     assert case.options[turns[-1][1].removeprefix("Final Answer: ")] == left
+
+
+def test_a_doctor_thinks_first_of_the_options_asked_about_in_vain(world):
+    """They are as likely as before, and the last is the one to ask about next."""
+    case, _ = drawn(world)[0]
+    before = still_likely(world, case, [])
+    vain = Exchange(ask(world.findings[world.diseases.index(before[-1])]), UNANSWERABLE)
+    assert still_likely(world, case, [vain]) == [before[-1], *before[:-1]]
+    assert best_question(world, case, [vain]) == world.diseases.index(before[-2])
 
 
 def test_the_best_question_is_about_the_likeliest_option_not_asked_about(world):

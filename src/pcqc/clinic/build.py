@@ -49,7 +49,7 @@ def build_clinic(study: Study) -> None:
         if clinic.sft_asks == "best":
             exchanges = best_exchanges(world, case, questions)
         else:
-            exchanges = random_exchanges(world, patient, questions, rng)
+            exchanges = random_exchanges(world, case, questions, rng)
         messages = recorded_conversation(world, case, study.protocol.instruction, exchanges)
         if messages:
             conversations.append({"case_id": case.case_id, "messages": messages})

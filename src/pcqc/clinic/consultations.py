@@ -19,14 +19,20 @@ RULED_OUT = 0.1
 
 
 def still_likely(world: World, case: Case, exchanges: list[Exchange]) -> list[str]:
-    """Options not ruled out by the answers so far, the likeliest last."""
+    """Options not ruled out by the answers so far, the likeliest last.
+
+    Those whose sign was asked about in vain come first: to ask again brings nothing.
+    """
     found: dict[int, bool] = {}
     for exchange in exchanges:
         found.update(read_findings(world, exchange.answer))
-    probability = posterior(world, case, found).round(9)
+    asked = {exchange.question for exchange in exchanges}
     names = list(case.options.values())
+    signs = [world.diseases.index(name) for name in names]
+    vain = [ask(world.findings[f]) in asked and f not in found for f in signs]
+    probability = posterior(world, case, found).round(9)
     likely = np.flatnonzero(probability >= RULED_OUT * probability.max())
-    return [names[i] for i in sorted(likely, key=lambda i: probability[i])]
+    return [names[i] for i in sorted(likely, key=lambda i: (not vain[i], probability[i]))]
 
 
 def best_question(world: World, case: Case, exchanges: list[Exchange]) -> int | None:
@@ -55,22 +61,31 @@ def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tu
 
 
 def random_exchanges(
-    world: World, patient: Patient, questions: int, rng: np.random.Generator
+    world: World, case: Case, questions: int, rng: np.random.Generator
 ) -> list[Exchange]:
-    """Different random questions, all of them answered."""
-    asked = rng.permutation(len(world.findings))[:questions]
-    return [Exchange(ask(world.findings[f]), true_answer(world, patient, int(f))) for f in asked]
+    """Up to so many different random questions, until one option is left."""
+    asked, said = rng.permutation(len(world.findings))[:questions], list[Exchange]()
+    for finding in asked:
+        if len(still_likely(world, case, said)) == 1:
+            break
+        said.append(_exchange(world, case, int(finding)))
+    return said
 
 
 def best_exchanges(world: World, case: Case, questions: int) -> list[Exchange]:
-    """Up to so many best questions, answered from the case's facts as far as these go."""
-    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
+    """Up to so many best questions, until one option is left or all of these were asked."""
+    said = list[Exchange]()
     while len(said) < questions and (finding := best_question(world, case, said)) is not None:
-        answer = protocol.UNANSWERABLE
-        if finding in facts:
-            answer = state_finding(world.findings[finding], facts[finding])
-        said.append(Exchange(ask(world.findings[finding]), answer))
+        said.append(_exchange(world, case, finding))
     return said
+
+
+def _exchange(world: World, case: Case, finding: int) -> Exchange:
+    """The question about a finding, answered if the case's facts say it."""
+    facts, answer = read_findings(world, " ".join(case.facts)), protocol.UNANSWERABLE
+    if finding in facts:
+        answer = state_finding(world.findings[finding], facts[finding])
+    return Exchange(ask(world.findings[finding]), answer)
 
 
 def recorded_conversation(
