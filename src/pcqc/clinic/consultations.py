@@ -47,7 +47,7 @@ def best_question(world: World, case: Case, exchanges: list[Exchange]) -> int | 
 def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tuple[str, str]]:
     """(thinking, action) of each of the doctor's turns: the questions, then its diagnosis.
 
-    It thinks of the options still likely, the likeliest last.
+    It thinks of the options still likely, as `still_likely` orders them, and names the last.
     """
     likely = [still_likely(world, case, exchanges[:turn]) for turn in range(len(exchanges) + 1)]
     leading = likely[-1][-1]

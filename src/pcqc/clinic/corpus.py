@@ -198,7 +198,7 @@ def evidence(subject: Subject) -> Example:
 
 
 def reasoned_evidence(subject: Subject) -> Example:
-    """A scorer's prompt, the options still likely, and the label of the likeliest."""
+    """A scorer's prompt, the options still likely, and the label of the last of them."""
     prompt, exchanges = _evidence(subject)
     ((thinking, answer),) = spoken_turns(subject.world, subject.case, exchanges)[-1:]
     label = answer.removeprefix(protocol.ANSWER_MARKER)
