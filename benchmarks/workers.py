@@ -52,7 +52,7 @@ class Worker:
     def trees(self) -> list[TokenTree]:
         """What the last update trained on, merged as the learner does."""
         budget = self.run.study.rl.tokens_per_micro_batch
-        return merge_prefixes(self.batch.sequences, budget)
+        return merge_prefixes(self.batch.sequences, budget, self.run.policy.device)
 
     def counts(self) -> dict[str, float]:
         """How much work the last update was."""

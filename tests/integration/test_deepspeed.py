@@ -239,7 +239,7 @@ def grads(model) -> torch.Tensor:
 @pytest.mark.parametrize("count", [1, 2, 5, 40])
 @pytest.mark.parametrize("budget", [40, 100, 100000])
 def test_trees_are_sharded_evenly(count, budget):
-    trees = merge_prefixes(sequences(count=30), budget)
+    trees = merge_prefixes(sequences(count=30), budget, "cpu")
     nothing = TokenTree([0], [0])
     shares = [share(trees, budget, Processes(rank, count), nothing) for rank in range(count)]
     assert len({len(batches) for batches in shares}) == 1

@@ -34,7 +34,8 @@ def marked(tokens: list[int], last: int) -> SelectedTokens:
 def test_flops_by_hand():
     """Six nodes, of which the first three are shared; each sees itself and its ancestors."""
     shape = Architecture(4, 1, heads=2, kv_heads=1, head_dim=3, hidden=5, vocabulary=7, tied=True)
-    trees = merge_prefixes([marked([1, 2, 3, 4], last=1), marked([1, 2, 3, 5, 6], last=2)], 100)
+    sequences = [marked([1, 2, 3, 4], last=1), marked([1, 2, 3, 5, 6], last=2)]
+    trees = merge_prefixes(sequences, 100, "cpu")
     assert [len(tree.tokens) for tree in trees] == [6]
     matrices = 2 * LAYER * 6
     attention = 4 * 2 * 3 * (1 + 2 + 3 + 4 + 4 + 5)

@@ -290,7 +290,9 @@ def stream_actor(context) -> None:
     engine.streams, engine.submit, engine.collect = True, submit, collect
 
 
-def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
+    """Whether it reads after the roll-outs or beside them."""
     cases = [make_case(i) for i in range(2)]
     context = served_setting(serve, cases, lambda prompt: False, "1/update/1")
 
@@ -301,6 +303,9 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
         return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
 
     scorer = Scorer(serve(reply).engine(), context.chat.tokenizer)
+    if ahead:
+        stream_actor(context)
+        context = dataclasses.replace(context, scorer=scorer)
     method = Method(
         title="Test", terminal_group=2, question_group=2, question_credit="same_state", beta=1.0
     )
@@ -308,3 +313,5 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
     assert [group.case.case_id for group in drawn.groups] == ["case-0"]
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2
+    # What failed beside the roll-outs is asked for again after them.
+    assert scorer.engine.take_counts()["failures"] == 1 + ahead

@@ -81,7 +81,7 @@ def test_a_block_is_listed_as_it_is_seen(seed):
 
 def scored(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities of all tokens of random trees, and the gradient of a weighted sum."""
-    trees = merge_prefixes(random_trees(seed), 4096)
+    trees = merge_prefixes(random_trees(seed), 4096, "cpu")
     members = [member for tree in trees for member in tree.members]
     selected = [np.arange(len(member.tokens)) > 0 for member in members]
     model = tiny_model(seed)
@@ -131,7 +131,7 @@ def test_a_critic_is_that_of_the_dense_mask():
 
 def test_a_layer_that_recomputes_attends_as_it_did():
     _, gradient = scored(0)
-    trees = merge_prefixes(random_trees(0), 4096)
+    trees = merge_prefixes(random_trees(0), 4096, "cpu")
     members = [member for tree in trees for member in tree.members]
     selected = [np.arange(len(member.tokens)) > 0 for member in members]
     model = tiny_model(0).train()
@@ -150,7 +150,8 @@ def test_a_model_that_took_trees_is_otherwise_as_before(tmp_path):
     """The transformers engine and SFT may use the learner's module: same bits, same config."""
     model, fresh = tiny_model(0), tiny_model(0)
     with eager_blocks():
-        pad = pad_token_trees(merge_prefixes(random_trees(0)[:1], 4096), [np.ones(1, bool)], "cpu")
+        trees = merge_prefixes(random_trees(0)[:1], 4096, "cpu")
+        pad = pad_token_trees(trees, [np.ones(1, bool)], "cpu")
         TokenModel(model)(pad)
     ids = torch.randint(3, 120, (2, 50))
     causal = torch.ones(50, 50).tril().bool().expand(2, 1, 50, 50)

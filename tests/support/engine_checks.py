@@ -119,6 +119,21 @@ def takes_requests_one_by_one(engine, model) -> None:
         assert [c.tokens for c in found[request.streams]] == [c.tokens for c in group]
 
 
+def reads_prompts_one_by_one(engine, model) -> None:
+    """Beside a request for samples, too."""
+    if not engine.streams:
+        pytest.skip("this engine does not stream")
+    pairs = list(zip(prompts(), choices(), strict=True))
+    beside = engine.submit(requests()[0], SAMPLING)
+    tickets, found = [engine.submit_choices(*pair) for pair in pairs], {}
+    while len(found) < len(pairs) + 1:
+        found |= engine.collect(wait=True)
+    assert [len(c.tokens) > 0 for c in found[beside]] == [True] * 3
+    for (prompt, ids), ticket in zip(pairs, tickets, strict=True):
+        expected = plain_logprobs(model, prompt)[-1][ids].tolist()
+        assert found[ticket] == [pytest.approx(expected, abs=ROUNDING)]
+
+
 def uses_new_weights_and_forgets_old_keys(engine, model) -> None:
     """A stale cache raises no exception, so numbers are compared."""
     other = copy.deepcopy(model)
@@ -139,5 +154,6 @@ WITH_ITS_WEIGHTS = (
     draws_by_prompt_and_stream_alone,
     takes_the_likeliest_tokens_at_temperature_0,
     takes_requests_one_by_one,
+    reads_prompts_one_by_one,
 )
 CHECKS = (*WITH_ITS_WEIGHTS, uses_new_weights_and_forgets_old_keys)

@@ -81,7 +81,7 @@ def fullest_tree(budget: int, longest: int, prompt: int) -> Padded:
     selected = np.arange(longest) >= (longest - own)
     first = SelectedTokens([0] * longest, np.arange(longest) >= prompt)
     rows = [first, *(SelectedTokens(common + [n] * own, selected) for n in (1, 2) if own)]
-    trees = merge_prefixes(rows, budget)
+    trees = merge_prefixes(rows, budget, "cpu")
     assert [len(tree.tokens) for tree in trees] == [budget]
     return pad_token_trees(trees, [row.selected for row in trees[0].members], "cpu")
 

@@ -2,17 +2,20 @@
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 
 import pytest
 from helpers import PROTOCOL, make_case, scripted_context
 
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.engines.base import Completion, Failure, Request, Sampling
+from pcqc.engines.base import Failure, Request, Sampling
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
+from pcqc.methods.question_groups import score_groups
 from pcqc.processes import Processes
+from pcqc.roles import Scorer
 
 CASES = [make_case(number) for number in range(5)]
 ROLES = ("actor", "patient")
@@ -35,7 +38,7 @@ class Streaming(ScriptedEngine):
         self.most[0] = max(self.most[0], executed)
         return self.count
 
-    def collect(self, wait: bool) -> dict[int, list[Completion | Failure]]:
+    def collect(self, wait: bool) -> dict[int, list]:
         ticket = self.random.choice([*self.open])
         request, sampling = self.open.pop(ticket)
         return {ticket: super().generate([request], sampling)[0]}
@@ -122,7 +125,7 @@ class Second(Processes):
 
     def gather(self, value):
         made, _ = streaming(9)
-        whole = [one for row in played(made) for one in row]
+        whole = [(one, {}) for row in played(made) for one in row]
         return [whole[: len(whole) - len(value)], value]
 
 
@@ -130,6 +133,108 @@ def test_processes_share_the_dialogues_out():
     made, most = streaming(3, wrap=lambda engine: ShardedEngine(engine, Second(1, 2)))
     assert played(made) == played(context())
     assert most[0] == 8  # of fifteen
+
+
+class Reading(ScriptedEngine):
+    """A scorer's engine that takes prompts up one by one, and notes what it is asked, and when."""
+
+    streams = True
+
+    def __init__(self, made: RolloutContext, fails: Callable[[str], bool] = lambda text: False):
+        super().__init__(scores=self._read)
+        self.made, self.fails = made, fails
+        self.open: dict[int, tuple] = {}
+        self.together: list[str] = []  # prompts that were asked for in one call, afterwards
+        self.going: list[int] = []  # per prompt submitted, requests of the actor in progress
+
+    def _read(self, prompt, choices):
+        return [-float((sum(prompt) + token) % 7) for token in choices]
+
+    def submit_choices(self, prompt, choices) -> int:
+        self.going.append(len(self.made.actor.engine.open))
+        self.open[len(self.going)] = prompt, choices
+        return len(self.going)
+
+    def collect(self, wait: bool) -> dict[int, list]:
+        assert wait
+        assert not self.made.actor.engine.open  # nobody waited for it before
+        ticket, (prompt, choices) = self.open.popitem()
+        if self.fails(self.made.chat.decode(prompt)):
+            return {ticket: [Failure("timeout", "no answer")]}
+        return {ticket: super().next_logprobs([prompt], [choices])}
+
+    def next_logprobs(self, prompts, choices):
+        self.together += map(self.made.chat.decode, prompts)
+        return super().next_logprobs(prompts, choices)
+
+
+def scored(made: RolloutContext, engine: ScriptedEngine) -> list:
+    """Candidate groups of the first consultations, read ahead where the engine can."""
+    scorer = Scorer(engine, made.chat.tokenizer)
+    consultations = played(dataclasses.replace(made, scorer=scorer))
+    firsts = [row[0] for row in consultations]
+    groups = score_groups(scorer, list(zip(CASES, firsts, strict=True)))
+    return [
+        (group.case.case_id, group.number, group.turn, group.baseline, group.utilities.tolist())
+        for of_case in groups
+        for group in of_case
+    ]
+
+
+def afterwards() -> tuple[list, list]:
+    """The groups and the prompts of a scorer that reads after the roll-outs."""
+    made = context()
+    engine = Reading(made)
+    return scored(made, engine), engine.together
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_candidate_groups_are_scored_while_dialogues_go_on(seed):
+    made, _ = streaming(seed)
+    engine, (groups, prompts) = Reading(made), afterwards()
+    metered = MeteredEngine(engine)
+    assert scored(made, metered) == groups != []
+    assert not engine.together
+    assert engine.going[0] > 1
+    assert len(engine.going) == len(prompts)
+    tokens = {tuple(prompt) for prompt in engine.prompts}
+    assert metered.take_counts()["read"] == sum(map(len, tokens))
+
+
+def test_what_the_scorer_failed_on_beside_the_dialogues_is_asked_for_again():
+    made, _ = streaming(0)
+    engine = Reading(made, fails=lambda text: "any 0 1?" in text)
+    groups, prompts = afterwards()
+    assert scored(made, engine) == groups
+    assert sorted(engine.together) == sorted(text for text in prompts if "any 0 1?" in text) != []
+
+
+def test_a_scorer_that_takes_turns_with_the_others_reads_afterwards():
+    made, _ = streaming(0)
+    engine = Reading(made)
+    engine.in_turns = True
+    groups, prompts = afterwards()
+    assert scored(made, engine) == groups
+    assert sorted(engine.together) == sorted(prompts)
+    assert not engine.going
+
+
+def test_processes_tell_each_other_what_they_read():
+    """The second of two: it has the scores of the dialogues that the first played."""
+
+    class Other(Processes):
+        def gather(self, value):
+            made, _ = streaming(9)
+            made = dataclasses.replace(made, scorer=Scorer(Reading(made), made.chat.tokenizer))
+            flat = [one for row in played(made) for one in row][: 15 - len(value)]
+            return [[(flat[0], made.scorer.ahead), *((one, {}) for one in flat[1:])], value]
+
+    made, _ = streaming(3, wrap=lambda engine: ShardedEngine(engine, Other(1, 2)))
+    groups, _ = afterwards()
+    engine = Reading(made)
+    engine.made = dataclasses.replace(made, actor=SimpleNamespace(engine=made.actor.engine.engine))
+    assert scored(made, engine) == groups
+    assert not engine.together
 
 
 def test_a_failed_answer_ends_its_own_dialogue_alone():

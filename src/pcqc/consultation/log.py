@@ -39,6 +39,12 @@ class Response:
     answer: str | None = None
     failure: Failure | None = None
 
+    def adds_to(self, exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
+        """What was said after it: no more than before it where it got no answer."""
+        if self.answer is None:
+            return exchanges
+        return (*exchanges, Exchange(self.action.question, self.answer))
+
 
 @dataclass(frozen=True)
 class Turn:

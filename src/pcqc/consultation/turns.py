@@ -10,7 +10,7 @@ from pcqc.consultation.log import Dialogue, Response, Turn
 from pcqc.consultation.question_mask import question_start
 from pcqc.engines.base import Completion, Failure
 from pcqc.protocol import REMINDER, Exchange, parse_action
-from pcqc.roles import Actor, Patient
+from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import stream
 
@@ -19,13 +19,17 @@ from pcqc.seeds import stream
 class RolloutContext:
     """The roles of a consultation and its rules.
 
-    `timed` maps the name of a phase to a context manager that times it.
+    Attributes:
+        scorer: reads candidate groups ahead as they are answered, where its engine can do so beside
+            the others; the scores are those that it would give afterwards.
+        timed: name of a phase -> context manager that times it.
     """
 
     actor: Actor
     patient: Patient
     chat: ChatFormat
     protocol: Protocol
+    scorer: Scorer | None = None
     timed: Callable[[str], AbstractContextManager] = lambda phase: nullcontext()
 
 

@@ -91,8 +91,14 @@ class Engine(Protocol):
         """Take a request up beside those in progress; for engines that stream."""
         raise RuntimeError("this engine does not stream")
 
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+    def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
+        """Like `submit`, for one prompt of `next_logprobs`."""
+        raise RuntimeError("this engine does not stream")
+
+    def collect(self, wait: bool) -> dict[Ticket, list]:
         """Requests that have finished since, each with what `generate` would give for it.
+
+        Of `submit_choices`, a list of the prompt's one row.
 
         Args:
             wait: until one finishes, if the engine can go on without being asked again.
@@ -143,7 +149,11 @@ class WrappedEngine(Engine):
         """See `Engine.submit`."""
         return self.engine.submit(request, sampling)
 
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+    def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
+        """See `Engine.submit_choices`."""
+        return self.engine.submit_choices(prompt, choices)
+
+    def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`."""
         return self.engine.collect(wait)
 

@@ -31,7 +31,12 @@ class MeteredEngine(WrappedEngine):
         self.read += len(request.prompt)
         return self.engine.submit(request, sampling)
 
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+    def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
+        """See `Engine.submit_choices`."""
+        self.read += len(prompt)
+        return self.engine.submit_choices(prompt, choices)
+
+    def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`."""
         found = self.engine.collect(wait)
         self.sampled += _tokens(found.values())

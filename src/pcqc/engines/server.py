@@ -139,15 +139,13 @@ class ServerEngine(Engine):
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""
-        self.tickets += 1
-        bodies = [body | self._common for body in _bodies(request, sampling)]
-        self.running[self.tickets] = [
-            self._threads.submit(self._request, "POST", COMPLETIONS, body, _completion)
-            for body in bodies
-        ]
-        return self.tickets
+        return self._begin(_bodies(request, sampling), _completion)
 
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+    def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
+        """See `Engine.submit_choices`."""
+        return self._begin([_choices(prompt, choices)], _first_logprobs)
+
+    def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`."""
         going = [one for of_ticket in self.running.values() for one in of_ticket if not one.done()]
         if wait and going:
@@ -160,11 +158,7 @@ class ServerEngine(Engine):
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float] | Failure]:
         """See `Engine.next_logprobs`."""
-        common = {"temperature": 0, "max_tokens": 1, "logprobs": 1}
-        bodies = [
-            {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
-            for prompt, ids in zip(prompts, choices, strict=True)
-        ]
+        bodies = [_choices(prompt, ids) for prompt, ids in zip(prompts, choices, strict=True)]
         return self._complete(bodies, _first_logprobs)
 
     def take_counts(self) -> dict[str, int]:
@@ -176,6 +170,14 @@ class ServerEngine(Engine):
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `Engine.load_weights`; a served role is frozen."""
         raise NotImplementedError("a served role is frozen")
+
+    def _begin(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> Ticket:
+        self.tickets += 1
+        self.running[self.tickets] = [
+            self._threads.submit(self._request, "POST", COMPLETIONS, body | self._common, read)
+            for body in bodies
+        ]
+        return self.tickets
 
     def _complete(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> list:
         return self._all([("POST", COMPLETIONS, body | self._common, read) for body in bodies])
@@ -298,6 +300,12 @@ def _bodies(request: Request, sampling: Sampling) -> list[dict]:
         **NEUTRAL,
     }
     return [{"seed": vllm_seed(stream), **common} for stream in request.streams]
+
+
+def _choices(prompt: Sequence[int], ids: Sequence[int]) -> dict:
+    """What is sent for a prompt whose next token's log-probabilities are asked for."""
+    common = {"temperature": 0, "max_tokens": 1, "logprobs": 1}
+    return {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
 
 
 def _completion(reply: dict, body: dict) -> Completion:

@@ -7,15 +7,16 @@ do, but they are other samples.
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from pcqc.engines import weight_files
-from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
+from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
 from pcqc.errors import UserError
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
@@ -71,7 +72,7 @@ class VllmEngine(Engine):
         if not self.shared:
             self.llm.collective_rpc("end_with", args=(os.getpid(),))
         self.tickets = 0
-        self.running: dict[Ticket, tuple[Sampling, dict[int, Any]]] = {}
+        self.running: dict[Ticket, tuple[Callable[[Any], Any], dict[int, Any]]] = {}
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode
 
@@ -88,25 +89,20 @@ class VllmEngine(Engine):
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""
-        from vllm.sampling_params import RequestOutputKind
+        parameters = [_sampling_params(sampling, stream) for stream in request.streams]
+        return self._begin(request.prompt, parameters, partial(_completion, sampling=sampling))
 
-        self._check([request.prompt], sampling.max_tokens)
-        self.tickets += 1
-        self.running[self.tickets] = sampling, dict.fromkeys(range(len(request.streams)))
-        for number, stream in enumerate(request.streams):
-            parameters = _sampling_params(sampling, stream)
-            parameters.output_kind = RequestOutputKind.FINAL_ONLY
-            prompt = {"prompt_token_ids": list(request.prompt)}
-            self.llm.llm_engine.add_request(f"{self.tickets}/{number}", prompt, parameters)
-        return self.tickets
+    def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
+        """See `Engine.submit_choices`."""
+        return self._begin(prompt, [_choice_params(choices)], partial(_row, choices=choices))
 
-    def collect(self, wait: bool) -> dict[Ticket, list[Completion | Failure]]:
+    def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`; one step for all requests in progress, if there are any."""
-        finished: dict[Ticket, list[Completion | Failure]] = {}
+        finished: dict[Ticket, list] = {}
         for output in self.llm.llm_engine.step() if self.running else []:
             ticket, number = map(int, output.request_id.split("/"))
-            sampling, found = self.running[ticket]
-            found[number] = _completion(output.outputs[0], sampling)
+            read, found = self.running[ticket]
+            found[number] = read(output.outputs[0])
             if None not in found.values():
                 finished[ticket] = list(found.values())
                 del self.running[ticket]
@@ -116,19 +112,8 @@ class VllmEngine(Engine):
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
     ) -> list[list[float]]:
         """See `Engine.next_logprobs`; at most 128 choices a prompt."""
-        from vllm import SamplingParams
-
-        parameters = [
-            SamplingParams(
-                temperature=0, max_tokens=1, detokenize=False, logprob_token_ids=list(ids)
-            )
-            for ids in choices
-        ]
-        outputs = self._run(prompts, parameters, 1)
-        return [
-            [output.logprobs[0][token].logprob for token in ids]
-            for output, ids in zip(outputs, choices, strict=True)
-        ]
+        outputs = self._run(prompts, [_choice_params(ids) for ids in choices], 1)
+        return [_row(output, ids) for output, ids in zip(outputs, choices, strict=True)]
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `Engine.load_weights`; tensor by tensor in a shared process, else by files."""
@@ -159,6 +144,19 @@ class VllmEngine(Engine):
     def close(self) -> None:
         """Stop vLLM and free what it holds."""
         self.llm.llm_engine.engine_core.shutdown()
+
+    def _begin(self, prompt: Sequence[int], parameters: list, read: Callable[[Any], Any]) -> Ticket:
+        """Take a prompt up, once with each of the parameters; `read` reads an output of it."""
+        from vllm.sampling_params import RequestOutputKind
+
+        self._check([prompt], parameters[0].max_tokens)
+        self.tickets += 1
+        self.running[self.tickets] = read, dict.fromkeys(range(len(parameters)))
+        for number, one in enumerate(parameters):
+            one.output_kind = RequestOutputKind.FINAL_ONLY
+            tokens = {"prompt_token_ids": list(prompt)}
+            self.llm.llm_engine.add_request(f"{self.tickets}/{number}", tokens, one)
+        return self.tickets
 
     def _run(self, prompts, parameters, new_tokens: int) -> list:
         """vLLM's output for each prompt."""
@@ -320,6 +318,18 @@ def _sampling_params(sampling: Sampling, stream: int):
         logprobs=0,  # only the sampled token's, under the whole vocabulary at temperature 1
         detokenize=False,
     )
+
+
+def _choice_params(choices: Sequence[int]):
+    from vllm import SamplingParams
+
+    return SamplingParams(
+        temperature=0, max_tokens=1, detokenize=False, logprob_token_ids=list(choices)
+    )
+
+
+def _row(output, choices: Sequence[int]) -> list[float]:
+    return [output.logprobs[0][token].logprob for token in choices]
 
 
 def _completion(output, sampling: Sampling) -> Completion:

@@ -147,7 +147,8 @@ class Run:
         self, update: int, cases: Sequence[Case], phases: Phases
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
-        context = dataclasses.replace(self.context, timed=phases.time)
+        ahead = self.scorer if self.settings.question_utility == "scorer" else None
+        context = dataclasses.replace(self.context, scorer=ahead, timed=phases.time)
         with self.engines.awake() as health:
             batch = self.method.collect_rollouts(context, cases, update)
         return batch, {**rollout_metrics(batch), **health}

@@ -9,7 +9,6 @@ from pcqc.cases import Case
 from pcqc.consultation import Consultation, Turn
 from pcqc.credit import diagnostic_gain
 from pcqc.engines.base import Failure
-from pcqc.protocol import Exchange
 from pcqc.roles import Scorer
 
 
@@ -65,7 +64,7 @@ def score_groups(
     for case, consultation in firsts:
         for _, turn in supervised_states(consultation):
             evidence.append((case.public, turn.exchanges))
-            evidence += [(case.public, _after(turn, k)) for k in range(len(turn.responses))]
+            evidence += [(case.public, r.adds_to(turn.exchanges)) for r in turn.responses]
     probabilities = iter(scorer.probabilities(evidence))
     groups: list[list[QuestionGroup]] = []
     for case, consultation in firsts:
@@ -82,11 +81,3 @@ def score_groups(
                 QuestionGroup(case, number, turn, baseline, np.array(utilities), none)
             )
     return groups
-
-
-def _after(turn: Turn, candidate: int) -> tuple[Exchange, ...]:
-    """O_t plus the candidate's exchange, or O_t itself where it asked nothing."""
-    response = turn.responses[candidate]
-    if response.answer is None:
-        return turn.exchanges
-    return (*turn.exchanges, Exchange(response.action.question, response.answer))

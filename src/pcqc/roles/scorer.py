@@ -10,66 +10,70 @@ from pcqc.public_case import PublicCase
 from pcqc.text_encoder import TextEncoder
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]
+Key = tuple[str, tuple[str, ...]]  # of what is read: prompt and labels
+Pass = tuple[list[int], list[int]]  # of the model: a prompt, and the tokens that may come next
 
 
 class Scorer:
     """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It never learns which option is correct; the caller picks that entry from what it returns.
+
+    Attributes:
+        ahead: log-probabilities of labels that were read before they are asked for.
     """
 
     def __init__(self, engine: Engine, tokenizer):
         self.engine = engine
         self.encoder = TextEncoder(tokenizer)
+        self.ahead: dict[Key, list[float]] = {}
 
     def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
         Each label is appended to the prompt, and only its last token's log-probability is read, as
         in the paper. Labels that differ in one token are read in one pass. Equal evidence is read
-        once. A served scorer may fail.
+        once, and none that was read ahead. A served scorer may fail.
         """
-        prompts = [scorer_prompt(case, exchanges) for case, exchanges in evidence]
-        labels = [case.labels for case, _ in evidence]
-        unique = list(dict.fromkeys(zip(prompts, labels, strict=True)))
-        results = dict(zip(unique, self._label_logprobs(unique), strict=True))
-        return [normalise(results[key]) for key in zip(prompts, labels, strict=True)]
+        keys = [self.key(one) for one in evidence]
+        known: dict[Key, list[float] | Failure] = {**self.ahead}
+        self.ahead = {}
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        known |= zip(new, self._label_logprobs(new), strict=True)
+        return [normalise(known[key]) for key in keys]
 
-    def _label_logprobs(
-        self, items: list[tuple[str, tuple[str, ...]]]
-    ) -> list[list[float] | Failure]:
-        encoded = [self._encode(prompt, labels) for prompt, labels in items]
-        single = [i for i, (_, tails) in enumerate(encoded) if all(len(t) == 1 for t in tails)]
-        results: list[list[float] | Failure | None] = [None] * len(items)
-        scores = self.engine.next_logprobs(
-            [encoded[i][0] for i in single], [[t[0] for t in encoded[i][1]] for i in single]
-        )
-        for i, row in zip(single, scores, strict=True):
-            results[i] = row
-        for i, (prompt, tails) in enumerate(encoded):
-            if results[i] is None:
-                results[i] = self._final_logprobs(prompt, tails)
-        return results
+    def key(self, evidence: Evidence) -> Key:
+        """What is read of some evidence."""
+        case, exchanges = evidence
+        return scorer_prompt(case, exchanges), case.labels
 
-    def _encode(self, prompt: str, labels: tuple[str, ...]) -> tuple[list[int], list[list[int]]]:
-        """Token ids that all labels share, and the rest of each label.
+    def passes(self, key: Key) -> list[Pass]:
+        """One for all labels that differ in one token, else one for each label's last token.
 
         Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
+        prompt, labels = key
         texts = [self.encoder.quote(f"{prompt} {label}") for label in labels]
-        return split_labels([self.encoder.encode(text) for text in texts])
+        shared, tails = split_labels([self.encoder.encode(text) for text in texts])
+        if all(len(tail) == 1 for tail in tails):
+            return [(shared, [tail[0] for tail in tails])]
+        return [(shared + tail[:-1], [tail[-1]]) for tail in tails]
 
-    def _final_logprobs(self, prompt: list[int], tails: list[list[int]]) -> list[float] | Failure:
-        """Log-probability of each label's last token, after its earlier ones."""
-        rows = self.engine.next_logprobs(
-            [prompt + tail[:-1] for tail in tails], [[tail[-1]] for tail in tails]
-        )
-        read: list[float] = []
-        for row in rows:
-            if isinstance(row, Failure):
-                return row
-            read.append(row[0])
-        return read
+    def _label_logprobs(self, keys: Sequence[Key]) -> list[list[float] | Failure]:
+        passes = [self.passes(key) for key in keys]
+        every = [one for of_key in passes for one in of_key]
+        rows = iter(self.engine.next_logprobs([p for p, _ in every], [ids for _, ids in every]))
+        return [of_labels([next(rows) for _ in of_key]) for of_key in passes]
+
+
+def of_labels(rows: Sequence[list[float] | Failure]) -> list[float] | Failure:
+    """Log-probability of each label from what was read in a key's passes."""
+    read: list[float] = []
+    for row in rows:
+        if isinstance(row, Failure):
+            return row
+        read += row
+    return read
 
 
 def split_labels(whole: Sequence[list[int]]) -> tuple[list[int], list[list[int]]]:

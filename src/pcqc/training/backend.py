@@ -183,7 +183,7 @@ def merged_micro_batches(
     Yields:
         Items, which tokens of each are selected, and the batch, in whose order both are.
     """
-    merged, padding = merge_prefixes(items, budget), TokenTree([0], [0])
+    merged, padding = merge_prefixes(items, budget, backend.device), TokenTree([0], [0])
     columns = partial(padded_length, device=backend.device)
     for trees in share(merged, budget, backend.processes, padding, columns):
         members: list[Any] = [member for tree in trees for member in tree.members]
