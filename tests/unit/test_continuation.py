@@ -245,6 +245,9 @@ def written(folder):
 
 
 def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, monkeypatch):
+    """But for the times in its receipt."""
+    for module in ("pcqc.job_outputs", "pcqc.receipts"):
+        monkeypatch.setattr(f"{module}.now", lambda: "2000-01-01T00:00:00+00:00")
     job.run_continuation(study, "pcqc", "A")
     folder = Paths.of(study).continuation("pcqc", "A")
     whole = written(folder)
