@@ -1,5 +1,6 @@
 """What a study, or one of its methods, answers: sentences computed from its numbers."""
 
+from analysis.budgets import START
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
@@ -104,7 +105,7 @@ def answer_of(study: Study, method: str) -> list[str]:
             f"{method} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
             f"{method} --config study={study.name}`"
         )
-    rival = parent(study, method)[0] if study.method(method).on_demand else "shared_sft"
+    rival = parent(study, method)[0] if study.method(method).on_demand else START
     rivals = [rival] if rival in ready and rival != method else []
     runs = load_evaluated(study, [*rivals, method])
     names = list(study.benchmarks)

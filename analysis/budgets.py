@@ -16,7 +16,7 @@ from analysis.collected import METRICS, Collected
 from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
 
-START = "shared_sft"
+START = "shared_sft"  # what every trained method starts from
 SHARES = {"quarter": 0.25, "half": 0.5, "whole": 1.0}
 
 
