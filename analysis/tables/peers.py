@@ -7,6 +7,7 @@ from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated
+from analysis.notices import captioned
 from analysis.render import render
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
 from pcqc.config import Study
@@ -67,7 +68,7 @@ def build(study: Study) -> Table | None:
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
     front = _front(runs, list(best.values()))
     rows = [_row(runs, name, best, kinds, best[name] in front) for name in names]
-    caption = _caption(study, kinds)
+    caption = captioned(study, _caption(study, kinds))
     return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
 
 
