@@ -37,6 +37,7 @@ TABLES = Registry(
         "equal_budgets": Entry(),
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "question_quality": Entry(setting="clinic"),
+        "question_quality_by_base": Entry(setting="clinic", own_runs=False),
         "configuration": Entry(paper=True),
         "information_access": Entry(paper=True, own_runs=False),
         "data_cards": Entry(setting="data", own_runs=False),
