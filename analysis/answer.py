@@ -1,8 +1,10 @@
 """What a study, or one of its methods, answers: sentences computed from its numbers."""
 
+from analysis.budgets import START
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.notices import captioned
 from analysis.table import Number, Range, listed
 from pcqc.config import Study
 from pcqc.errors import UserError
@@ -43,8 +45,9 @@ def _methods(collected: Collected) -> str:
         for title, (accuracy, turns) in ordered
     ]
     later = f", then {listed(texts[1:])}" if texts[1:] else ""
-    return (
-        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks."
+    return captioned(
+        collected.study,
+        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks.",
     )
 
 
@@ -104,15 +107,16 @@ def answer_of(study: Study, method: str) -> list[str]:
             f"{method} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
             f"{method} --config study={study.name}`"
         )
-    rival = parent(study, method)[0] if study.method(method).on_demand else "shared_sft"
+    rival = parent(study, method)[0] if study.method(method).on_demand else START
     rivals = [rival] if rival in ready and rival != method else []
     runs = load_evaluated(study, [*rivals, method])
     names = list(study.benchmarks)
-    said = [
+    means = (
         f"{runs.title(method)}: {_mean(runs, method, 'accuracy')}% right with "
         f"{_mean(runs, method, 'turns')} questions, over {len(names)} benchmarks and "
         f"{runs_of(runs, method)}."
-    ]
+    )
+    said = [captioned(study, means)]
     pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
     for metric, pair in pairs.items() if rivals else ():
         found = compared(runs, *pair, names, metric)

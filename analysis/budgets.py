@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.collected import METRICS, Collected
+from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
 
-START = "shared_sft"
+START = "shared_sft"  # what every trained method starts from
 SHARES = {"quarter": 0.25, "half": 0.5, "whole": 1.0}
 
 
@@ -103,7 +104,29 @@ def start_of(collected: Collected, metric: str) -> float | None:
     return collected.estimate(START, collected.study.development, metric).mean
 
 
-def value_at(
+def estimate_at(
+    collected: Collected,
+    method: str,
+    metric: str,
+    weights: Mapping[str, Mapping[int, float]],
+    factor: float = 1.0,
+) -> Estimate | None:
+    """A validated metric of a method between updates, mean and sample SD over its runs.
+
+    None where some run's is unknown: the mean of the others would be of other runs than stand
+    beside it.
+
+    Args:
+        weights: run -> updates with their weights.
+        factor: from the unit of the metric's curve to that of the estimate.
+    """
+    values = [_value_at(collected, method, run, metric, at) for run, at in weights.items()]
+    if None in values:
+        return None
+    return over_runs([factor * value for value in values])
+
+
+def _value_at(
     collected: Collected, method: str, run: str, metric: str, weights: Mapping[int, float]
 ) -> float | None:
     """A validated metric of a run between updates, in the unit of its curve; None if unknown."""

@@ -63,6 +63,7 @@ PARTS = (
         "be split into what the questions brought and what was made of it.",
         "instrument",
         "question_quality",
+        "question_quality_by_base",
         "figure:equal_turns",
     ),
     _part(

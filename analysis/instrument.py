@@ -65,6 +65,15 @@ class Instrument:
         """Every consultation's answered questions, in the order of the run's file."""
         return [(case, self.judged(case, d)) for case, d in self._dialogues(method, run)]
 
+    def early(self, method: str, run: str) -> list[AskedQuestion]:
+        """The first `quality.EARLY` answered questions of all consultations of a run."""
+        found: list[AskedQuestion] = []
+        for case, dialogue in self._dialogues(method, run):
+            answered = [turn for turn in dialogue["turns"] if turn["answer"] is not None]
+            first = {"turns": answered[: quality.EARLY]}
+            found += quality.judge_questions(self._values, case, first, quality.EARLY)
+        return found
+
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
         """A dialogue's answered questions, beside the others that could be asked."""
         most = self.collected.study.protocol.max_turns - 1

@@ -20,3 +20,13 @@ PATH_TEST = (
 def notice(study: Study) -> tuple[str, str] | None:
     """What a reader must know before the numbers: a sentence, and the rest; or None."""
     return SYNTHETIC if study.synthetic else PATH_TEST if study.path_test else None
+
+
+def captioned(study: Study, text: str) -> str:
+    """A text about the study's own runs; of several base models, it says that they are the first's.
+
+    Claims are judged on all base models, so that a reader could take other numbers for theirs.
+    """
+    if not study.replicates:
+        return text
+    return f"{text} First of {1 + len(study.replicates)} base models.".lstrip()

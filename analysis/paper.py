@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.collected import Collected
 from analysis.companion import comparable
 from analysis.contents import Part, contents
-from analysis.figures import FIGURES
+from analysis.figures import FIGURES, caption
 from analysis.notices import notice
 from analysis.render.tex import escape
 from analysis.tables import TABLES
@@ -99,14 +99,14 @@ def _table(collected: Collected, name: str) -> str:
 def _figure(collected: Collected, name: str) -> str:
     """A figure, and the paper's below it."""
     module = FIGURES.module(name)
-    captions = {name: module.caption(collected)}
+    captions = {name: caption(name, collected)}
     if FIGURES.entries[name].paper:
         captions[f"{name}{FIGURES.beside}"] = module.caption_paper()
     return "".join(
         "\\begin{figure}[htbp]\n\\centering\n"
         f"\\includegraphics{{figures/{stem}.pdf}}\n"
-        f"\\caption{{{escape(caption)}}}\n\\label{{fig:{stem}}}\n\\end{{figure}}\n"
-        for stem, caption in captions.items()
+        f"\\caption{{{escape(text)}}}\n\\label{{fig:{stem}}}\n\\end{{figure}}\n"
+        for stem, text in captions.items()
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from analysis.notices import captioned
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import write_atomic
@@ -19,11 +20,13 @@ class Entry:
         methods: those that it needs.
         setting: a group of the study's settings that it needs.
         paper: whether its module also builds the published counterpart.
+        own_runs: whether it shows the study's own runs and not those of its replicates.
     """
 
     methods: tuple[str, ...] = ()
     setting: str = ""
     paper: bool = False
+    own_runs: bool = True
 
     def missing(self, study: Study) -> list[str]:
         """What the study lacks for it, in words."""
@@ -94,6 +97,10 @@ class Registry:
         for path, content in zip(paths, contents, strict=True):
             write_atomic(path, content)
         return paths
+
+    def captioned(self, study: Study, name: str, text: str) -> str:
+        """The caption of one of them, with the base model that it is of where there are several."""
+        return captioned(study, text) if self.entries[name].own_runs else text
 
     def clear(self, study: Study) -> None:
         """Remove the files of those that the study could fill once and no longer can."""

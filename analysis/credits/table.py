@@ -1,6 +1,7 @@
 """Credits beside exact values, as a table."""
 
 from analysis.credits.measures import BEST, CHANCE, COSTS, CREDITS, LAST, Judged, Quality
+from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 
 NAME = "credit_quality"
@@ -41,7 +42,7 @@ def build(judged: Judged) -> Table:
     rows = [_row(judged, name, title) for name, (title, _) in CREDITS.items()]
     rows.append(_row(judged, CHANCE, "Chance", rule=True))
     title = f"How well each credit ranks questions: {judged.study.title}."
-    return Table(NAME, title, caption, COLUMNS, tuple(rows))
+    return Table(NAME, title, captioned(judged.study, caption), COLUMNS, tuple(rows))
 
 
 def _row(judged: Judged, name: str, title: str, rule: bool = False) -> Row:

@@ -13,7 +13,7 @@ FIGURES = Registry(
     load=lambda name: import_module(f"analysis.figures.{name}"),
     entries={
         "teaser": Entry(setting="continuation"),
-        "method_overview": Entry(("pcqc",)),
+        "method_overview": Entry(("pcqc",), own_runs=False),
         "accuracy_inquiry": Entry(paper=True),
         "learning_curves": Entry(("shared_sft",)),
         "cost_curves": Entry(("shared_sft",)),
@@ -22,6 +22,15 @@ FIGURES = Registry(
         "utility_calibration": Entry(setting="continuation"),
     },
 )
+
+
+def caption(name: str, collected) -> str:
+    """What a figure shows, for a study.
+
+    Args:
+        collected: an `analysis.collected.Collected`.
+    """
+    return FIGURES.captioned(collected.study, name, FIGURES.module(name).caption(collected))
 
 
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:

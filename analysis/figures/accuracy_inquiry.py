@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from analysis.published import RUNS, published
@@ -14,7 +15,6 @@ from analysis.statistics.estimates import Estimate
 from analysis.table import listed
 
 FAINT = 0.65  # opacity of controls
-START = "shared_sft"
 # Towards a point outside a panel: to its left, level or right, and below, level or above.
 ARROWS = {-1: "↙←↖", 0: "↓ ↑", 1: "↘→↗"}
 

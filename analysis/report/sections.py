@@ -10,13 +10,18 @@ from analysis.collected import Collected
 from analysis.companion import companion, comparable
 from analysis.contents import contents
 from analysis.drawing.style import encode, house_style
-from analysis.figures import FIGURES
-from analysis.notices import notice
+from analysis.figures import FIGURES, caption
+from analysis.notices import captioned, notice
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import TABLES, ablations, build, peers
 from pcqc.job_outputs import job_output
+
+CARDS = (
+    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "
+    "deviation over runs."
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ def content(collected: Collected) -> dict[str, Any]:
         "notice": notice(collected.study),
         "conclusion": conclusion(collected),
         "cards": _cards(collected),
+        "cards_caption": captioned(collected.study, CARDS),
         "what_it_is": _what_it_is(collected),
         "parts": parts,
         "settings": settings(collected),
@@ -101,7 +107,18 @@ def _what_it_is(collected: Collected) -> str:
         f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
         f"SFT; {trained} reinforcement-learning runs were trained, checkpoints were chosen on "
         f"{collected.benchmarks[study.development].title} alone, and every method answered "
-        f"each case of {listed(sizes)} once."
+        f"each case of {listed(sizes)} once.{_others(collected)}"
+    )
+
+
+def _others(collected: Collected) -> str:
+    """Which other base models the study has, and what is said of them."""
+    if not collected.others:
+        return ""
+    titles = listed([other.study.title for other in collected.others])
+    return (
+        f" The same was done on other base models ({titles}). Claims are judged on all of them; "
+        "everything else is of the first, unless it says otherwise."
     )
 
 
@@ -137,7 +154,7 @@ def _table(collected: Collected, name: str, place: int) -> Item:
 
 def _figure(collected: Collected, name: str, place: int) -> Item:
     module, svgs = FIGURES.module(name), _svgs(collected, name)
-    item = Item("figure", place, _plot(name, module.caption(collected), svgs[0]))
+    item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
     if FIGURES.entries[name].paper:
         item = replace(item, paper=_plot(f"{name}_paper", module.caption_paper(), svgs[1]))
     return item

@@ -20,8 +20,8 @@ TABLES = Registry(
     beside="_vs_paper",
     load=lambda name: import_module(f"analysis.tables.{name}"),
     entries={
-        "claims": Entry(),
-        "claims_at_budgets": Entry(("pcqc",)),
+        "claims": Entry(own_runs=False),
+        "claims_at_budgets": Entry(("pcqc",), own_runs=False),
         "main_accuracy": Entry(paper=True),
         "inquiry_turns": Entry(paper=True),
         "question_supervision": Entry(_CONTROLS, paper=True),
@@ -37,10 +37,11 @@ TABLES = Registry(
         "equal_budgets": Entry(),
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "question_quality": Entry(setting="clinic"),
+        "question_quality_by_base": Entry(setting="clinic", own_runs=False),
         "configuration": Entry(paper=True),
-        "information_access": Entry(paper=True),
-        "data_cards": Entry(setting="data"),
-        "overlap": Entry(setting="data"),
+        "information_access": Entry(paper=True, own_runs=False),
+        "data_cards": Entry(setting="data", own_runs=False),
+        "overlap": Entry(setting="data", own_runs=False),
     },
 )
 
@@ -55,7 +56,8 @@ def build(name: str, collected) -> "Table":
         files = ", ".join(f"{benchmark} ({file})" for benchmark, file in study.absent.items())
         notes.append(f"Benchmarks left out, as their files were missing: {files}.")
     table = TABLES.module(name).build(collected)
-    return replace(table, notes=(*table.notes, *notes))
+    caption = TABLES.captioned(study, name, table.caption)
+    return replace(table, caption=caption, notes=(*table.notes, *notes))
 
 
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:

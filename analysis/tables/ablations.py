@@ -3,6 +3,7 @@
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from pcqc.config import Study
 
@@ -45,7 +46,8 @@ def build(study: Study) -> Table | None:
         "crossed (docs/analysis.md). "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
-    return Table(NAME, f"Ablations: {study.title}.", caption, COLUMNS, tuple(rows))
+    title = f"Ablations: {study.title}."
+    return Table(NAME, title, captioned(study, caption), COLUMNS, tuple(rows))
 
 
 def _row(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Row, Statement, Table, listed
@@ -118,14 +119,12 @@ def _decoding(decoding: Decoding) -> str:
 
 def _training(collected: Collected) -> dict[str, str]:
     study = collected.study
-    compared = [study.method(name) for name in collected.methods()]
-    methods = [method for method in compared if method.kind == "rl"]
-    kl = {method.kl_coefficient for method in methods if not method.tree}
+    methods = {name: study.method(name) for name in trained(collected)}
+    kl = {method.kl_coefficient for method in methods.values() if not method.tree}
     settings = {
-        "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods),
+        "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods.values()),
         "updates": ", ".join(
-            f"{method.title} {'up to ' * study.may_level_off(method)}{method.updates}"
-            for method in methods
+            f"{method.title} {_updates(collected, name)}" for name, method in methods.items()
         ),
         "optimizer": (
             f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
@@ -136,6 +135,18 @@ def _training(collected: Collected) -> dict[str, str]:
     if "atpo" in collected.methods():
         settings["atpo_optimizer"] = _tree_optimizer(study, study.method("atpo"))
     return settings
+
+
+def _updates(collected: Collected, name: str) -> str:
+    """`60`; where a run may end before, `up to 240 (made 90–150, 2 of 3 runs levelled off)`."""
+    method = collected.study.method(name)
+    if not collected.study.may_level_off(method):
+        return str(method.updates)
+    runs = [collected.record(name, run)["training"] for run in collected.runs(name)]
+    made = [run["updates"] for run in runs]
+    ends = "–".join(str(end) for end in sorted({min(made), max(made)}))
+    levelled = sum(run.get("ended") == "levelled off" for run in runs)
+    return f"up to {method.updates} (made {ends}, {levelled} of {len(runs)} runs levelled off)"
 
 
 def _tree_optimizer(study: Study, method: Method) -> str:

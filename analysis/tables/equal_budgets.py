@@ -9,8 +9,8 @@ from analysis.budgets import (
     Budgets,
     amount_at,
     budgets,
+    estimate_at,
     trained,
-    value_at,
 )
 from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
@@ -47,7 +47,8 @@ def build(collected: Collected) -> Table:
     caption = (
         f"Validation on {development}, as recorded in training, of every run when it had spent the "
         f"budget, mean ± sample standard deviation over runs.{quality} Update and spent: means "
-        f"over runs. {RULE} {COUNTED} A dash: not known of Shared SFT."
+        f"over runs. {RULE} {COUNTED} A dash: not known of Shared SFT or of "
+        "some run."
     )
     columns = (*FIRST, *metrics.values(), *LAST)
     return Table(NAME, "Accuracy at equal budgets.", caption, columns, tuple(rows))
@@ -85,10 +86,8 @@ def _cells(
     cells: list[Cell] = []
     for metric in metrics:
         _, factor, digits = VALIDATED[metric]
-        values = [value_at(collected, method, run, metric, at) for run, at in weights.items()]
-        # A validation in which nothing was asked has no share of best questions.
-        known = [factor * value for value in values if value is not None]
-        cells.append(number(over_runs(known), digits) if known else MISSING)
+        found = estimate_at(collected, method, metric, weights, factor)
+        cells.append(number(found, digits) if found else MISSING)
     updates = [sum(share * update for update, share in at.items()) for at in weights.values()]
     cells.append(number(over_runs(updates), 1))
     for cost in ("trajectories", "sampled_tokens", "device_hours"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument
 from analysis.statistics.crossed import crossed_effect
@@ -9,7 +10,6 @@ from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 
 NAME = "instrument"
-REFERENCE = "shared_sft"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("accuracy", "Acc. (%)"),
@@ -27,7 +27,7 @@ def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; means over runs with sample SDs."""
     development = collected.study.development
     instrument = Instrument(collected, development)
-    reference = _runs(instrument, REFERENCE)
+    reference = _runs(instrument, START)
     rows = [
         _row(collected, method, _runs(instrument, method), reference)
         for method in collected.methods()
@@ -59,11 +59,11 @@ def _row(
     questions = evidence - np.mean([run.bayes.mean() for run in reference])
     turns = collected.estimate(method, collected.study.development, "turns")
     cells: list[Cell] = [number(over_runs(accuracy), 2), number(turns, 3)]
-    if method == REFERENCE:
+    if method == START:
         cells += [MISSING] * 4
     else:
         development = [collected.study.development]
-        pair = (collected.sample(name, development) for name in (method, REFERENCE))
+        pair = (collected.sample(name, development) for name in (method, START))
         effect = crossed_effect(*pair)
         parts = (gain, questions, gain - questions)
         total, *split = (number(over_runs(part), 2, signed=True) for part in parts)

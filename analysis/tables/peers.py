@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.budgets import COSTS, RULE, START, Budgets, budgets, value_at
+from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated
+from analysis.notices import captioned
 from analysis.render import render
-from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
@@ -68,7 +68,7 @@ def build(study: Study) -> Table | None:
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
     front = _front(runs, list(best.values()))
     rows = [_row(runs, name, best, kinds, best[name] in front) for name in names]
-    caption = _caption(study, kinds)
+    caption = captioned(study, _caption(study, kinds))
     return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
 
 
@@ -131,12 +131,9 @@ def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:
     """Validation accuracy at the largest budget of a kind."""
     if found is None:
         return MISSING
-    values = [
-        value_at(runs, method, run, "accuracy", found.weights(method, run, "whole"))
-        for run in runs.runs(method)
-    ]
-    known = [100 * value for value in values if value is not None]
-    return number(over_runs(known), 2) if len(known) == len(values) else MISSING
+    weights = {run: found.weights(method, run, "whole") for run in runs.runs(method)}
+    accuracy = estimate_at(runs, method, "accuracy", weights, 100.0)
+    return number(accuracy, 2) if accuracy else MISSING
 
 
 def _front(runs: Collected, shown: list[str]) -> set[str]:

@@ -78,6 +78,13 @@ def test_a_method_answers_against_shared_sft(study):
     assert turns.startswith("ATPO − Shared SFT: +1.00 turns [")
 
 
+def test_what_is_made_on_demand_says_that_it_is_of_the_first_base_model(study):
+    several = replace(study, replicates=("twin", "another"))
+    first, *_ = answer_of(several, "atpo")
+    captions = [one.build(several).caption for one in (ablations, peers)]
+    assert all(text.endswith(" First of 3 base models.") for text in (first, *captions))
+
+
 def test_an_ablation_answers_against_its_parent(study):
     assert parent(study, "atpo_u1")[0] == "atpo"
     _, accuracy, turns = answer_of(study, "atpo_u1")

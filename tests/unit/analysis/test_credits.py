@@ -1,11 +1,14 @@
 """What is said of a credit, from a few states worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.credits import measures
 from analysis.credits.measures import BEST, CHANCE, CREDITS, LAST, load
+from analysis.credits.table import build
 from pcqc.config import load_study
 
 
@@ -75,6 +78,15 @@ def test_only_states_whose_questions_differ_are_judged():
     assert found.qualities["pcqc"].costs == pytest.approx(
         {"seconds": 1.0, "sampled": 100, "read": 300}
     )
+
+
+def test_the_table_says_where_it_is_of_the_first_of_several_base_models():
+    study = load_study("clinic-mini")
+    several = replace(study, replicates=("twin",))
+    ends = [
+        build(drawn(one)).caption.endswith("First of 2 base models.") for one in (study, several)
+    ]
+    assert ends == [False, True]
 
 
 def test_a_study_without_the_settings_says_so():

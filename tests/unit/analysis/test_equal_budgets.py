@@ -1,5 +1,8 @@
 """Checkpoints at equal budgets, from training records made by hand."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 from budgeted import SPENT, fifths, two_methods
 from built_tables import build
@@ -60,6 +63,21 @@ def test_a_late_first_checkpoint_is_no_gap(collected):
     assert cells(table, "trajectories:whole:grpo")["update"].value == pytest.approx(10)
     found = cells(table, "trajectories:whole:grpo")["accuracy"].value
     assert found == pytest.approx(start / 3 + 15 * 2 / 3)
+
+
+def test_a_share_that_one_run_lacks_is_not_known_of_the_method(collected):
+    """GRPO's second run asked nothing in its validations, which leaves no share of best ones."""
+    one = two_methods(collected, fifths)
+    silent = one.updates[one.updates["method"] == "grpo"].assign(run="B", best_questions=None)
+    methods = {**one.study.methods, "grpo": replace(one.study.method("grpo"), runs=("A", "B"))}
+    both = replace(
+        one,
+        study=replace(one.study, methods=methods),
+        updates=pd.concat([one.updates, silent], ignore_index=True),
+    )
+    found = cells(build("equal_budgets", both), "trajectories:whole:grpo")
+    assert found["best"] == "—"
+    assert found["accuracy"].value == pytest.approx(10)
 
 
 def test_what_no_run_recorded_has_no_budget(collected):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
+from analysis import figures, report, tables
 from analysis.claims import compared
 from analysis.tables import claims as table
 from pcqc.config import ROOT, load_study
@@ -21,8 +22,14 @@ def second(collected):
     return dataclasses.replace(collected, predictions=worse)
 
 
-def test_a_difference_is_the_mean_over_base_models(collected, second):
-    both = dataclasses.replace(collected, others=(second,))
+@pytest.fixture
+def both(collected, second):
+    """The study with its replicate."""
+    study = dataclasses.replace(collected.study, replicates=("twin",))
+    return dataclasses.replace(collected, study=study, others=(second,))
+
+
+def test_a_difference_is_the_mean_over_base_models(collected, second, both):
     everywhere = list(collected.benchmarks)
     one, other, pooled = (
         compared(c, "pcqc", "grpo", everywhere, "accuracy") for c in (collected, second, both)
@@ -48,13 +55,42 @@ def test_base_models_may_differ_in_their_run_letters(collected, second):
     assert found.by_base["base model 1"] == pytest.approx(alone.difference)
 
 
-def test_the_table_says_what_each_base_model_gives(collected, second):
-    both = table.build(dataclasses.replace(collected, others=(second,)))
-    assert "base models are fixed (2 here)" in both.caption
-    (note,) = both.notes
+def test_the_table_says_what_each_base_model_gives(collected, both):
+    found = table.build(both)
+    assert "base models are fixed (2 here)" in found.caption
+    (note,) = found.notes
     assert note.startswith("By base model: PCQC − GRPO: ")
     assert "(base model 1) and −" in note
     assert table.build(collected).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("main_accuracy", 1), ("configuration", 1), ("claims", 0), ("information_access", 0)],
+)
+def test_a_table_of_the_first_base_model_says_so(collected, both, name, own):
+    captions = [tables.build(name, one).caption for one in (collected, both)]
+    assert [caption.count("First of 2 base models.") for caption in captions] == [0, own]
+
+
+def test_a_figure_of_the_first_base_model_says_so(collected, both):
+    for name, own in (("learning_curves", 1), ("method_overview", 0)):
+        captions = [figures.caption(name, one) for one in (collected, both)]
+        assert [caption.count("First of 2 base models.") for caption in captions] == [0, own]
+
+
+def test_the_report_s_conclusion_and_cards_say_which_base_model_they_are_of(
+    collected, both, monkeypatch
+):
+    monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
+    alone, text = (report.build(one) for one in (collected, both))
+    for said in (
+        "averaged over 4 benchmarks. First of 2 base models.</p>",
+        "standard deviation over runs. First of 2 base models.</p>",
+        f"other base models ({collected.study.title}). Claims are judged on all of them",
+    ):
+        assert said in text
+    assert "base models" not in alone
 
 
 def write(folder, name, **settings):

@@ -118,6 +118,22 @@ def test_configuration_is_of_the_methods_that_were_run(collected):
     assert with_runs - without_runs == {"atpo_tree", "atpo_optimizer"}
 
 
+def test_configuration_says_how_many_updates_were_made_where_runs_may_level_off(collected):
+    """PCQC's first two runs levelled off at updates 10 and 30, its third made all 60."""
+    rule = replace(collected.study, rl=replace(collected.study.rl, level_after=3))
+    records = dict(collected.records)
+    for run, made in (("A", 10), ("B", 30)):
+        training = {"updates": made, "ended": "levelled off"}
+        records["pcqc", run] = {**records["pcqc", run], "training": training}
+    without, levelled = (
+        cell(build("configuration", one), "updates", "setting")
+        for one in (collected, replace(collected, study=rule, records=records))
+    )
+    assert "PCQC 60, " in without
+    assert "PCQC up to 60 (made 10–60, 2 of 3 runs levelled off), " in levelled
+    assert "GRPO up to 40 (made 40, 0 of 3 runs levelled off), " in levelled
+
+
 def test_configuration_gives_atpo_its_own_optimization(collected):
     study = replace(collected.study, rl=replace(collected.study.rl, learning_rate=0.5))
     table = build("configuration", replace(collected, study=study))
