@@ -66,7 +66,8 @@ def test_reasoned_evidence_ends_in_what_bayes_says_of_its_answers():
             assert [options[n] for n in part] == pytest.approx(sorted(options[n] for n in part))
         assert subject.case.options[label] == named[-1]
         several, in_vain = several + (len(named) > 1), in_vain + (0 < len(vain) < len(named))
-    assert 20 < several < 100 and in_vain > 5
+    assert 20 < several < 100
+    assert in_vain > 5
 
 
 @pytest.mark.parametrize("named", [False, True])
