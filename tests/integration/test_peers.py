@@ -14,9 +14,11 @@ PEERS = ("igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo", "c3", "ex
 
 def make_study(folder):
     few = {"terminal_group": 2, "updates": 2}
-    return small_study(
+    study = small_study(
         folder, methods={"pcqc": {**few, "question_group": 2}, "terminal_only": dict(few)}
     )
+    # So many cases that some doctor asks in every update.
+    return dataclasses.replace(study, rl=dataclasses.replace(study.rl, cases_per_update=6))
 
 
 def train(study, name):

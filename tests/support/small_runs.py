@@ -18,7 +18,7 @@ def small_study(folder: Path, **changes):
     """The clinic's settings with tiny sizes."""
     data = copy.deepcopy(read_settings(ROOT / "config" / "studies" / "clinic.yaml")).data
     data["clinic"] |= {"diseases": 4, "training_cases": 6, "sft_conversations": 24}
-    data["clinic"] |= {"sft_questions": [1, 2]}
+    data["clinic"] |= {"sft_questions": [2]}
     for benchmark in data["benchmarks"].values():
         benchmark |= {"cases": 4, "options": [2, 3]}
     # Tokens are characters here.

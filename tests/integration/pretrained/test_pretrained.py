@@ -214,8 +214,8 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     model = tiny_model(vocabulary=len(smollm2))
     scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
     case = make_case(options={label: f"disease {label}" for label in "ABCDEFGH"}).public
-    prompt, tails = scorer._encode("Options\n\nAnswer:", case.labels)
-    assert [smollm2.decode(tail) for tail in tails] == [f" {label}" for label in case.labels]
+    ((prompt, labels),) = scorer.passes(("Options\n\nAnswer:", case.labels))
+    assert [smollm2.decode(token) for token in labels] == [f" {label}" for label in case.labels]
     assert smollm2.decode(prompt) == "Options\n\nAnswer:"
     (chances,) = scorer.probabilities([(case, ())])
     assert chances.shape == (8,)
