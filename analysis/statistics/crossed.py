@@ -24,7 +24,7 @@ from scipy.stats import t
 from analysis.statistics.bootstrap import CONFIDENCE
 
 POWER = 0.8  # of the smallest effect that a comparison could detect
-# From this many runs of each base model on, runs of one letter are compared pairwise: they share
+# From this many runs of every base model on, runs of one letter are compared pairwise: they share
 # the order of training cases. Fewer do not show whether that makes them alike.
 PAIRED_FROM = 5
 
@@ -127,28 +127,35 @@ class _Team:
     def case_means(self, benchmark: int) -> np.ndarray:
         return self.weight * self.benchmarks[benchmark].mean(axis=0)
 
+    @property
+    def runs(self) -> int:
+        return len(self.benchmarks[0])
+
+    @property
+    def share(self) -> float:
+        """Of a single run's variance that the weighted mean over runs has."""
+        return self.weight**2 / self.runs
+
     def run_terms(self) -> list[tuple[float, float]]:
-        """(variance, degrees of freedom): of the runs' means, and less the rest in them."""
-        runs, count = len(self.benchmarks[0]), len(self.benchmarks)
-        if runs == 1:
-            return []
+        """(variance, degrees of freedom) of a single run: of its mean, and less the rest in it."""
         means = np.mean([b.mean(axis=1) for b in self.benchmarks], axis=0)
-        terms = [(self.weight**2 * float(means.var(ddof=1)) / runs, runs - 1)]
+        terms = [(float(means.var(ddof=1)), self.runs - 1)]
         for outcomes in self.benchmarks:
             cases = outcomes.shape[1]
-            freedom = (runs - 1) * (cases - 1)
+            freedom = (self.runs - 1) * (cases - 1)
             centred = outcomes - outcomes.mean(axis=0)
             centred -= centred.mean(axis=1, keepdims=True)
             rest = float((centred**2).sum()) / max(freedom, 1)
-            terms.append((-(self.weight**2) * rest / (runs * cases * count**2), max(freedom, 1)))
+            terms.append((-rest / (cases * len(self.benchmarks) ** 2), max(freedom, 1)))
         return terms
 
 
 def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     """The difference of two methods' means over base models, runs and benchmarks.
 
-    Base models count alike, and so do benchmarks. A method with one run of a base model has that
-    run's effect in the difference: the interval then speaks for that run.
+    Base models count alike, and so do benchmarks. Where a method has one run of a base model, it is
+    taken to vary as the method's runs of the others do. Where it has one of each, they have their
+    effects in the difference: the interval then speaks for these runs.
 
     Args:
         minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
@@ -159,7 +166,11 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     first, second = minuend.by_base(), subtrahend.by_base()
     if first.keys() != second.keys():
         raise ValueError(f"base models differ: {sorted(first)} and {sorted(second)}")
-    teams = {base: _teams(first[base], second[base], 1 / len(first)) for base in first}
+    paired = all(
+        first[base].keys() == second[base].keys() and len(first[base]) >= PAIRED_FROM
+        for base in first
+    )
+    teams = {base: _teams(first[base], second[base], 1 / len(first), paired) for base in first}
     every = [team for members in teams.values() for team in members]
     terms = []
     for k, outcomes in enumerate(minuend.benchmarks):
@@ -167,7 +178,7 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
         means = np.sum([team.case_means(k) for team in every], axis=0)
         variance = float(means.var(ddof=1)) if cases > 1 else np.inf
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
-    runs = [term for team in every for term in team.run_terms()]
+    runs = [term for side in zip(*teams.values(), strict=True) for term in _run_terms(side)]
     # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
     sampled = sum(variance for variance, _ in terms)
     total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
@@ -183,13 +194,28 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     )
 
 
+def _run_terms(side: Sequence[_Team]) -> list[tuple[float, float]]:
+    """(variance, degrees of freedom) of what a method's runs add, from its teams of all bases."""
+    several = [team for team in side if team.runs > 1]
+    found = [team.run_terms() for team in several]
+    if len(several) == len(side):
+        return [(t.share * v, f) for t, terms in zip(side, found, strict=True) for v, f in terms]
+    share = sum(team.share for team in side)
+    pooled = []
+    for same in zip(*found, strict=True):
+        freedom = sum(f for _, f in same)
+        pooled.append((share * sum(f * v for v, f in same) / freedom, freedom))
+    return pooled
+
+
 def _teams(
     first: Mapping[str, Sequence[np.ndarray]],
     second: Mapping[str, Sequence[np.ndarray]],
     weight: float,
+    paired: bool,
 ) -> list[_Team]:
     """One team of differences where runs are paired, else one for each method."""
-    if first.keys() == second.keys() and len(first) >= PAIRED_FROM:
+    if paired:
         pairs = [[a - b for a, b in zip(first[r], second[r], strict=True)] for r in first]
         return [_Team(weight, _stacked(pairs))]
     sides = ((weight, first), (-weight, second))

@@ -59,6 +59,27 @@ def test_base_models_are_fixed_and_count_alike():
         crossed_effect(first, of_runs([40.0, 42]))
 
 
+def test_one_run_of_a_base_model_varies_as_the_runs_of_the_others():
+    bases = ("small", "small", "large", "large")
+    first, second = of_runs([50.0, 80, 82], bases[1:]), of_runs([40.0, 42, 74, 76], bases)
+    found = crossed_effect(first, second)
+    assert found.difference == pytest.approx(7.5)
+    # A run has variance 2, also where it is alone; the three pairs have means of variance 2/2.
+    assert found.standard_error == pytest.approx((2 / 4 + 3 * (2 / 2) / 4) ** 0.5)
+
+
+def test_the_interval_covers_the_truth_where_a_base_model_has_one_run():
+    rng, bases, held = np.random.default_rng(7), ("small", "large", "large", "large"), 0
+    for _ in range(400):
+        samples = []
+        for _ in range(2):
+            runs = rng.normal(50, 3, size=(4, 1))
+            samples.append(Sample((runs + rng.normal(0, 2, size=(4, 60)),), tuple("ABCD"), bases))
+        found = crossed_effect(*samples)
+        held += found.low <= 0 <= found.high
+    assert 0.92 < held / 400 < 0.98
+
+
 def test_noise_is_counted_once():
     """Without true effects of runs or cases, the variance is that of so many coins."""
     rng = np.random.default_rng(2)
