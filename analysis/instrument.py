@@ -69,9 +69,7 @@ class Instrument:
         """The first `quality.EARLY` answered questions of all consultations of a run."""
         found: list[AskedQuestion] = []
         for case, dialogue in self._dialogues(method, run):
-            answered = [turn for turn in dialogue["turns"] if turn["answer"] is not None]
-            first = {"turns": answered[: quality.EARLY]}
-            found += quality.judge_questions(self._values, case, first, quality.EARLY)
+            found += quality.early_questions(self._values, case, dialogue)
         return found
 
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:

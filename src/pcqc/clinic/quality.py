@@ -136,6 +136,12 @@ def summary(questions: Sequence[AskedQuestion]) -> dict[str, float]:
     return {name: float(np.mean([getattr(one, name) for one in questions])) for name in names}
 
 
+def early_questions(values: Values, case: Case, dialogue: dict) -> list[AskedQuestion]:
+    """The first `EARLY` answered questions of a dialogue, as if no more could be asked."""
+    answered = [turn for turn in dialogue["turns"] if turn["answer"] is not None]
+    return judge_questions(values, case, {"turns": answered[:EARLY]}, EARLY)
+
+
 def early_quality(
     values: Values, cases: Sequence[Case], dialogues: Sequence[dict]
 ) -> dict[str, float]:
@@ -152,8 +158,7 @@ def early_quality(
     """
     asked: list[AskedQuestion] = []
     for case, dialogue in zip(cases, dialogues, strict=True):
-        answered = [turn for turn in dialogue["turns"] if turn["answer"] is not None]
-        asked += judge_questions(values, case, {"turns": answered[:EARLY]}, EARLY)
+        asked += early_questions(values, case, dialogue)
     found = summary(asked)
     names = {"best_questions": "best", "repeated_questions": "repeated"}
     return {name: found[key] for name, key in names.items() if found}
