@@ -8,7 +8,7 @@ from pcqc.clinic.consultations import (
     random_exchanges,
     recorded_conversation,
 )
-from pcqc.clinic.world import Patient, World, as_case, draw_patient, make_world
+from pcqc.clinic.world import World, as_case, draw_patient, make_world
 from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
 from pcqc.files import sha256_file, write_json, write_jsonl
@@ -36,15 +36,15 @@ def build_clinic(study: Study) -> None:
     sampler = _Sampler(world, clinic.seed)
     rows = {}
     training = sampler.cases("train", TRAINING, clinic.training_cases)
-    write_cases(paths.train_cases, [case for case, _ in training])
+    write_cases(paths.train_cases, training)
     rows["train.jsonl"] = len(training)
     for name, benchmark in study.benchmarks.items():
         drawn = sampler.cases(name, benchmark, benchmark.cases)
-        write_cases(paths.cases(name), [case for case, _ in drawn])
+        write_cases(paths.cases(name), drawn)
         rows[f"{name}.jsonl"] = len(drawn)
     rng, conversations = generator(clinic.seed, "sft conversations"), []
 
-    def recorded(case: Case, patient: Patient) -> bool:
+    def recorded(case: Case) -> bool:
         questions = int(rng.choice(clinic.sft_questions))
         if clinic.sft_asks == "best":
             exchanges = best_exchanges(world, case, questions)
@@ -83,12 +83,12 @@ class _Sampler:
         split: str,
         benchmark: Benchmark,
         count: int,
-        keep: Callable[[Case, Patient], bool] = lambda case, patient: True,
-    ) -> list[tuple[Case, Patient]]:
+        keep: Callable[[Case], bool] = lambda case: True,
+    ) -> list[Case]:
         rng = generator(self.seed, "cases", split)
         rates = self.world.rates(benchmark.base_rates)
         numbers = [n for n in benchmark.options if n <= len(self.world.diseases)]
-        drawn: list[tuple[Case, Patient]] = []
+        drawn: list[Case] = []
         for _ in range(TRIES_PER_CASE * count + 1):
             if len(drawn) == count:
                 return drawn
@@ -96,9 +96,9 @@ class _Sampler:
             patient = draw_patient(self.world, rng, options, rates)
             case = as_case(self.world, patient, f"{split}-{len(drawn):05d}", benchmark, rng)
             key = (case.initial, *case.options.values(), *case.facts)
-            if key not in self.seen and keep(case, patient):
+            if key not in self.seen and keep(case):
                 self.seen.add(key)
-                drawn.append((case, patient))
+                drawn.append(case)
         raise UserError(
             f"the clinic has too few different cases: {len(drawn)} of {count} drawn for '{split}'; "
             "ask for fewer, or enlarge clinic.diseases"

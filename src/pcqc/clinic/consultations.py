@@ -64,25 +64,25 @@ def random_exchanges(
     world: World, case: Case, questions: int, rng: np.random.Generator
 ) -> list[Exchange]:
     """Up to so many different random questions, until one option is left."""
-    asked, said = rng.permutation(len(world.findings))[:questions], list[Exchange]()
-    for finding in asked:
+    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
+    for finding in rng.permutation(len(world.findings))[:questions]:
         if len(still_likely(world, case, said)) == 1:
             break
-        said.append(_exchange(world, case, int(finding)))
+        said.append(_exchange(world, facts, int(finding)))
     return said
 
 
 def best_exchanges(world: World, case: Case, questions: int) -> list[Exchange]:
     """Up to so many best questions, until one option is left or all of these were asked."""
-    said = list[Exchange]()
+    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
     while len(said) < questions and (finding := best_question(world, case, said)) is not None:
-        said.append(_exchange(world, case, finding))
+        said.append(_exchange(world, facts, finding))
     return said
 
 
-def _exchange(world: World, case: Case, finding: int) -> Exchange:
-    """The question about a finding, answered if the case's facts say it."""
-    facts, answer = read_findings(world, " ".join(case.facts)), protocol.UNANSWERABLE
+def _exchange(world: World, facts: dict[int, bool], finding: int) -> Exchange:
+    """The question about a finding, answered if the facts say it."""
+    answer = protocol.UNANSWERABLE
     if finding in facts:
         answer = state_finding(world.findings[finding], facts[finding])
     return Exchange(ask(world.findings[finding]), answer)
