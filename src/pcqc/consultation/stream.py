@@ -2,8 +2,8 @@
 
 No dialogue waits for the longest reply of a turn, nor for the candidates beside its own question:
 these are sampled and answered while it goes on, and scored where the scorer computes beside the
-others. What is drawn depends on the random streams alone,
-so the consultations are those that are played turn by turn.
+others. What is drawn depends on the random streams alone, so the consultations are those that are
+played turn by turn.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -56,10 +56,10 @@ def stream_dialogues(
     context = replace(context, scorer=_beside(context.scorer))
 
     def play(part: Sequence[Dialogue]) -> list[tuple[Consultation, dict[Key, Any]]]:
-        played = [_Played(context, dialogue, turns, candidates, name) for dialogue in part]
         drive = _Drive(context)
+        played = [_Played(context, drive, dialogue, turns, candidates, name) for dialogue in part]
         for one in played:
-            drive.start(one.executed(drive))
+            drive.start(one.executed())
         drive.to_the_end()
         return [(one.whole(), one.scores) for one in played]
 
@@ -150,6 +150,7 @@ class _Played:
     """A dialogue that goes on, and the candidates of its turns, which come when they come."""
 
     context: RolloutContext
+    drive: _Drive
     dialogue: Dialogue
     turns: int
     width: int
@@ -157,7 +158,7 @@ class _Played:
     candidates: dict[int, list[Response]] = field(default_factory=dict)
     scores: dict[Key, Any] = field(default_factory=dict)  # what the scorer read, or its failure
 
-    def executed(self, drive: _Drive) -> Steps:
+    def executed(self) -> Steps:
         """The dialogue's own requests, one after another; candidates are asked for beside them."""
         while is_open(self.dialogue, self.turns):
             count = width(self.context, self.dialogue, self.width)
@@ -167,21 +168,19 @@ class _Played:
             if group[0].action.question and count > 1:
                 # A copy of the dialogue as it is, at its turn.
                 at = self.dialogue.branch(0)
-                drive.start(self.beside(drive, at, group[0], streams[1:]))
+                self.drive.start(self.beside(at, group[0], streams[1:]))
             yield from self._ask(self.dialogue, group)
             if count > 1 and group[0].answer is not None:
-                self._score(drive, self.dialogue, group)
+                self._score(self.dialogue, group)
             advance(self.context, self.dialogue, group)
 
-    def beside(
-        self, drive: _Drive, at: Dialogue, executed: Response, streams: tuple[int, ...]
-    ) -> Steps:
+    def beside(self, at: Dialogue, executed: Response, streams: tuple[int, ...]) -> Steps:
         """Requests of the other candidates at a state where the executed response asks."""
         (drawn,) = yield "actor", [Request(at.state, streams)]
         group = [executed, *read(self.context, at, drawn)]
         yield from self._ask(at, group, first=1)
         self.candidates[at.turn] = group[1:]
-        self._score(drive, at, group[1:])
+        self._score(at, group[1:])
 
     def _ask(self, at: Dialogue, group: list[Response], first: int = 0) -> Steps:
         """Have the group's responses answered in place, from the `first` one on."""
@@ -193,7 +192,7 @@ class _Played:
             answers = map(patient.read, said)
             group[:] = with_answers(group, dict(zip(asked, answers, strict=True)))
 
-    def _score(self, drive: _Drive, at: Dialogue, group: Sequence[Response]) -> None:
+    def _score(self, at: Dialogue, group: Sequence[Response]) -> None:
         """Have the scorer read the state and what each response adds to it, each once."""
         if scorer := self.context.scorer:
             before = at.consultation.exchanges
@@ -201,7 +200,7 @@ class _Played:
                 key = scorer.key((at.case.public, said))
                 if key not in self.scores:
                     self.scores[key] = None
-                    drive.start(self._read(scorer, key))
+                    self.drive.start(self._read(scorer, key))
 
     def _read(self, scorer: Scorer, key: Key) -> Steps:
         rows = yield "scorer", scorer.passes(key)
