@@ -47,8 +47,7 @@ def build(collected: Collected) -> Table:
     caption = (
         f"Validation on {development}, as recorded in training, of every run when it had spent the "
         f"budget, mean ± sample standard deviation over runs.{quality} Update and spent: means "
-        f"over runs. {RULE} {COUNTED} A dash: not known of Shared SFT or of "
-        "some run."
+        f"over runs. {RULE} {COUNTED} A dash: not known of Shared SFT or of some run."
     )
     columns = (*FIRST, *metrics.values(), *LAST)
     return Table(NAME, "Accuracy at equal budgets.", caption, columns, tuple(rows))
