@@ -4,8 +4,9 @@ The base model knows the diseases and can answer from facts. Frozen, it is the s
 it becomes the actor and the patient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -103,7 +104,7 @@ def pretrain(study: Study) -> None:
     """Train the base model and write it with its tokenizer and its validation scores.
 
     Raises:
-        UserError: it stopped learning before the last stage.
+        UserError: it is not sound after `most_steps`.
     """
     result = job_output(study, "pretrain")
     if result.stands():
@@ -117,6 +118,7 @@ def pretrain(study: Study) -> None:
     chat = ChatFormat(tokenizer, study.protocol.instruction)
     model = make_model(settings, len(tokenizer), tokenizer)
     optimizers = make_optimizers(model, settings)
+    scores = cache(lambda step: validate(world, chat, model, settings.seed))
     backend = TorchBackend(TokenModel(model), optimizers, max_gradient_norm=1.0)
     plan = Plan(
         batch=lambda step, losses: draw_batch(world, chat, settings, step, losses),
@@ -125,21 +127,22 @@ def pretrain(study: Study) -> None:
         tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
         save_every=100,
         label="base model",
-        finished=lambda losses: is_finished(losses, settings),
+        finished=lambda losses: is_finished(losses, settings, scores),
     )
     fingerprint = result.begin().made_from.fingerprint
     state = paths.root / "models" / "state" / f"base-{fingerprint}"
     losses = [loss for _, loss in train_supervised(backend, plan, state)]
-    if not is_finished(losses, settings):
-        reached = current_stage(losses, settings).level
+    steps = len(losses)
+    if not is_finished(losses, settings, scores):
+        reached = current_stage(losses, settings)
+        found = scores(steps) if reached.mixture else f"level {reached.level} of {len(LEVELS) + 1}"
         raise UserError(
-            f"the base model stayed at level {reached} of {len(LEVELS) + 1} after "
-            f"{len(losses)} steps; raise scratch_model.most_steps or change scratch_model.seed"
+            f"the base model is not sound after {steps} steps ({found}); raise "
+            f"scratch_model.most_steps, or change scratch_model.seed"
         )
-    scores = validate(world, chat, model, settings.seed)
     rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
     write_jsonl(paths.root / "models" / "base_losses.jsonl", rows)
-    save_model(paths.model("base"), model, tokenizer, {"steps": len(losses), "validation": scores})
+    save_model(paths.model("base"), model, tokenizer, {"steps": steps, "validation": scores(steps)})
     result.finish(["base/manifest.json", "base_losses.jsonl"])
 
 
@@ -201,19 +204,33 @@ def _look_up(subject: Subject, level: int) -> Example:
 
 
 def learning_rate(step: int, losses, settings: ScratchModel) -> float:
-    """Factor of the learning rate: warm-up, then decay over the last 60 % of the mixture."""
+    """Factor of the learning rate: warm-up, then decay over the last 60 % of each mixture round."""
     warm = min(1.0, (step + 1) / settings.warmup_steps)
     stage = current_stage(losses, settings)
     if not stage.mixture:
         return warm
-    left = 1 - stage.step / settings.mixture_steps
+    left = 1 - stage.step % settings.mixture_steps / settings.mixture_steps
     return warm * min(1.0, max(0.03, left / 0.6))
 
 
-def is_finished(losses, settings: ScratchModel) -> bool:
-    """Whether all steps of the mixture are done."""
+def is_finished(
+    losses: Sequence[float], settings: ScratchModel, scores: Callable[[int], dict[str, float]]
+) -> bool:
+    """Whether a round of the mixture has just ended with a sound model; else another one begins.
+
+    Args:
+        losses: of all steps so far.
+        settings: with the accuracies that make a model sound.
+        scores: step -> `validate` of the model at that step; called at the end of a round.
+    """
     stage = current_stage(losses, settings)
-    return stage.mixture and stage.step >= settings.mixture_steps
+    if not stage.mixture or stage.step == 0 or stage.step % settings.mixture_steps:
+        return False
+    found = scores(len(losses))
+    return (
+        found["patient_accuracy"] >= settings.least_patient_accuracy
+        and found["scorer_accuracy"] >= found["bayes_accuracy"] - settings.most_scorer_gap
+    )
 
 
 @torch.no_grad()

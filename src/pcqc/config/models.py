@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings import STRICT, Count, Positive, Seconds, Weight, Whole, matching
+from pcqc.settings import STRICT, Count, Positive, Seconds, Share, Weight, Whole, matching
 
 # A pattern of addresses, and what they must be. A password or a token in one would reach manifests
 # and reports.
@@ -32,7 +32,9 @@ class ScratchModel:
     warmup_steps: Whole
     look_up_loss: Positive  # loss at which the next, harder level of look-ups begins
     summary_loss: Positive  # loss on summaries at which the mixture of all texts begins
-    mixture_steps: Whole
+    mixture_steps: Count  # of a round; rounds follow until the model is sound
+    least_patient_accuracy: Share  # of a sound model, as patient on fresh cases
+    most_scorer_gap: Share  # of a sound model: the exact posterior's accuracy less the scorer's
     most_steps: Count  # the curriculum moves on by what was learned; this bounds it
     seed: int
 

@@ -106,6 +106,15 @@ def test_a_bad_setting(copy, refuse, old, new, said):
     assert re.match(rf"pcqc: error: config/studies/{STUDY}.yaml:\d+: {said}", line)
 
 
+def test_an_unsound_base_model(copy):
+    copy.edit(
+        f"config/studies/{STUDY}.yaml", "least_patient_accuracy: 0.0", "least_patient_accuracy: 1.0"
+    )
+    line = complaint(copy.run(copy.command("pretrain", STUDY)))
+    assert "the base model is not sound after 100 steps ({'scorer_accuracy': " in line
+    assert "raise scratch_model.most_steps, or change scratch_model.seed" in line
+
+
 def test_missing_weights(copy, untrained, refuse):
     (copy.results / "models" / "actor" / "model.safetensors").unlink()
     line = refuse(*TRAIN)
