@@ -25,8 +25,9 @@ def judge(
     """Verdicts on comparisons whose positive differences favour what is claimed.
 
     Supported: above zero; contradicted: below; equivalent: closer to zero than the margin, by two
-    one-sided tests (Schuirmann 1987); undecided: none of these. A difference is said to be one even
-    if it is below the margin. Either kind of p is Holm's over all comparisons, at 5 %.
+    one-sided tests (Schuirmann 1987); undecided: none of these, or not what the difference under
+    each base model says. A difference is said to be one even if it is below the margin. Either kind
+    of p is Holm's over all comparisons, at 5 %.
 
     Args:
         effects: the comparisons of one table.
@@ -35,14 +36,26 @@ def judge(
     """
     differ = holm([effect.p for effect in effects])
     alike = holm([e.p_beyond(margin) for e, margin in zip(effects, margins, strict=True)])
-    found = []
     unknown = single or [False] * len(effects)
-    for effect, p, beyond, alone in zip(effects, differ, alike, unknown, strict=True):
-        verdict = "equivalent" if beyond < LEVEL and not alone else "undecided"
-        if p < LEVEL and not alone:
-            verdict = "supported" if effect.difference > 0 else "contradicted"
-        found.append(Judged(verdict, p))
-    return found
+    return [
+        Judged("undecided" if alone else _verdict(effect, margin, p, beyond), p)
+        for effect, margin, p, beyond, alone in zip(
+            effects, margins, differ, alike, unknown, strict=True
+        )
+    ]
+
+
+def _verdict(effect: Effect, margin: float, p: float, p_beyond: float) -> str:
+    """Of one comparison, from its p values among all; none that turns under a base model."""
+    differences = [effect.difference, *effect.by_base.values()]
+    if p < LEVEL:
+        if min(differences) > 0:
+            return "supported"
+        if max(differences) < 0:
+            return "contradicted"
+    elif p_beyond < LEVEL and max(map(abs, differences)) < margin:
+        return "equivalent"
+    return "undecided"
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -35,7 +35,7 @@ def build(collected: Collected) -> Table:
         "that a run of the first beats one of the second on a benchmark. Verdicts hold together "
         "at 5% (Holm). Supported: above zero; contradicted: below; equivalent: within "
         f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
-        "settings; undecided: none of these."
+        "settings; undecided: none of these, or not so under each base model."
     )
     title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows), _by_base(found))

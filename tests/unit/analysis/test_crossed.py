@@ -139,6 +139,22 @@ def test_verdicts(difference, error, verdict):
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("differences", "error", "verdict"),
+    [
+        ((4, 2), 0.5, "supported"),
+        ((7, -1), 0.5, "undecided"),
+        ((-7, 1), 0.5, "undecided"),
+        ((1, -1), 0.3, "equivalent"),
+        ((3, -3), 0.3, "undecided"),
+    ],
+)
+def test_a_verdict_that_turns_under_a_base_model_is_none(differences, error, verdict):
+    by_base = dict(zip(("one", "two"), differences, strict=True))
+    effect = Effect(sum(differences) / 2, error, 1000.0, by_base=by_base)
+    assert judge([effect], [2.0])[0].verdict == verdict
+
+
 def test_what_one_run_alone_shows_stays_undecided():
     effects = [Effect(3, 1, 1000.0), Effect(0.1, 0.5, 1000.0), Effect(4, 1, 1000.0)]
     found = judge(effects, [2.0] * 3, [True, True, False])
