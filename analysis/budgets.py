@@ -1,9 +1,11 @@
 """Equal budgets of training, and what each run had learned when it had spent them.
 
-The largest budget of a kind is the least that any run spent to its last checkpoint, so that every
-run has spent it; the others are a half and a quarter of it. Between two checkpoints a run is taken
-to learn evenly: its outcomes at a budget lie on the straight line between those of the checkpoints
-before and after. Every run starts as Shared SFT, which has spent nothing.
+The largest budget of a kind is the least that any run spent which made all its updates; the others
+are a half and a quarter of it. A run that levelled off before stays what it was at its last
+checkpoint: that is what levelling off means, and else the shortest run would set the budget. If
+all levelled off, the largest budget is the most that any spent. Between two checkpoints a run is
+taken to learn evenly: its outcomes at a budget lie on the straight line between those of the
+checkpoints before and after. Every run starts as Shared SFT, which has spent nothing.
 """
 
 from collections.abc import Mapping
@@ -39,9 +41,10 @@ COSTS = {
     "device_hours": Cost("device-hours", digits=4),
 }
 RULE = (
-    "The largest budget of a kind is the least that any run spent to its last checkpoint, the "
-    "others are a half and a quarter of it. Between checkpoints outcomes are taken from the "
-    "straight line between them; a run starts as Shared SFT, at no cost."
+    "The largest budget of a kind is the least that any run spent which made all its updates (if "
+    "none did, the most that any spent), the others are a half and a quarter of it. A run that "
+    "levelled off before stays what it was at its last checkpoint. Between checkpoints outcomes "
+    "are taken from the straight line between them; a run starts as Shared SFT, at no cost."
 )
 COUNTED = (
     "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
@@ -65,9 +68,14 @@ class Budgets:
     spent: tuple[Spent, ...]
 
     def weights(self, method: str, run: str, budget: str, base: int = 0) -> dict[int, float]:
-        """The validated updates around a budget (0: Shared SFT), with weights that sum to 1."""
+        """The validated updates around a budget (0: Shared SFT), with weights that sum to 1.
+
+        The last one for a run that had ended before.
+        """
         by_update = {0: 0.0, **self.spent[base][method, run]}
         updates, amount = sorted(by_update), self.amounts[budget]
+        if amount > by_update[updates[-1]]:
+            return {updates[-1]: 1.0}
         costs = [by_update[update] for update in updates]
         after = int(np.searchsorted(costs, amount))
         share = (amount - costs[after - 1]) / (costs[after] - costs[after - 1])
@@ -85,10 +93,17 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
 
     None where some run did not record the cost, or none was trained or spent anything.
     """
-    spent = tuple(_spent(one, cost) for one in (collected, *collected.others))
+    every = (collected, *collected.others)
+    spent = tuple(_spent(one, cost) for one in every)
     if not all(runs and all(runs.values()) for runs in spent):
         return None
-    largest = min(max(by_update.values()) for runs in spent for by_update in runs.values())
+    totals = [
+        (max(by_update.values()), one.levelled_off(*run))
+        for one, runs in zip(every, spent, strict=True)
+        for run, by_update in runs.items()
+    ]
+    whole = [total for total, levelled in totals if not levelled]
+    largest = min(whole) if whole else max(total for total, _ in totals)
     if not largest:
         return None
     return Budgets({name: share * largest for name, share in SHARES.items()}, spent)

@@ -192,6 +192,10 @@ class Collected:
             )
         return self.records[method, run]
 
+    def levelled_off(self, method: str, run: str) -> bool:
+        """Whether a run ended before its last update, as its validation had levelled off."""
+        return self.record(method, run)["training"].get("ended") == "levelled off"
+
     def at_fixed_update(self, methods: Iterable[str]) -> "Collected":
         """The same with every run of some methods at their last common further update.
 

@@ -142,10 +142,10 @@ def _updates(collected: Collected, name: str) -> str:
     method = collected.study.method(name)
     if not collected.study.may_level_off(method):
         return str(method.updates)
-    runs = [collected.record(name, run)["training"] for run in collected.runs(name)]
-    made = [run["updates"] for run in runs]
+    runs = collected.runs(name)
+    made = [collected.record(name, run)["training"]["updates"] for run in runs]
     ends = "–".join(str(end) for end in sorted({min(made), max(made)}))
-    levelled = sum(run.get("ended") == "levelled off" for run in runs)
+    levelled = sum(collected.levelled_off(name, run) for run in runs)
     return f"up to {method.updates} (made {ends}, {levelled} of {len(runs)} runs levelled off)"
 
 

@@ -84,3 +84,29 @@ def test_what_no_run_recorded_has_no_budget(collected):
     table = build("equal_budgets", two_methods(collected, fifths, ("trajectories",)))
     assert {row.key.partition(":")[0] for row in table.rows} == {"trajectories"}
     assert cells(table, "trajectories:quarter:grpo")["device_hours"] == "—"
+
+
+def levelled(collected, *methods):
+    """Two methods, of which some end after half their updates, levelled off."""
+    one = two_methods(collected, fifths)
+    kept = ~one.updates["method"].isin(methods) | (one.updates["update"] <= 10)
+    training = {"training": {"ended": "levelled off"}}
+    records = one.records | {(m, "A"): one.records[m, "A"] | training for m in methods}
+    return replace(one, updates=one.updates[kept], records=records)
+
+
+def test_a_run_that_levelled_off_stays_what_it_was(collected):
+    """PCQC ends after 100 consultations; GRPO makes all its updates, 400 consultations."""
+    table = build("equal_budgets", levelled(collected, "pcqc"))
+    found = {m: cells(table, f"trajectories:whole:{m}") for m in SPENT}
+    assert found["grpo"]["budget"] == "400 consultations"
+    assert [found[m]["update"].value for m in ("pcqc", "grpo")] == [10, 20]
+    assert [found[m]["accuracy"].value for m in ("pcqc", "grpo")] == pytest.approx([10, 20])
+    assert found["pcqc"]["trajectories"].text() == "100"
+
+
+def test_where_all_levelled_off_the_longest_sets_the_budget(collected):
+    table = build("equal_budgets", levelled(collected, "pcqc", "grpo"))
+    rows = [cells(table, f"trajectories:whole:{m}") for m in ("grpo", "pcqc")]
+    assert "200 consultations" in [row["budget"] for row in rows]
+    assert [row["update"].value for row in rows] == [10, 10]
