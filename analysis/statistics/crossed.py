@@ -154,8 +154,8 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     """The difference of two methods' means over base models, runs and benchmarks.
 
     Base models count alike, and so do benchmarks. Where a method has one run of a base model, it is
-    taken to vary as the method's runs of the others do. Where it has one of each, they have their
-    effects in the difference: the interval then speaks for these runs.
+    taken to vary as the method's runs of the others do, and where it has one of each, as the other
+    method's runs do. Where neither has more, the interval speaks for these runs alone.
 
     Args:
         minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
@@ -178,7 +178,10 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
         means = np.sum([team.case_means(k) for team in every], axis=0)
         variance = float(means.var(ddof=1)) if cases > 1 else np.inf
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
-    runs = [term for side in zip(*teams.values(), strict=True) for term in _run_terms(side)]
+    sides = [*zip(*teams.values(), strict=True)]
+    if any(all(team.runs == 1 for team in side) for side in sides):
+        sides = [tuple(every)]
+    runs = [term for side in sides for term in _run_terms(side)]
     # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
     sampled = sum(variance for variance, _ in terms)
     total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
@@ -195,11 +198,11 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
 
 
 def _run_terms(side: Sequence[_Team]) -> list[tuple[float, float]]:
-    """(variance, degrees of freedom) of what a method's runs add, from its teams of all bases."""
+    """(variance, degrees of freedom) of what runs add that are taken to vary alike."""
+    if all(team.runs > 1 for team in side):
+        return [(team.share * v, f) for team in side for v, f in team.run_terms()]
     several = [team for team in side if team.runs > 1]
     found = [team.run_terms() for team in several]
-    if len(several) == len(side):
-        return [(t.share * v, f) for t, terms in zip(side, found, strict=True) for v, f in terms]
     share = sum(team.share for team in side)
     pooled = []
     for same in zip(*found, strict=True):

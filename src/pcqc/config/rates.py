@@ -12,7 +12,7 @@ RIVALS = ("grpo", "pcqc")  # what published credits are compared with
 def with_rates(study: Study) -> Study:
     """The study with an entry for each compared method at each of its `peer_rates`.
 
-    A rate that the method has anyway needs no entry.
+    A rate that the method has anyway needs no entry. A rate is tried in the method's first run.
     """
     entries = {
         _name(name, rate): _at(study.methods[name], rate)
@@ -40,4 +40,5 @@ def _name(method: str, rate: float) -> str:
 
 def _at(method: Method, rate: float) -> Method:
     title = f"{method.title}, rate {rate:g}"
-    return replace(method, title=title, role="rate", rl={**method.rl, "learning_rate": rate})
+    rl = {**method.rl, "learning_rate": rate}
+    return replace(method, title=title, role="rate", runs=method.runs[:1], rl=rl)

@@ -46,6 +46,14 @@ def test_many_runs_of_the_same_letters_are_compared_pairwise():
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
+def test_a_single_run_varies_as_the_other_methods_runs_do():
+    """Four runs have variance 20/3, their mean a quarter of it; the single run has all of it."""
+    found = crossed_effect(of_runs([50.0]), of_runs([40.0, 42, 44, 46]))
+    assert found.standard_error == pytest.approx((20 / 3 * (1 + 1 / 4)) ** 0.5)
+    assert found.random == "case and run"
+    assert found.freedom == pytest.approx(3)
+
+
 def test_base_models_are_fixed_and_count_alike():
     """How far base models lie apart is no part of the error; runs are compared within each."""
     first = of_runs([50.0, 52, 80, 82], ("small", "small", "large", "large"))
