@@ -35,6 +35,8 @@ ASKED = {
     "ground_answers": OTHERS,
     "track_prepare": OTHERS,
     "track": OTHERS,
+    "transcripts": OTHERS,
+    "publish": OTHERS,
     "collect": OTHERS,
     "tables": OTHERS,
     "figures": OTHERS,
