@@ -156,7 +156,7 @@ class Collected:
             for run in one.runs(method)
         ]
         runs, bases = zip(*labelled, strict=True)
-        return Sample(arrays, runs, bases)
+        return Sample(arrays, runs, bases, drawn=self.study.method(method).kind == "rl")
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
         """(runs,) means over the cases of a benchmark."""

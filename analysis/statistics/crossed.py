@@ -37,11 +37,13 @@ class Sample:
         benchmarks: (runs, cases) of each benchmark, its cases in one order for all methods.
         runs: letter of each run.
         bases: base model of each run; all of one base model by default.
+        drawn: whether other runs could have come out; else these are all there are.
     """
 
     benchmarks: tuple[np.ndarray, ...]
     runs: tuple[str, ...]
     bases: tuple[str, ...] = ()
+    drawn: bool = True
 
     def by_base(self) -> dict[str, dict[str, tuple[np.ndarray, ...]]]:
         """Base model -> run -> (cases,) of each benchmark."""
@@ -178,9 +180,10 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
         means = np.sum([team.case_means(k) for team in every], axis=0)
         variance = float(means.var(ddof=1)) if cases > 1 else np.inf
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
-    sides = [*zip(*teams.values(), strict=True)]
-    if any(all(team.runs == 1 for team in side) for side in sides):
-        sides = [tuple(every)]
+    columns = zip(*teams.values(), strict=True)  # one where runs are paired
+    drawn = [side for side, one in zip(columns, (minuend, subtrahend), strict=False) if one.drawn]
+    alone = any(all(team.runs == 1 for team in side) for side in drawn)
+    sides = [tuple(team for side in drawn for team in side)] if alone else drawn
     runs = [term for side in sides for term in _run_terms(side)]
     # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
     sampled = sum(variance for variance, _ in terms)

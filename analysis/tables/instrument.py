@@ -1,5 +1,7 @@
 """How much of each method's gain is better questions and how much better diagnosis."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from analysis.budgets import START
@@ -63,8 +65,8 @@ def _row(
         cells += [MISSING] * 4
     else:
         development = [collected.study.development]
-        pair = (collected.sample(name, development) for name in (method, START))
-        effect = crossed_effect(*pair)
+        here = replace(collected, others=())  # under this base model, as the rest of the row
+        effect = crossed_effect(*(here.sample(name, development) for name in (method, START)))
         parts = (gain, questions, gain - questions)
         total, *split = (number(over_runs(part), 2, signed=True) for part in parts)
         cells += [total, Range(effect.low, effect.high), *split]

@@ -1,5 +1,7 @@
 """Intervals over runs and cases, and verdicts, against textbook tests and against simulation."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from crossed_studies import Model, coverage
@@ -52,6 +54,11 @@ def test_a_single_run_varies_as_the_other_methods_runs_do():
     assert found.standard_error == pytest.approx((20 / 3 * (1 + 1 / 4)) ** 0.5)
     assert found.random == "case and run"
     assert found.freedom == pytest.approx(3)
+    # What was not drawn, as the model that all runs start from, does not vary.
+    start = replace(of_runs([50.0]), drawn=False)
+    assert crossed_effect(of_runs([40.0, 42, 44, 46]), start).standard_error == pytest.approx(
+        (20 / 3 / 4) ** 0.5
+    )
 
 
 def test_base_models_are_fixed_and_count_alike():
