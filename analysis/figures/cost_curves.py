@@ -22,8 +22,8 @@ def caption(collected: Collected) -> str:
     return (
         f"Validation on {benchmark.title} against the cost of training so far, which differs among "
         "methods at equal updates: a line is one method, each point a checkpoint, both means over "
-        f"runs, up to where the first run ends. Controls are dashed. {COUNTED} Where Shared SFT "
-        f"has the number too, lines start from it.{collected.not_run()}"
+        "runs, of which one that ended before others stays what it was. Controls are dashed. "
+        f"{COUNTED} Where Shared SFT has the number too, lines start from it.{collected.not_run()}"
     )
 
 

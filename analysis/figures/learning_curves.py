@@ -39,12 +39,12 @@ def caption(collected: Collected) -> str:
         else ""
     )
     return (
-        f"Above: validation on {benchmark.title} by RL update, means over runs (lines, up to where "
-        "the first run ends) and every run (points). Checkpoints are selected by accuracy, then "
-        "turns. All methods start from Shared SFT (dotted), drawn at update 0."
-        f"{quality} Below: the training itself, running means over a tenth of the updates: the "
-        f"share of right diagnoses{credit}. Controls are dashed. Methods "
-        "differ in complete consultations per update: equal updates are not equal cost."
+        f"Above: validation on {benchmark.title} by RL update, means over runs (lines; a run that "
+        "ended before stays what it was) and every run (points). Checkpoints are selected by "
+        "accuracy, then turns. All methods start from Shared SFT (dotted), drawn at update 0."
+        f"{quality} Below: the training itself, running means over a tenth of the updates, up to "
+        f"where the first run ends: the share of right diagnoses{credit}. Controls are dashed. "
+        "Methods differ in complete consultations per update: equal updates are not equal cost."
         f"{collected.not_run()}"
     )
 
@@ -84,12 +84,11 @@ def validated(collected: Collected) -> list[str]:
 
 
 def mean_over_runs(runs: list[pd.Series]) -> pd.Series:
-    """Mean by update, up to where the first run ends: beyond it other runs would be averaged."""
+    """Mean by update; a run that ended before others stays what it was, as in equal budgets."""
     known = [run for run in runs if len(run)]
     if not known:
         return pd.Series(dtype=float)
-    mean = pd.concat(known, axis=1).sort_index().mean(axis=1)
-    return mean.loc[: min(run.index[-1] for run in known)]
+    return pd.concat(known, axis=1).sort_index().ffill().mean(axis=1)
 
 
 def _ticks(collected: Collected, methods: list[str]) -> list[int]:
@@ -141,7 +140,8 @@ def _validated(
 def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
     """The mean over runs of a training metric, where the method has it."""
     runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
-    mean = factor * mean_over_runs(runs)
-    if len(mean):
+    known = [run for run in runs if len(run)]
+    if known:
+        mean = factor * mean_over_runs(known).loc[: min(run.index[-1] for run in known)]
         window = max(1, round(len(mean) / 10))
         ax.plot(mean.rolling(window, min_periods=1).mean(), **style_of(collected, method))
