@@ -64,7 +64,7 @@ def _alignment(table: Table, column: int) -> str:
     """Numbers right, short texts left, long texts in a paragraph column."""
     if table.columns[column].numeric:
         return "r"
-    longest = max(len(row.cells[column]) for row in table.rows)
+    longest = max((len(row.cells[column]) for row in table.rows), default=0)
     if longest <= _LONG:
         return "l"
     texts = sum(not column.numeric for column in table.columns)

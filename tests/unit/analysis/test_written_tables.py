@@ -70,6 +70,13 @@ def test_texts_cannot_break_a_table():
     assert "\\|" in render("md", [table])
 
 
+@pytest.mark.parametrize("form", ["tex", "md"])
+def test_a_table_without_rows_has_its_heads(form):
+    """As `claims_at_budgets` of a study that trains PCQC alone."""
+    columns = (Column("a", "Claim", numeric=False), Column("b", "Estimate"))
+    assert "Estimate" in render(form, [Table("t", "Claims.", "None is tested.", columns, ())])
+
+
 def test_unknown_and_impossible_tables_are_refused(collected):
     with pytest.raises(UserError, match="no table 'main_acuracy'; did you mean 'main_accuracy'"):
         tables.write(collected, ["main_acuracy"])
