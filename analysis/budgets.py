@@ -74,9 +74,9 @@ class Budgets:
         """
         by_update = {0: 0.0, **self.spent[base][method, run]}
         updates, amount = sorted(by_update), self.amounts[budget]
-        if amount > by_update[updates[-1]]:
-            return {updates[-1]: 1.0}
         costs = [by_update[update] for update in updates]
+        if amount > costs[-1]:
+            return {updates[-1]: 1.0}
         after = int(np.searchsorted(costs, amount))
         share = (amount - costs[after - 1]) / (costs[after] - costs[after - 1])
         both = {updates[after - 1]: 1 - share, updates[after]: share}

@@ -140,8 +140,8 @@ def _validated(
 def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
     """The mean over runs of a training metric, where the method has it."""
     runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
-    known = [run for run in runs if len(run)]
-    if known:
-        mean = factor * mean_over_runs(known).loc[: min(run.index[-1] for run in known)]
+    mean = factor * mean_over_runs(runs)
+    if len(mean):
+        mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
         window = max(1, round(len(mean) / 10))
         ax.plot(mean.rolling(window, min_periods=1).mean(), **style_of(collected, method))

@@ -180,11 +180,9 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
         means = np.sum([team.case_means(k) for team in every], axis=0)
         variance = float(means.var(ddof=1)) if cases > 1 else np.inf
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
-    columns = zip(*teams.values(), strict=True)  # one where runs are paired
-    drawn = [side for side, one in zip(columns, (minuend, subtrahend), strict=False) if one.drawn]
-    alone = any(all(team.runs == 1 for team in side) for side in drawn)
-    sides = [tuple(team for side in drawn for team in side)] if alone else drawn
-    runs = [term for side in sides for term in _run_terms(side)]
+    sides = zip(*teams.values(), strict=True)  # one where runs are paired
+    drawn = [side for side, one in zip(sides, (minuend, subtrahend), strict=False) if one.drawn]
+    runs = [term for alike in _alike(drawn) for term in _run_terms(alike)]
     # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
     sampled = sum(variance for variance, _ in terms)
     total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
@@ -200,13 +198,19 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     )
 
 
-def _run_terms(side: Sequence[_Team]) -> list[tuple[float, float]]:
-    """(variance, degrees of freedom) of what runs add that are taken to vary alike."""
-    if all(team.runs > 1 for team in side):
-        return [(team.share * v, f) for team in side for v, f in team.run_terms()]
-    several = [team for team in side if team.runs > 1]
-    found = [team.run_terms() for team in several]
-    share = sum(team.share for team in side)
+def _alike(sides: list[tuple[_Team, ...]]) -> list[tuple[_Team, ...]]:
+    """Teams whose runs are taken to vary alike: both methods' where one has single runs alone."""
+    if any(all(team.runs == 1 for team in side) for side in sides):
+        return [tuple(team for side in sides for team in side)]
+    return sides
+
+
+def _run_terms(alike: Sequence[_Team]) -> list[tuple[float, float]]:
+    """(variance, degrees of freedom) of what the runs of such teams add."""
+    if all(team.runs > 1 for team in alike):
+        return [(team.share * v, f) for team in alike for v, f in team.run_terms()]
+    found = [team.run_terms() for team in alike if team.runs > 1]
+    share = sum(team.share for team in alike)
     pooled = []
     for same in zip(*found, strict=True):
         freedom = sum(f for _, f in same)
