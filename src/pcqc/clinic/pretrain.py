@@ -134,10 +134,9 @@ def pretrain(study: Study) -> None:
     losses = [loss for _, loss in train_supervised(backend, plan, state)]
     steps = len(losses)
     if not is_finished(losses, settings, scores):
-        reached = current_stage(losses, settings)
-        found = scores(steps) if reached.mixture else f"level {reached.level} of {len(LEVELS) + 1}"
         raise UserError(
-            f"the base model is not sound after {steps} steps ({found}); raise "
+            f"the base model is not sound after {steps} steps: "
+            f"{_shortcoming(current_stage(losses, settings), lambda: scores(steps))}; raise "
             f"scratch_model.most_steps, or change scratch_model.seed"
         )
     rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
@@ -231,6 +230,13 @@ def is_finished(
         found["patient_accuracy"] >= settings.least_patient_accuracy
         and found["scorer_accuracy"] >= found["bayes_accuracy"] - settings.most_scorer_gap
     )
+
+
+def _shortcoming(reached: Stage, scores: Callable[[], dict[str, float]]) -> str:
+    """What a model that is not sound has reached."""
+    if not reached.mixture:
+        return f"it is at level {reached.level + 1} of {len(LEVELS) + 2} of its curriculum"
+    return ", ".join(f"{name} {value:.3f}" for name, value in scores().items())
 
 
 @torch.no_grad()

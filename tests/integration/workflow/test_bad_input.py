@@ -111,7 +111,7 @@ def test_an_unsound_base_model(copy):
         f"config/studies/{STUDY}.yaml", "least_patient_accuracy: 0.0", "least_patient_accuracy: 1.0"
     )
     line = complaint(copy.run(copy.command("pretrain", STUDY)))
-    assert "the base model is not sound after 100 steps ({'scorer_accuracy': " in line
+    assert "the base model is not sound after 100 steps: scorer_accuracy " in line
     assert "raise scratch_model.most_steps, or change scratch_model.seed" in line
 
 
