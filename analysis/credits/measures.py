@@ -20,6 +20,7 @@ SAME = 1e-9  # exact values that differ by less are equal
 # consultations take one continuation of each candidate.
 CREDITS = {
     "expected_answer": ("Expected answer", ("candidates",)),
+    "imagined_answers": ("Expected answer, imagined", ("candidates", "imagined answers")),
     "pcqc": ("PCQC", ("candidates", "utilities")),
     "executed_local": ("Executed-local", ("candidates", "utilities")),
     "c3": ("C3", ("candidates", "continuations")),

@@ -37,7 +37,8 @@ def build(judged: Judged) -> Table:
         "credited over answering at once; by the policies' own continuations, asking gains at "
         f"{Number(judged.asking, digits=0).text()}%. Tokens, of all roles, and seconds on this "
         "machine: to credit one state's candidates. A token counts as read wherever its keys and "
-        "values came from. Intervals resample cases."
+        "values came from. Imagined: by answers that the patient gives where it is told a "
+        "diagnosis, drawn from the actor's belief, and nothing else. Intervals resample cases."
     )
     rows = [_row(judged, name, title) for name, (title, _) in CREDITS.items()]
     rows.append(_row(judged, CHANCE, "Chance", rule=True))

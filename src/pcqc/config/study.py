@@ -81,6 +81,7 @@ class CreditQuality:
     turns: tuple[Count, ...] = (1, 3, 5)  # at which a state is taken from each consultation
     candidates: Annotated[int, Field(ge=2, le=100)] = 4  # questions compared at a state
     continuations: Annotated[int, Field(ge=2, le=100)] = 2  # of each
+    imagined_answers: Count = 4  # to each, for the expected answer without the world
     seed: int = 0
 
 

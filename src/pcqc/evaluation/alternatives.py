@@ -9,7 +9,9 @@ from pcqc.cases import Case
 from pcqc.consultation import Consultation, RolloutContext, Turn, require_answers, roll_out
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import after_candidates, continue_each
+from pcqc.methods.imagined_answers import by_imagined_answers
 from pcqc.methods.question_groups import QuestionGroup, score_groups
+from pcqc.methods.question_utilities import Name
 from pcqc.methods.reward import correctness
 from pcqc.progress import Phases
 from pcqc.roles import Scorer
@@ -43,6 +45,7 @@ class Alternatives:
         number: of the turn, from 0.
         turn: state and candidates, each an answered question.
         group: the candidates with their utilities.
+        imagined: float [candidates], their utilities by answers that the patient imagines.
         paths: [candidates][continuations].
         label: the actor's likeliest option.
         answer: the consultation that ends here with it.
@@ -52,6 +55,7 @@ class Alternatives:
     number: int
     turn: Turn
     group: QuestionGroup
+    imagined: np.ndarray
     paths: list[list[Path]]
     label: str
     answer: Path
@@ -65,6 +69,7 @@ def draw_alternatives(
     turns: Sequence[int],
     candidates: int,
     continuations: int,
+    imagined_answers: int,
     seed: int,
     phases: Phases,
 ) -> list[Alternatives]:
@@ -80,6 +85,7 @@ def draw_alternatives(
         turns: at which states are taken.
         candidates: questions of each.
         continuations: of each question.
+        imagined_answers: to each question.
         seed: names every draw.
         phases: takes the time of each part.
     """
@@ -89,11 +95,16 @@ def draw_alternatives(
     firsts = [(case, row[0]) for case, row in zip(cases, rolled, strict=True)]
     with phases.time("utilities"):
         scored = score_groups(scorer, firsts)
+    with phases.time("imagined answers"):
+        judged = by_imagined_answers(scorer, imagined_answers)(context, firsts, Name(seed, STAGE))
+    imagined = {(g.case.case_id, g.number): g.utilities for row in judged.groups for g in row}
     groups = [
         group
         for found in scored
         for group in found
-        if group.number + 1 in turns and _all_ask(group.turn, candidates)
+        if group.number + 1 in turns
+        and _all_ask(group.turn, candidates)
+        and (group.case.case_id, group.number) in imagined
     ]
     by_id = {case.case_id: consultation for case, consultation in firsts}
     after = [
@@ -113,7 +124,7 @@ def draw_alternatives(
     with phases.time("actor's beliefs"):
         by_actor = actor_beliefs(context, every)
     known = zip(every, by_scorer, by_actor, strict=True)
-    return list(_alternatives(groups, played, candidates, known))
+    return list(_alternatives(groups, imagined, played, candidates, known))
 
 
 def _all_ask(turn: Turn, candidates: int) -> bool:
@@ -122,6 +133,7 @@ def _all_ask(turn: Turn, candidates: int) -> bool:
 
 def _alternatives(
     groups: Sequence[QuestionGroup],
+    imagined: dict[tuple[str, int], np.ndarray],
     played: Sequence[list[Consultation]],
     candidates: int,
     known: Iterator[tuple[Consultation, np.ndarray, np.ndarray]],
@@ -139,7 +151,10 @@ def _alternatives(
             until.actor[:before],
             until.states[:before],
         )
-        yield Alternatives(group.case, group.number, group.turn, group, paths, label, answer)
+        values = imagined[group.case.case_id, group.number]
+        yield Alternatives(
+            group.case, group.number, group.turn, group, values, paths, label, answer
+        )
 
 
 def _path(case: Case, played: Consultation, scorer: np.ndarray, actor: np.ndarray) -> Path:

@@ -11,7 +11,7 @@ from pcqc.methods.turn_credit import CREDITS, Known
 
 # Method -> whose credit it is; those of QUESTIONS leave the choice between asking and answering
 # to the reward of the whole consultation.
-QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer")
+QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer", "imagined_answers")
 # Method -> its turn credit, and whose belief it reads.
 READS = {
     "igpo": ("igpo", "actor"),
@@ -46,6 +46,7 @@ def question_credits(
         "executed_local": found.group.gains,
         "c3": peer_credit.leave_one_out(rewards[:, draw]),
         "expected_answer": same_state_credit(np.array(expected)),
+        "imagined_answers": same_state_credit(found.imagined),
         **turn_credits(paths, found.number),
         "vineppo": values - np.concatenate(others).mean(),
     }

@@ -64,6 +64,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         turns=settings.turns,
         candidates=settings.candidates,
         continuations=settings.continuations,
+        imagined_answers=settings.imagined_answers,
         seed=settings.seed,
         phases=costs,
     )
@@ -81,6 +82,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         "states": len(states),
         "candidates": settings.candidates,
         "continuations": settings.continuations,
+        "imagined_answers": settings.imagined_answers,
         "seconds": costs.seconds,
         **costs.tokens,
         "files": {name: sha256_file(product.path / name) for name in tables},

@@ -252,6 +252,7 @@ def test_credits_are_compared_at_the_states_of_what_is_there(copy):
         assert questions.groupby(["case_id", "turn", "draw"]).size().eq(2).all()
         costs = read_json(folder / method / "A" / "manifest.json")
         assert costs["sampled"]["utilities"] == 0 < costs["read"]["utilities"]
+        assert 0 < costs["sampled"]["imagined answers"] < costs["read"]["imagined answers"]
         assert 0 < costs["sampled"]["candidates"] < costs["read"]["candidates"]
     before = digests(folder)
     assert copy.planned("credit_quality") == []

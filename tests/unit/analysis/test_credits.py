@@ -54,7 +54,8 @@ def drawn(study):
                 credits = dict.fromkeys(CREDITS, 0.0) | {"pcqc": value, "grpo": -value}
                 rows.append({**place, "candidate": k, "last": value, "best": value, **credits})
             asking.append({**place, "gain": 0.1, "grpo": 1.0})
-    parts = ("candidates", "utilities", "continuations", "scorer's beliefs", "actor's beliefs")
+    parts = ("candidates", "utilities", "imagined answers", "continuations")
+    parts += ("scorer's beliefs", "actor's beliefs")
     costs = {"seconds": 1.0, "sampled": 100, "read": 300}
     manifest = {"states": 2, "continuations": 2}
     manifest |= {cost: dict.fromkeys(parts, amount) for cost, amount in costs.items()}
