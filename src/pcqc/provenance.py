@@ -48,7 +48,7 @@ SETTINGS_READ = {
     "credit_quality": (
         *(*_CONSULTATIONS, "dtypes.scorer"),
         *(f"credit_quality.{name}" for name in ("cases", "turns", "candidates", "continuations")),
-        *("credit_quality.seed", "benchmarks"),
+        *("credit_quality.imagined_answers", "credit_quality.seed", "benchmarks"),
     ),
     "grounding": (
         *("protocol", "engine", "models", "dtypes.scorer", "continuation.judges"),
