@@ -23,6 +23,7 @@ from pcqc.clinic.corpus import (
     recall,
     weighted,
 )
+from pcqc.clinic.muon import Muon
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import World, read_findings
@@ -173,7 +174,7 @@ def make_optimizers(model, settings: ScratchModel) -> list[torch.optim.Optimizer
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]
     return [
-        torch.optim.Muon(matrices, lr=5 * settings.learning_rate, weight_decay=0.0),
+        Muon(matrices, lr=5 * settings.learning_rate),
         torch.optim.AdamW(others, lr=settings.learning_rate, weight_decay=0.0),
     ]
 
