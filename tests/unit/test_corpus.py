@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from pcqc.chat import ChatFormat
-from pcqc.clinic.corpus import KINDS, Subject, draw_subject, reasoned_evidence, summary
+from pcqc.clinic.corpus import (
+    KINDS,
+    Subject,
+    draw_subject,
+    reasoned_evidence,
+    recall,
+    summary,
+    weighted,
+)
 from pcqc.clinic.posterior import posterior
+from pcqc.clinic.pretrain import FACTS
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import make_world, read_findings
 from pcqc.config import load_study
@@ -99,3 +108,14 @@ def test_a_consultation_ends_in_the_likeliest_option_of_its_last_thought():
         assert probability[chosen] == pytest.approx(probability.max())
         said, _ = read(subject, document)
         assert all(f"{subject.answer(f)}" in said for f in told)
+
+
+def test_look_ups_are_not_learned_by_who_copies_and_guesses():
+    """One who copies the sign, knows glossaries, and guesses its state fails every level."""
+    losses = []
+    for subject in subjects(200):
+        document = weighted(recall(subject, spaced=0.5), 1.0)
+        texts = [subject.chat.tokenizer.decode([token]) for token in document.tokens]
+        states = [bool(re.search("present|absent|reported|denied", text)) for text in texts]
+        losses.append(np.log(2) * np.dot(states, document.weights))
+    assert FACTS * np.mean(losses) > load_study("clinic").scratch_model.look_up_loss

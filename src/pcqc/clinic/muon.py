@@ -27,7 +27,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr})
 
     @torch.no_grad()
-    def step(self, closure=None) -> None:  # type: ignore[override]
+    def step(self, closure=None) -> None:
         """Take a step; a parameter without a gradient keeps its value."""
         for group in self.param_groups:
             for matrix in (p for p in group["params"] if p.grad is not None):
