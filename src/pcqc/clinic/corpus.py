@@ -150,7 +150,8 @@ def recall(subject: Subject, spaced: float) -> Example:
     subject, chat = _anyone(subject), subject.chat
     facts, hidden = _facts(subject)
     text = _Text(chat).add("\n".join(facts) + "\n\n")
-    for finding in subject.rng.choice(subject.order, RECALLED, replace=False).tolist():
+    count = min(RECALLED, len(subject.order))
+    for finding in subject.rng.choice(subject.order, count, replace=False).tolist():
         question = subject.question(finding)
         if subject.rng.random() < spaced:
             prompt, last = chat.patient([], question), chat.encode(question)[-2]
