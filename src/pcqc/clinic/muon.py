@@ -2,7 +2,7 @@
 
 Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". As `torch.optim.Muon`
 with its defaults, but computed in the parameters' own type. Torch computes in bf16, which
-processors without instructions for it multiply one number at a time: 40 % of a step of the base
+processors without instructions for it multiply one number at a time: a third of a step of the base
 model, and other roundings than elsewhere.
 """
 
