@@ -294,20 +294,24 @@ def test_settings_that_only_a_real_study_has_are_checked(load):
 
 
 def test_one_run_is_common_to_all_that_are_compared(load):
+    compared = [
+        name
+        for name, method in load().methods.items()
+        if method.kind == "rl" and not method.on_demand
+    ]
+
     def runs(**given):
-        changes = {f"methods.{method}.runs": r for method, r in given.items()}
+        lettered = dict.fromkeys(compared, ["A", "B", "C"]) | given
+        changes = {f"methods.{method}.runs": letters for method, letters in lettered.items()}
         return load(changes, study="clinic-full-b")
 
-    every = list(load({}, study="clinic-full-b").methods["pcqc"].runs)
-    assert {"A", "B", "C"} <= set(every)
-    assert runs().common_runs == every
+    assert runs().common_runs == ["A", "B", "C"]
     assert runs(terminal_only=["C", "B"], atpo_u1=["A"]).common_runs == ["B", "C"]
-    assert runs(terminal_only=[]).common_runs == every
+    assert runs(terminal_only=[]).common_runs == ["A", "B", "C"]
     with pytest.raises(UserError, match="no run is common to all methods that have any"):
         runs(grpo=["B"], terminal_only=["A"])
-    compared = [name for name, method in load().methods.items() if not method.on_demand]
     with pytest.raises(UserError, match="none has runs, except for ablations"):
-        runs(**{name: [] for name in compared})
+        runs(**{name: [] for name in [*compared, "shared_sft"]})
 
 
 def test_every_number_among_the_settings_has_a_range():
