@@ -4,7 +4,7 @@ from analysis.budgets import START
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
-from analysis.notices import captioned
+from analysis.notices import captioned, on_base_models
 from analysis.table import Number, Range, listed
 from pcqc.config import Study
 from pcqc.errors import UserError
@@ -15,14 +15,14 @@ SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradict
 def conclusion(collected: Collected) -> list[str]:
     """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
     found = claims(collected)
-    return [_methods(collected), *_limit(collected, found), _in_all(found), *_claims(found)]
+    return [_methods(collected.pooled()), *_limit(collected, found), _in_all(found), *_claims(found)]
 
 
 def _limit(collected: Collected, found: list[Claim]) -> list[str]:
     """What a study with one run of each method cannot say."""
     if not any(comparison.single for claim in found for comparison in claim.comparisons):
         return []
-    full = " `make results STUDY=clinic-full` compares them." if collected.study.synthetic else ""
+    full = " To compare them: make results STUDY=clinic-full." if collected.study.synthetic else ""
     return [
         "One run of each method shows that all of this works and decides nothing between methods: "
         f"the intervals know the cases alone.{full}"
@@ -45,9 +45,9 @@ def _methods(collected: Collected) -> str:
         for title, (accuracy, turns) in ordered
     ]
     later = f", then {listed(texts[1:])}" if texts[1:] else ""
-    return captioned(
-        collected.study,
-        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks.",
+    return (
+        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks"
+        f"{on_base_models(collected.base_models)}."
     )
 
 

@@ -49,6 +49,7 @@ class Collected:
             no run kept any.
         fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
         others: the same study on other base models; claims are judged on all of them.
+        base_models: how many its runs are of; several only where they were `pooled`.
     """
 
     study: Study
@@ -59,6 +60,7 @@ class Collected:
     validations: pd.DataFrame | None = None
     fixed: dict[str, int] = field(default_factory=dict)
     others: tuple["Collected", ...] = ()
+    base_models: int = 1
 
     @property
     def paths(self) -> Paths:
@@ -157,6 +159,28 @@ class Collected:
         ]
         runs, bases = zip(*labelled, strict=True)
         return Sample(arrays, runs, bases, drawn=self.study.method(method).kind == "rl")
+
+    def pooled(self) -> "Collected":
+        """The predictions under all base models as of one study, whose runs are `A1`, `A2`, ...
+
+        Nothing but predictions is known of these runs.
+        """
+        every = list(enumerate((self, *self.others), 1))
+        if len(every) == 1:
+            return self
+        frames = [one.predictions.assign(run=one.predictions["run"] + str(n)) for n, one in every]
+        methods = {
+            name: replace(m, runs=tuple(f"{run}{n}" for n, one in every for run in one.runs(name)))
+            for name, m in self.study.methods.items()
+        }
+        return replace(
+            self,
+            study=replace(self.study, methods=methods),
+            predictions=pd.concat(frames, ignore_index=True),
+            records={},
+            others=(),
+            base_models=len(every),
+        )
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:
         """(runs,) means over the cases of a benchmark."""

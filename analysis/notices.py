@@ -30,3 +30,8 @@ def captioned(study: Study, text: str) -> str:
     if not study.replicates:
         return text
     return f"{text} First of {1 + len(study.replicates)} base models.".lstrip()
+
+
+def on_base_models(count: int) -> str:
+    """` on 2 base models`; empty of one."""
+    return f" on {count} base models" if count > 1 else ""

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Literal
 
 from analysis.notices import captioned
 from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.files import write_atomic
 from pcqc.settings import nearest
+
+if TYPE_CHECKING:
+    from analysis.collected import Collected
 
 
 @dataclass(frozen=True)
@@ -20,13 +24,14 @@ class Entry:
         methods: those that it needs.
         setting: a group of the study's settings that it needs.
         paper: whether its module also builds the published counterpart.
-        own_runs: whether it shows the study's own runs and not those of its replicates.
+        shows: which runs: the study's `own`, those under all base models `pooled` as one study's
+            (`Collected.pooled`), or `all`, which its module tells apart.
     """
 
     methods: tuple[str, ...] = ()
     setting: str = ""
     paper: bool = False
-    own_runs: bool = True
+    shows: Literal["own", "pooled", "all"] = "own"
 
     def missing(self, study: Study) -> list[str]:
         """What the study lacks for it, in words."""
@@ -100,7 +105,11 @@ class Registry:
 
     def captioned(self, study: Study, name: str, text: str) -> str:
         """The caption of one of them, with the base model that it is of where there are several."""
-        return captioned(study, text) if self.entries[name].own_runs else text
+        return captioned(study, text) if self.entries[name].shows == "own" else text
+
+    def shown(self, collected: "Collected", name: str) -> "Collected":
+        """What one of them is made from: the study, or the runs under all its base models."""
+        return collected.pooled() if self.entries[name].shows == "pooled" else collected
 
     def clear(self, study: Study) -> None:
         """Remove the files of those that the study could fill once and no longer can."""

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from analysis.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FIGURES = Registry(
     kind="figure",
@@ -13,8 +17,8 @@ FIGURES = Registry(
     load=lambda name: import_module(f"analysis.figures.{name}"),
     entries={
         "teaser": Entry(setting="continuation"),
-        "method_overview": Entry(("pcqc",), own_runs=False),
-        "accuracy_inquiry": Entry(paper=True),
+        "method_overview": Entry(("pcqc",), shows="all"),
+        "accuracy_inquiry": Entry(paper=True, shows="pooled"),
         "learning_curves": Entry(("shared_sft",)),
         "cost_curves": Entry(("shared_sft",)),
         "equal_turns": Entry(setting="clinic"),
@@ -30,7 +34,15 @@ def caption(name: str, collected) -> str:
     Args:
         collected: an `analysis.collected.Collected`.
     """
-    return FIGURES.captioned(collected.study, name, FIGURES.module(name).caption(collected))
+    text = FIGURES.module(name).caption(FIGURES.shown(collected, name))
+    return FIGURES.captioned(collected.study, name, text)
+
+
+def draw(name: str, collected) -> "list[Figure]":
+    """A figure of a study, and the paper's where it has one; within `house_style`."""
+    module = FIGURES.module(name)
+    own = module.draw(FIGURES.shown(collected, name))
+    return [own, module.draw_paper()] if FIGURES.entries[name].paper else [own]
 
 
 def write(collected, only: Sequence[str] | None = None) -> list[Path]:
@@ -49,11 +61,8 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     study, written = collected.study, []
     FIGURES.clear(study)
     for name in FIGURES.chosen(study, only):
-        module = FIGURES.module(name)
         with house_style():
-            shown = [module.draw(collected)]
-            if FIGURES.entries[name].paper:
-                shown.append(module.draw_paper())
+            shown = draw(name, collected)
             contents = [encode(figure, form) for figure in shown for form in FIGURES.forms]
         written += FIGURES.write(study, name, contents)
     return written

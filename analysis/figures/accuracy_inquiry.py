@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.notices import on_base_models
 from analysis.published import RUNS, published
 from analysis.statistics.estimates import Estimate
 from analysis.table import listed
@@ -35,7 +36,8 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     several = [m for m in collected.methods("method") if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
-    bars = f"Bars: one sample standard deviation over runs ({titles}). " if several else ""
+    runs = f"runs{on_base_models(collected.base_models)} ({titles})"
+    bars = f"Bars: one sample standard deviation over {runs}. " if several else ""
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "

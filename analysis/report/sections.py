@@ -10,8 +10,8 @@ from analysis.collected import Collected
 from analysis.companion import companion, comparable
 from analysis.contents import contents
 from analysis.drawing.style import encode, house_style
-from analysis.figures import FIGURES, caption
-from analysis.notices import captioned, notice
+from analysis.figures import FIGURES, caption, draw
+from analysis.notices import notice, on_base_models
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
@@ -20,7 +20,7 @@ from pcqc.job_outputs import job_output
 
 CARDS = (
     "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "
-    "deviation over runs."
+    "deviation over runs{on_base_models}."
 )
 
 
@@ -68,8 +68,10 @@ def content(collected: Collected) -> dict[str, Any]:
         "study": collected.study,
         "notice": notice(collected.study),
         "conclusion": conclusion(collected),
-        "cards": _cards(collected),
-        "cards_caption": captioned(collected.study, CARDS),
+        "cards": _cards(collected.pooled()),
+        "cards_caption": CARDS.format(
+            on_base_models=on_base_models(1 + len(collected.others))
+        ),
         "what_it_is": _what_it_is(collected),
         "parts": parts,
         "settings": settings(collected),
@@ -117,8 +119,8 @@ def _others(collected: Collected) -> str:
         return ""
     titles = listed([other.study.title for other in collected.others])
     return (
-        f" The same was done on other base models ({titles}). Claims are judged on all of them; "
-        "everything else is of the first, unless it says otherwise."
+        f" The same was done on other base models ({titles}). Captions say what is of the first "
+        "alone."
     )
 
 
@@ -172,12 +174,8 @@ def _svgs(collected: Collected, name: str) -> list[bytes]:
         if all(path.stat().st_mtime_ns >= since for path in paths):
             drawn.require(*(path.name for path in paths))
             return [path.read_bytes() for path in paths]
-    module = FIGURES.module(name)
     with house_style():
-        figures = [module.draw(collected)]
-        if FIGURES.entries[name].paper:
-            figures.append(module.draw_paper())
-        return [encode(figure, "svg") for figure in figures]
+        return [encode(figure, "svg") for figure in draw(name, collected)]
 
 
 def _plot(name: str, caption: str, svg: bytes) -> Plot:

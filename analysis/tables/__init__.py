@@ -20,11 +20,11 @@ TABLES = Registry(
     beside="_vs_paper",
     load=lambda name: import_module(f"analysis.tables.{name}"),
     entries={
-        "claims": Entry(own_runs=False),
-        "claims_at_budgets": Entry(("pcqc",), own_runs=False),
-        "main_accuracy": Entry(paper=True),
-        "inquiry_turns": Entry(paper=True),
-        "question_supervision": Entry(_CONTROLS, paper=True),
+        "claims": Entry(shows="all"),
+        "claims_at_budgets": Entry(("pcqc",), shows="all"),
+        "main_accuracy": Entry(paper=True, shows="pooled"),
+        "inquiry_turns": Entry(paper=True, shows="pooled"),
+        "question_supervision": Entry(_CONTROLS, paper=True, shows="pooled"),
         "pcqc_runs": Entry(("pcqc",), paper=True),
         "paired": Entry(("pcqc",), paper=True),
         "question_supervision_paired": Entry(_CONTROLS, paper=True),
@@ -37,11 +37,11 @@ TABLES = Registry(
         "equal_budgets": Entry(),
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "question_quality": Entry(setting="clinic"),
-        "question_quality_by_base": Entry(setting="clinic", own_runs=False),
+        "question_quality_by_base": Entry(setting="clinic", shows="all"),
         "configuration": Entry(paper=True),
-        "information_access": Entry(paper=True, own_runs=False),
-        "data_cards": Entry(setting="data", own_runs=False),
-        "overlap": Entry(setting="data", own_runs=False),
+        "information_access": Entry(paper=True, shows="all"),
+        "data_cards": Entry(setting="data", shows="all"),
+        "overlap": Entry(setting="data", shows="all"),
     },
 )
 
@@ -55,7 +55,7 @@ def build(name: str, collected) -> "Table":
     if study.absent:
         files = ", ".join(f"{benchmark} ({file})" for benchmark, file in study.absent.items())
         notes.append(f"Benchmarks left out, as their files were missing: {files}.")
-    table = TABLES.module(name).build(collected)
+    table = TABLES.module(name).build(TABLES.shown(collected, name))
     caption = TABLES.captioned(study, name, table.caption)
     return replace(table, caption=caption, notes=(*table.notes, *notes))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.collected import Collected
+from analysis.notices import on_base_models
 from analysis.published import published
 from analysis.statistics.estimates import Estimate
 from analysis.table import MISSING, Column, Row, Table, listed, mark_best, number
@@ -92,13 +93,17 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
     """Which methods are means over how many runs, for a caption."""
     by_count: dict[int, list[str]] = {}
     for method in methods:
-        by_count.setdefault(len(collected.runs(method)), []).append(collected.title(method))
+        trained = collected.study.method(method).kind == "rl"
+        count = len(collected.runs(method)) if trained else 1
+        by_count.setdefault(count, []).append(collected.title(method))
     several = [
-        f"{listed(titles)}: mean ± sample standard deviation over {count} independent RL runs."
+        f"{listed(titles)}: mean ± sample standard deviation over {count} independent RL runs"
+        f"{on_base_models(collected.base_models)}."
         for count, titles in sorted(by_count.items(), reverse=True)
         if count > 1
     ]
     if single := by_count.get(1):
         each = " each" if len(single) > 1 else ""
+        each = " of each base model" if collected.base_models > 1 else each
         several.append(f"{listed(single)}: one checkpoint{each}.")
     return " ".join(several)

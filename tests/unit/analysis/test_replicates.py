@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import yaml
+from built_tables import cell
 
 from analysis import figures, report, tables
 from analysis.claims import compared
@@ -66,11 +67,24 @@ def test_the_table_says_what_each_base_model_gives(collected, both):
 
 @pytest.mark.parametrize(
     ("name", "own"),
-    [("main_accuracy", 1), ("configuration", 1), ("claims", 0), ("information_access", 0)],
+    [("main_accuracy", 0), ("configuration", 1), ("claims", 0), ("information_access", 0)],
 )
 def test_a_table_of_the_first_base_model_says_so(collected, both, name, own):
     captions = [tables.build(name, one).caption for one in (collected, both)]
     assert [caption.count("First of 2 base models.") for caption in captions] == [0, own]
+
+
+def test_runs_under_all_base_models_are_pooled(collected, both):
+    """PCQC always fails on the second: half of what it has on the first, and runs far apart."""
+    alone, pooled = (one.average("pcqc", ["clinic_dev"]) for one in (collected, both.pooled()))
+    assert pooled.mean == pytest.approx(alone.mean / 2)
+    assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
+    assert collected.pooled() is collected
+    table = tables.build("main_accuracy", both)
+    assert "deviation over 6 independent RL runs on 2 base models." in table.caption
+    assert "Shared SFT: one checkpoint of each base model." in table.caption
+    assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
+    assert "deviation over runs on 2 base models (" in figures.caption("accuracy_inquiry", both)
 
 
 def test_a_figure_of_the_first_base_model_says_so(collected, both):
@@ -85,9 +99,9 @@ def test_the_report_s_conclusion_and_cards_say_which_base_model_they_are_of(
     monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
     alone, text = (report.build(one) for one in (collected, both))
     for said in (
-        "averaged over 4 benchmarks. First of 2 base models.</p>",
-        "standard deviation over runs. First of 2 base models.</p>",
-        f"other base models ({collected.study.title}). Claims are judged on all of them",
+        "averaged over 4 benchmarks on 2 base models.</p>",
+        "standard deviation over runs on 2 base models.</p>",
+        f"other base models ({collected.study.title}). Captions say",
     ):
         assert said in text
     assert "base models" not in alone
