@@ -89,6 +89,6 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 lock: env ## rewrite requirements/lock.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
 
-clean: ## remove .venv, caches and every result
+clean: ## remove .venv, caches and every result but the archive
 	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache src/*.egg-info
-	find results -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
+	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name archive -exec rm -rf {} +

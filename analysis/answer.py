@@ -15,7 +15,12 @@ SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradict
 def conclusion(collected: Collected) -> list[str]:
     """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
     found = claims(collected)
-    return [_methods(collected.pooled()), *_limit(collected, found), _in_all(found), *_claims(found)]
+    return [
+        _methods(collected.pooled()),
+        *_limit(collected, found),
+        _in_all(found),
+        *_claims(found),
+    ]
 
 
 def _limit(collected: Collected, found: list[Claim]) -> list[str]:

@@ -33,6 +33,8 @@ def register(subparsers) -> None:
         ("credits", "write the table and figure of how well credits rank questions", run_credits),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
         ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
+        ("archive", "pack what a study collected into results/archive/, for git", run_archive),
+        ("restore", "unpack a study's archive, to draw its tables and figures again", run_restore),
     ):
         parser = subparsers.add_parser(name, help=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
@@ -163,6 +165,29 @@ def run_docs(arguments: argparse.Namespace) -> None:
         print(f"{page}: tables copied")
     for picture in copy_pictures(study):
         print(f"{picture}: copied")
+
+
+def run_archive(arguments: argparse.Namespace) -> None:
+    """Write the archives of a study and of its replicates."""
+    from analysis import archive
+    from pcqc.config import load_study
+
+    for path in archive.write(load_study(arguments.study)):
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
+
+
+def run_restore(arguments: argparse.Namespace) -> None:
+    """Unpack them, and say what can be done with them."""
+    from analysis import archive
+    from pcqc.config import load_study
+
+    study = load_study(arguments.study)
+    for folder in archive.restore(study):
+        print(f"{folder}: restored")
+    if study.synthetic:
+        every = " and ".join(f"`pcqc clinic {name}`" for name in (study.name, *study.replicates))
+        print(f"tables and figures about questions need the cases too: {every}")
+    print(f"then `pcqc tables {study.name}`, `pcqc figures {study.name}`")
 
 
 def _load(name: str):

@@ -35,12 +35,9 @@ def copy_tables(study: Study, root: Path = ROOT) -> list[Path]:
         body = f"\n{path.read_text(encoding='utf-8')}\n"
         return f"<!-- {study.name}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
 
-    changed = []
-    for path in _pages(root):
-        text = path.read_text(encoding="utf-8")
-        if any(copy["study"] == study.name for copy in _COPY.finditer(text)):
-            write_atomic(path, _COPY.sub(filled, text))
-            changed.append(path)
+    changed = list(asked_for(study, root))
+    for path in changed:
+        write_atomic(path, _COPY.sub(filled, path.read_text(encoding="utf-8")))
     return changed
 
 
@@ -60,6 +57,19 @@ def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
         copies.append(root / "docs" / "pictures" / f"{study.name}-{name}.svg")
         write_atomic(copies[-1], drawn.read_bytes())
     return copies
+
+
+def asked_for(study: Study, root: Path = ROOT) -> dict[Path, list[str]]:
+    """Page -> the tables of a study that it shows, for pages that show any."""
+    found = {
+        path: [
+            copy["table"]
+            for copy in _COPY.finditer(path.read_text(encoding="utf-8"))
+            if copy["study"] == study.name
+        ]
+        for path in _pages(root)
+    }
+    return {path: names for path, names in found.items() if names}
 
 
 def edited(root: Path = ROOT) -> list[str]:

@@ -69,9 +69,7 @@ def content(collected: Collected) -> dict[str, Any]:
         "notice": notice(collected.study),
         "conclusion": conclusion(collected),
         "cards": _cards(collected.pooled()),
-        "cards_caption": CARDS.format(
-            on_base_models=on_base_models(1 + len(collected.others))
-        ),
+        "cards_caption": CARDS.format(on_base_models=on_base_models(1 + len(collected.others))),
         "what_it_is": _what_it_is(collected),
         "parts": parts,
         "settings": settings(collected),

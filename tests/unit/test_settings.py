@@ -301,7 +301,7 @@ def test_one_run_is_common_to_all_that_are_compared(load):
     ]
 
     def runs(**given):
-        lettered = dict.fromkeys(compared, ["A", "B", "C"]) | given
+        lettered = {method: ["A", "B", "C"] for method in compared} | given
         changes = {f"methods.{method}.runs": letters for method, letters in lettered.items()}
         return load(changes, study="clinic-full-b")
 

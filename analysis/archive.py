@@ -1,0 +1,126 @@
+"""The numbers behind README and docs, in git: anyone can draw their tables again without training.
+
+`results/archive/STUDY.tar.xz` holds `collected/` of a study as the analysis reads it, with the
+dialogues of the development benchmark alone (no table or figure asks for others), and
+`settings.json`: what its jobs read of the study's settings. Equal contents give equal bytes.
+"""
+
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from analysis.collected import load
+from pcqc.config import ROOT, Study
+from pcqc.config.replicates import replicates
+from pcqc.errors import UserError
+from pcqc.files import hold, parse_json, write_atomic
+from pcqc.job_outputs import is_trained, job_output
+from pcqc.paths import Paths
+from pcqc.provenance import job_settings, run_settings
+
+ARCHIVES = ROOT / "results" / "archive"
+SETTINGS = "settings.json"
+
+
+def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
+    """Write the archives of a study and of its replicates; their paths.
+
+    Raises:
+        UserError: what is collected is missing or broken.
+    """
+    load(study)
+    written = []
+    for one in (study, *replicates(study)):
+        folder = Paths.of(one).collected
+        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one, folder)}
+        files[SETTINGS] = json.dumps(_settings(one), indent=1).encode()
+        written.append(archives / f"{one.name}.tar.xz")
+        written[-1].parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(written[-1], _packed(files))
+    return written
+
+
+def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
+    """Unpack the archives of a study and of its replicates as what was collected; the folders.
+
+    Raises:
+        UserError: there is no archive, it is damaged or was made with other settings, or something
+            is collected already; nothing was changed.
+    """
+    every = [study, *replicates(study)]
+    unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in every]
+    folders = [Paths.of(one).collected for one in every]
+    if there := [folder for folder in folders if folder.exists()]:
+        raise UserError(f"{there[0]}: is there already; move it away to restore the archive")
+    for one, folder, files in zip(every, folders, unpacked, strict=True):
+        new = folder.with_name(".collected.restored")
+        with hold(folder.with_name(".collected.lock"), f"a collection of {one.name}"):
+            shutil.rmtree(new, ignore_errors=True)
+            for name, content in files.items():
+                write_atomic(new / name, content)
+            new.rename(folder)
+            job_output(one, "collect").vouch(folder / name for name in files)
+    return folders
+
+
+def _kept(study: Study, folder: Path) -> Iterator[Path]:
+    """Files of `collected/` that tables and figures read, in order."""
+    receipt = job_output(study, "collect").receipt_path
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path != receipt):
+        if "dialogues" not in path.parts or path.stem == study.development:
+            yield path
+
+
+def _settings(study: Study) -> dict[str, Any]:
+    """Job -> settings that it read; what is collected comes of these jobs."""
+    jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
+    jobs += ["sft", "select", "evaluate", *(["continuation"] if study.continuation else [])]
+    found = {job: job_settings(study, job) for job in jobs}
+    for name, method in study.methods.items():
+        if is_trained(study, name) and not method.on_demand:
+            found |= {f"train {name} {run}": run_settings(study, name, run) for run in method.runs}
+    return json.loads(json.dumps(found, default=str))
+
+
+def _packed(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
+        for name in sorted(files):
+            entry = tarfile.TarInfo(name)  # of no owner and no time
+            entry.size = len(files[name])
+            archive.addfile(entry, io.BytesIO(files[name]))
+    return buffer.getvalue()
+
+
+def _checked(study: Study, path: Path) -> dict[str, bytes]:
+    """An archive's files below `collected/`, once it is of the study's settings."""
+    if not path.exists():
+        raise UserError(f"{path}: no archive of '{study.name}'; `pcqc archive` writes one")
+    try:
+        with tarfile.open(path, mode="r:xz") as archive:
+            entries = [(entry, archive.extractfile(entry)) for entry in archive]
+            files = {entry.name: file.read() for entry, file in entries if file}
+        settings = parse_json(files.pop(SETTINGS))
+    except (tarfile.TarError, EOFError, OSError, KeyError, ValueError) as problem:
+        raise UserError(f"{path}: damaged ({problem}); get the file again") from None
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
+        raise UserError(f"{path}: holds files that lie elsewhere; get the file again")
+    if unlike := sorted(_differences(settings, _settings(study))):
+        raise UserError(
+            f"{path}: was made with other settings ({', '.join(unlike)}); run the study again: "
+            f"`make results STUDY={study.name}`"
+        )
+    return files
+
+
+def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[str]:
+    """`train pcqc A: rl`: a job's settings, or a job, that the two do not share."""
+    for job in archived.keys() ^ today.keys():
+        yield job
+    for job in archived.keys() & today.keys():
+        one, other = archived[job], today[job]
+        yield from (f"{job}: {k}" for k in one.keys() | other.keys() if one.get(k) != other.get(k))
