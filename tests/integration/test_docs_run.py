@@ -24,7 +24,7 @@ NOT_HERE = {
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
     r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
-    r"pcqc (restore|clinic|tables) clinic-full(-b)?": "of a study at full size; see test_archive.py",
+    r"pcqc (restore|clinic|tables) clinic-full(-b)?": "at full size; see test_archive.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
     r"python -m vllm\..*": "opens a server; tests/integration/test_vllm.py asks one",
