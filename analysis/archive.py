@@ -39,7 +39,6 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one, folder)}
         files[SETTINGS] = json.dumps(_settings(one), indent=1).encode()
         written.append(archives / f"{one.name}.tar.xz")
-        written[-1].parent.mkdir(parents=True, exist_ok=True)
         write_atomic(written[-1], _packed(files))
     return written
 

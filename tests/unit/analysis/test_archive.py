@@ -92,11 +92,11 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     study = load_study(path.name.removesuffix(".tar.xz"))
     archive.restore(study)
-    for one in (study, *replicates(study)):
-        build_clinic(one)
     shown = asked_for(study)
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
+    for one in (study, *replicates(study)):
+        build_clinic(one)
     tables.write(load(study), sorted({name for names in shown.values() for name in names}))
     for page in shown:
         copied = tmp_path / page.relative_to(ROOT)
