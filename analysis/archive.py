@@ -1,8 +1,9 @@
 """The numbers behind README and docs, in git: anyone can draw their tables again without training.
 
 `results/archive/STUDY.tar.xz` holds `collected/` of a study as the analysis reads it, with the
-dialogues of the development benchmark alone (no table or figure asks for others), and
-`settings.json`: what its jobs read of the study's settings. Equal contents give equal bytes.
+dialogues of the development benchmark alone (no table or figure asks for others), `peers/`, the
+published credits that were evaluated beside it, and `settings.json`: what its jobs read of the
+study's settings. Equal contents give equal bytes.
 """
 
 import io
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from analysis import peer_runs
 from analysis.collected import load
 from pcqc.config import ROOT, Study
 from pcqc.config.replicates import replicates
@@ -24,6 +26,7 @@ from pcqc.provenance import job_settings, run_settings
 
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"
+PEERS = "peers/"
 
 
 def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
@@ -37,14 +40,15 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     for one in (study, *replicates(study)):
         folder = Paths.of(one).collected
         files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one, folder)}
-        files[SETTINGS] = json.dumps(_settings(one), indent=1).encode()
+        files |= {PEERS + name: content for name, content in peer_runs.archived(one).items()}
+        files[SETTINGS] = json.dumps(_settings(one, _peers(files)), indent=1).encode()
         written.append(archives / f"{one.name}.tar.xz")
         write_atomic(written[-1], _packed(files))
     return written
 
 
 def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
-    """Unpack the archives of a study and of its replicates as what was collected; the folders.
+    """Unpack the archives of a study and of its replicates as `collected/`, `peers/`; the folders.
 
     Raises:
         UserError: there is no archive, it is damaged or was made with other settings, or something
@@ -52,18 +56,29 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     """
     every = [study, *replicates(study)]
     unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in every]
-    folders = [Paths.of(one).collected for one in every]
-    if there := [folder for folder in folders if folder.exists()]:
+    targets = [
+        folder for one in every for folder in (Paths.of(one).collected, peer_runs.restored(one))
+    ]
+    if there := [folder for folder in targets if folder.exists()]:
         raise UserError(f"{there[0]}: is there already; move it away to restore the archive")
-    for one, folder, files in zip(every, folders, unpacked, strict=True):
-        new = folder.with_name(".collected.restored")
-        with hold(folder.with_name(".collected.lock"), f"a collection of {one.name}"):
-            shutil.rmtree(new, ignore_errors=True)
-            for name, content in files.items():
-                write_atomic(new / name, content)
-            new.rename(folder)
-            job_output(one, "collect").vouch(folder / name for name in files)
-    return folders
+    for one, files in zip(every, unpacked, strict=True):
+        collected, peers = Paths.of(one).collected, peer_runs.restored(one)
+        own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
+        with hold(collected.with_name(".collected.lock"), f"a collection of {one.name}"):
+            _unpack(collected, own)
+            job_output(one, "collect").vouch(collected / name for name in own)
+            _unpack(peers, {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()})
+    return [folder for folder in targets if folder.exists()]
+
+
+def _unpack(folder: Path, files: dict[str, bytes]) -> None:
+    """Write a folder as a whole; none without files."""
+    new = folder.with_name(f".{folder.name}.restored")
+    shutil.rmtree(new, ignore_errors=True)
+    for name, content in files.items():
+        write_atomic(new / name, content)
+    if files:
+        new.rename(folder)
 
 
 def _kept(study: Study, folder: Path) -> Iterator[Path]:
@@ -74,14 +89,21 @@ def _kept(study: Study, folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _settings(study: Study) -> dict[str, Any]:
-    """Job -> settings that it read; what is collected comes of these jobs."""
+def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
+    """Method and letter of each published credit's run in an archive."""
+    runs = parse_json(files[f"{PEERS}runs.json"]) if f"{PEERS}runs.json" in files else []
+    return [(run["method"], run["run"]) for run in runs]
+
+
+def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
+    """Job -> settings that it read; what is collected, and the peers' runs, come of these jobs."""
     jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
     jobs += ["sft", "select", "evaluate", *(["continuation"] if study.continuation else [])]
     found = {job: job_settings(study, job) for job in jobs}
-    for name, method in study.methods.items():
-        if is_trained(study, name) and not method.on_demand:
-            found |= {f"train {name} {run}": run_settings(study, name, run) for run in method.runs}
+    runs = [(n, run) for n, m in study.methods.items() if not m.on_demand for run in m.runs]
+    for name, run in (*runs, *peers):
+        if name in study.methods and is_trained(study, name):
+            found[f"train {name} {run}"] = run_settings(study, name, run)
     return json.loads(json.dumps(found, default=str))
 
 
@@ -103,12 +125,12 @@ def _checked(study: Study, path: Path) -> dict[str, bytes]:
         with tarfile.open(path, mode="r:xz") as archive:
             entries = [(entry, archive.extractfile(entry)) for entry in archive]
             files = {entry.name: file.read() for entry, file in entries if file}
-        settings = parse_json(files.pop(SETTINGS))
+        settings, peers = parse_json(files.pop(SETTINGS)), _peers(files)
     except (tarfile.TarError, EOFError, OSError, KeyError, ValueError) as problem:
         raise UserError(f"{path}: damaged ({problem}); get the file again") from None
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
         raise UserError(f"{path}: holds files that lie elsewhere; get the file again")
-    if unlike := sorted(_differences(settings, _settings(study))):
+    if unlike := sorted(_differences(settings, _settings(study, peers))):
         raise UserError(
             f"{path}: was made with other settings ({', '.join(unlike)}); run the study again: "
             f"`make results STUDY={study.name}`"

@@ -296,17 +296,21 @@ def load(study: Study) -> Collected:
 def _load(study: Study) -> Collected:
     folder = Paths.of(study).collected
     job_output(study, "collect").require()
-    predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
-    updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
-    runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")
-    records = {(r["method"], r["run"]): r for r in runs}
     further, validations = (
         read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
         for name in ("further_updates", "validations")
     )
-    collected = Collected(study, predictions, updates, records, further, validations)
+    collected = replace(read_runs(study, folder), further=further, validations=validations)
     _check(collected, folder / "predictions.parquet")
     return collected
+
+
+def read_runs(study: Study, folder: Path) -> Collected:
+    """Predictions, updates and records in a folder; UserError where one is missing or broken."""
+    predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
+    updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
+    runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")
+    return Collected(study, predictions, updates, {(r["method"], r["run"]): r for r in runs})
 
 
 def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:

@@ -6,8 +6,8 @@ from pathlib import Path
 from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.evaluated import evaluated_methods, load_evaluated
 from analysis.notices import captioned
+from analysis.peer_runs import load_peer_runs
 from analysis.render import render
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
 from pcqc.config import Study
@@ -53,36 +53,52 @@ def write(study: Study) -> list[Path]:
 
 def build(study: Study) -> Table | None:
     """Every evaluated peer and its rivals, each at its best rate; None without evaluated peers."""
-    ready = evaluated_methods(study)
+    runs = load_peer_runs(study)
+    ready = runs.methods()
     peers = [name for name in ready if study.method(name).role == "peer"]
     if not peers:
         return None
     names = [*(rival for rival in RIVALS if rival in ready), *peers]
-    tried = {name: [at for at in at_rates(study, name) if at in ready] for name in names}
-    runs = _runs(study, [at for rates in tried.values() for at in rates], START in ready)
+    rates = _grid(study, names, ready)
+    tried = {name: [_entries(study, name)[rate] for rate in rates] or [name] for name in names}
+    runs = _only(runs, [START, *(at for every in tried.values() for at in every)])
     # Ties go to the first: the study's own rate.
     best = {
-        name: max(rates, key=lambda at: runs.estimate(at, study.development).mean)
-        for name, rates in tried.items()
+        name: max(every, key=lambda at: runs.estimate(at, study.development).mean)
+        for name, every in tried.items()
     }
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
     front = _front(runs, list(best.values()))
     rows = [_row(runs, name, best, kinds, best[name] in front) for name in names]
-    caption = captioned(study, _caption(study, kinds))
+    caption = captioned(study, _caption(study, kinds, rates))
     return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
 
 
-def _runs(study: Study, methods: list[str], with_start: bool) -> Collected:
-    """Runs of these, and of Shared SFT; all count as methods here, which `Collected` lists."""
-    counted = {
-        name: replace(method, role="method") if name in methods else method
-        for name, method in study.methods.items()
+def _grid(study: Study, names: list[str], ready: list[str]) -> list[float]:
+    """Learning rates at which all of these are evaluated, the study's own first."""
+    entries = [_entries(study, name) for name in names]
+    return [
+        rate
+        for rate in (study.rl.learning_rate, *study.peer_rates)
+        if all(rate in at and at[rate] in ready for at in entries)
+    ]
+
+
+def _entries(study: Study, method: str) -> dict[float, str]:
+    """Learning rate -> a compared method's entry."""
+    return {study.rl_of(entry).learning_rate: entry for entry in at_rates(study, method)}
+
+
+def _only(runs: Collected, methods: list[str]) -> Collected:
+    """The runs of some methods."""
+    kept = {
+        name: method if name in methods else replace(method, runs=())
+        for name, method in runs.study.methods.items()
     }
-    start = [START] if with_start else []
-    return load_evaluated(replace(study, methods=counted), [*start, *methods])
+    return replace(runs, study=replace(runs.study, methods=kept))
 
 
-def _caption(study: Study, kinds: dict[str, Budgets | None]) -> str:
+def _caption(study: Study, kinds: dict[str, Budgets | None], grid: list[float]) -> str:
     largest = ", ".join(
         f"{COSTS[kind].number(found.amounts['whole']).text()} {COSTS[kind].unit}"
         for kind, found in kinds.items()
@@ -90,9 +106,9 @@ def _caption(study: Study, kinds: dict[str, Budgets | None]) -> str:
     )
     development = study.benchmarks[study.development].title
     rates = ""
-    if study.peer_rates:
-        grid = listed([f"{r:g}" for r in sorted({study.rl.learning_rate, *study.peer_rates})])
-        rates = f"Each is at the best of the learning rates {grid} on {development}. "
+    if len(grid) > 1:
+        values = listed([f"{rate:g}" for rate in sorted(grid)])
+        rates = f"Each is at the best of the learning rates {values} on {development}. "
     return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "

@@ -136,8 +136,10 @@ def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
 
 def test_each_credit_stands_at_its_best_rate(study):
     study = with_rates(replace(study, peer_rates=(0.001,)))
-    for method, correct in (("gigpo_rate_0_001", 4), ("pcqc_rate_0_001", 0)):
-        evaluate(study, method, correct)
+    for method, correct in (("gigpo", 4), ("pcqc", 0), ("grpo", 0)):
+        evaluate(study, f"{method}_rate_0_001", correct)
+    assert "learning rates" not in peers.build(study).caption  # C3 has not been tried there yet
+    evaluate(study, "c3_rate_0_001", 0)
     table = peers.build(study)
     keys = [column.key for column in table.columns]
     rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}

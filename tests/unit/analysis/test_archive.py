@@ -1,21 +1,27 @@
 """What a study collected is packed for git, and unpacked to the same tables."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 import simulated
 
-from analysis import archive, tables
+from analysis import archive, peer_runs, tables
 from analysis.collected import load
 from analysis.copied_tables import asked_for, copy_tables
 from analysis.render import render
+from analysis.tables import peers
 from pcqc.clinic.build import build_clinic
 from pcqc.config import ROOT, load_study
 from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
+from pcqc.files import write_json, write_jsonl
+from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
+from pcqc.predictions import SCHEMA, write_table
 
 
 @pytest.fixture
@@ -49,6 +55,56 @@ def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, r
     assert drawn(study) == before
     dialogues = {path.stem for path in Paths.of(study).collected.rglob("*.jsonl")}
     assert dialogues == {study.development}
+
+
+def evaluate(study, name, like):
+    """A peer's runs, evaluated on this machine with the outcomes of a collected method."""
+    runs, paths = load(study), Paths.of(study)
+    for run in study.method(name).runs:
+        folder, trained = paths.evaluation(name, run), paths.run(name, run)
+        record, rows = runs.record(like, run), runs.predictions
+        rows = rows[(rows["method"] == like) & (rows["run"] == run)].assign(method=name)
+        found = {
+            benchmark: {"predictions": f"{benchmark}.parquet"} for benchmark in study.benchmarks
+        }
+        for benchmark in study.benchmarks:
+            table = pa.Table.from_pandas(rows[rows["benchmark"] == benchmark], SCHEMA)
+            write_table(folder / f"{benchmark}.parquet", table.replace_schema_metadata())
+        write_json(folder / "manifest.json", {"benchmarks": found})
+        write_json(trained / "manifest.json", record["training"])
+        events = runs.updates[(runs.updates["method"] == like) & (runs.updates["run"] == run)]
+        write_jsonl(trained / "events.jsonl", json.loads(events.to_json(orient="records")))
+        job_output(study, "train", name, run).finish(["events.jsonl", "manifest.json"])
+        parts = [f"{benchmark}.parquet" for benchmark in study.benchmarks]
+        job_output(study, "evaluate", name, run).finish([*parts, "manifest.json"])
+
+
+def test_peers_are_kept_and_compared_with_what_was_collected(
+    collected, tmp_path, study_folder, monkeypatch
+):
+    there = tmp_path / "there"
+    shutil.copytree(study_folder, there)
+    monkeypatch.chdir(there)
+    study = collected.study
+    evaluate(study, "c3", like="pcqc")
+    before = render("md", [peers.build(study)])
+    assert before.count("C3") == 1
+    (path,) = archive.write(study, tmp_path / "archive")
+    data = f"results/{study.name}/data"
+    shutil.copytree(there / data, tmp_path / "elsewhere" / data)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert archive.restore(study, path.parent) == [
+        Paths.of(study).collected,
+        peer_runs.restored(study),
+    ]
+    assert render("md", [peers.build(study)]) == before
+    again = path.read_bytes()
+    assert archive.write(study, path.parent) == [path]
+    assert path.read_bytes() == again
+    other = replace(study.method("c3"), beta=0.5)
+    shutil.rmtree(study.results)
+    with pytest.raises(UserError, match=r"other settings \(train c3 A: method"):
+        archive.restore(replace(study, methods={**study.methods, "c3": other}), path.parent)
 
 
 def test_what_is_there_is_not_overwritten(collected, packed):
@@ -97,7 +153,10 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
         return
     for one in (study, *replicates(study)):
         build_clinic(one)
-    tables.write(load(study), sorted({name for names in shown.values() for name in names}))
+    names = {name for names in shown.values() for name in names}
+    tables.write(load(study), sorted(names - {"peers"}))
+    if "peers" in names:
+        peers.write(study)
     for page in shown:
         copied = tmp_path / page.relative_to(ROOT)
         copied.parent.mkdir(exist_ok=True)
