@@ -305,11 +305,17 @@ def _load(study: Study) -> Collected:
     return collected
 
 
-def read_runs(study: Study, folder: Path) -> Collected:
-    """Predictions, updates and records in a folder; UserError where one is missing or broken."""
+def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collected:
+    """Predictions, updates and records in a folder; UserError where one is missing or broken.
+
+    Args:
+        study: whose they are.
+        folder: where they lie.
+        shape: type that `runs.json` must have.
+    """
     predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
     updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
-    runs = read_json(folder / "runs.json", CollectedRuns, "collect the study's runs again")
+    runs = read_json(folder / "runs.json", shape, "collect the study's runs again")
     return Collected(study, predictions, updates, {(r["method"], r["run"]): r for r in runs})
 
 

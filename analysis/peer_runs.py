@@ -8,8 +8,10 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from typing_extensions import TypedDict
 
 from analysis.budgets import COSTS, START
 from analysis.collected import METRICS, Collected, read_runs
@@ -17,9 +19,19 @@ from analysis.evaluated import evaluated_methods, load_evaluated
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS
 from pcqc.paths import Paths
+from pcqc.shapes import CollectedRuns
 
 # What the table reads of the updates.
 CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS)
+
+
+class PeerRun(TypedDict):
+    """An entry of `peers/runs.json`."""
+
+    method: str
+    run: str
+    training: dict[str, Any] | None
+    evaluation: dict[str, Any]
 
 
 def restored(study: Study) -> Path:
@@ -36,9 +48,12 @@ def load_peer_runs(study: Study) -> Collected:
     wanted = [START, *RIVALS, *_on_demand(study)]
     ready = [name for name in evaluated_methods(study) if name in wanted]
     parts = [load_evaluated(study, ready)] if ready else []
-    for folder in (restored(study), Paths.of(study).collected):
+    for folder, shape in (
+        (restored(study), list[PeerRun]),
+        (Paths.of(study).collected, CollectedRuns),
+    ):
         rest = [name for name in wanted if name not in ready]
-        if folder.exists() and (kept := _of(read_runs(study, folder), rest)):
+        if folder.exists() and (kept := _of(read_runs(study, folder, shape), rest)):
             parts.append(kept)
             ready += list(dict.fromkeys(method for method, _ in kept.records))
     methods = {

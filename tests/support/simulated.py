@@ -208,12 +208,13 @@ def _record(study: Study, method: str, run: str) -> dict:
         for u in range(study.rl.checkpoint_every, updates, study.rl.checkpoint_every)
     ]
     common = {"study": study.name, "method": method, "run": run, "seed": study.runs[run]}
+    training = common | {"updates": updates, "totals": {"device_seconds": 36.0 * updates}}
     return {
         "method": method,
         "run": run,
         "run_id": f"{method}-{run}",
         "experiment_id": "1",
-        "training": None if settings.kind == "sft" else common | {"updates": updates},
+        "training": None if settings.kind == "sft" else training,
         "evaluation": common | {"update": updates, "benchmarks": {}},
         "selection": {
             "benchmark": study.development,

@@ -73,6 +73,7 @@ def evaluate(study, name, like):
         write_json(folder / "manifest.json", {"benchmarks": found})
         write_json(trained / "manifest.json", record["training"])
         events = runs.updates[(runs.updates["method"] == like) & (runs.updates["run"] == run)]
+        events = events.drop(columns=["method", "run"])
         write_jsonl(trained / "events.jsonl", json.loads(events.to_json(orient="records")))
         job_output(study, "train", name, run).finish(["events.jsonl", "manifest.json"])
         parts = [f"{benchmark}.parquet" for benchmark in study.benchmarks]
