@@ -93,13 +93,12 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
 
     None where some run did not record the cost, or none was trained or spent anything.
     """
-    every = (collected, *collected.others)
-    spent = tuple(_spent(one, cost) for one in every)
+    spent = tuple(_spent(one, cost) for one in collected.on_each_base)
     if not all(runs and all(runs.values()) for runs in spent):
         return None
     totals = [
         (max(by_update.values()), one.levelled_off(*run))
-        for one, runs in zip(every, spent, strict=True)
+        for one, runs in zip(collected.on_each_base, spent, strict=True)
         for run, by_update in runs.items()
     ]
     whole = [total for total, levelled in totals if not levelled]
@@ -161,8 +160,8 @@ def amount_at(spent: Spent, method: str, run: str, weights: Mapping[int, float])
 
 def at_budget(collected: Collected, found: Budgets, budget: str) -> Collected:
     """The runs as they were at a budget, on the development benchmark, under every base model."""
-    every = (collected, *collected.others)
-    first, *others = (_at(one, found, budget, base) for base, one in enumerate(every))
+    every = enumerate(collected.on_each_base)
+    first, *others = (_at(one, found, budget, base) for base, one in every)
     return replace(first, others=tuple(others))
 
 

@@ -67,6 +67,11 @@ class Collected:
         return Paths.of(self.study)
 
     @property
+    def on_each_base(self) -> tuple["Collected", ...]:
+        """The study on each of its base models, its own first."""
+        return (self, *self.others)
+
+    @property
     def benchmarks(self) -> dict[str, Benchmark]:
         return self.study.benchmarks
 
@@ -147,7 +152,7 @@ class Collected:
 
     def sample(self, method: str, benchmarks: list[str], metric: str = "accuracy") -> Sample:
         """The method's outcomes on some benchmarks, run by run, under every base model."""
-        every = (self, *self.others)
+        every = self.on_each_base
         arrays = tuple(
             np.concatenate([one.per_case(method, name, metric) for one in every])
             for name in benchmarks
@@ -165,7 +170,7 @@ class Collected:
 
         Nothing but predictions is known of these runs.
         """
-        every = list(enumerate((self, *self.others), 1))
+        every = list(enumerate(self.on_each_base, 1))
         if len(every) == 1:
             return self
         frames = [one.predictions.assign(run=one.predictions["run"] + str(n)) for n, one in every]

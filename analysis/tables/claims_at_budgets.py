@@ -57,7 +57,7 @@ def build(collected: Collected) -> Table:
 def _places(collected: Collected) -> list[_Place]:
     """The selected checkpoints, then those at each kind of budget that every run has."""
     places = [_Place("selected", "Selected", claims_of_methods(collected.on_development()))]
-    if any(one.validations is None for one in (collected, *collected.others)):
+    if any(one.validations is None for one in collected.on_each_base):
         return places
     for cost, printed in COSTS.items():
         if found := budgets(collected, cost):

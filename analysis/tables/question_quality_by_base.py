@@ -24,7 +24,7 @@ COLUMNS = (
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark: each early turn, and all together."""
     development = collected.study.development
-    every = [Instrument(one, development) for one in (collected, *collected.others)]
+    every = [Instrument(one, development) for one in collected.on_each_base]
     rows = [row for m in collected.methods() for row in _rows(every, m, collected.title(m))]
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
