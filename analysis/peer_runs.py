@@ -22,7 +22,7 @@ from pcqc.paths import Paths
 from pcqc.shapes import CollectedRuns
 
 # What the table reads of the updates.
-CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS)
+CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS, "best_questions")
 
 
 class PeerRun(TypedDict):

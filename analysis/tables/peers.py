@@ -9,7 +9,9 @@ from analysis.collected import Collected
 from analysis.notices import captioned
 from analysis.peer_runs import load_peer_runs
 from analysis.render import render
+from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
+from pcqc.clinic.quality import EARLY
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
 from pcqc.errors import UserError
@@ -29,8 +31,10 @@ COLUMNS = (
     ),
     Column("accuracy_trajectories", "Consultations", "Acc. (%) at equal"),
     Column("accuracy_device_hours", "Device-hours", "Acc. (%) at equal"),
+    Column("best_questions", "Best questions (%)"),
     Column("front", "Front", numeric=False),
 )
+QUALITY = "best_questions"  # that the clinic knows of each validation
 
 
 def write(study: Study) -> list[Path]:
@@ -69,9 +73,12 @@ def build(study: Study) -> Table | None:
     }
     kinds = {kind: budgets(runs, kind) for kind in KINDS}
     front = _front(runs, list(best.values()))
-    rows = [_row(runs, name, best, kinds, best[name] in front) for name in names]
+    start = [START] if START in ready else []
+    best |= dict.fromkeys(start, START)
+    known = [column for column in COLUMNS if column.key != QUALITY or QUALITY in runs.updates]
+    rows = [_row(runs, name, best, kinds, best[name] in front, known) for name in [*start, *names]]
     caption = captioned(study, _caption(study, kinds, rates))
-    return Table(NAME, f"Published credits: {study.title}.", caption, COLUMNS, tuple(rows))
+    return Table(NAME, f"Published credits: {study.title}.", caption, tuple(known), tuple(rows))
 
 
 def _grid(study: Study, names: list[str], ready: list[str]) -> list[float]:
@@ -109,13 +116,19 @@ def _caption(study: Study, kinds: dict[str, Budgets | None], grid: list[float]) 
     if len(grid) > 1:
         values = listed([f"{rate:g}" for rate in sorted(grid)])
         rates = f"Each is at the best of the learning rates {values} on {development}. "
+    quality = (
+        f"Best questions: their share among the first {EARLY} answered ones of each consultation, "
+        f"on {development}. "
+        if study.synthetic
+        else ""
+    )
     return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
         "intervals: runs and cases are random, crossed. At equal: "
         f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
-        f"spent as much. {RULE} Front: no other is at least as good in accuracy, turns and "
-        "device-hours, and better in one."
+        f"spent as much. {RULE} {quality}Front: no other is at least as good in accuracy, turns "
+        "and device-hours, and better in one."
     )
 
 
@@ -125,27 +138,42 @@ def _row(
     best: dict[str, str],
     kinds: dict[str, Budgets | None],
     on_front: bool,
+    columns: list[Column],
 ) -> Row:
     benchmarks, method = list(runs.benchmarks), best[name]
-    cells: list[Cell] = [
-        runs.title(method),
-        number(runs.average(method, benchmarks), 2),
-        number(runs.average(method, benchmarks, "turns"), 3),
-    ]
+    cells: dict[str, Cell] = {
+        "method": runs.title(method),
+        "accuracy": number(runs.average(method, benchmarks), 2),
+        "turns": number(runs.average(method, benchmarks, "turns"), 3),
+        QUALITY: _quality(runs, method),
+        "front": "front" if on_front else "",
+    }
     for rival in RIVALS:
         if rival == name or rival not in best:
-            cells += [MISSING, MISSING]
             continue
         effect = compared(runs, method, best[rival], benchmarks, "accuracy").effect
-        cells += [Number(effect.difference, signed=True), Range(effect.low, effect.high)]
-    cells += [_at_budget(runs, method, found) for found in kinds.values()]
-    cells.append("front" if on_front else "")
-    return Row(name, tuple(cells), strong=name == "pcqc")
+        cells[f"difference_{rival}"] = Number(effect.difference, signed=True)
+        cells[f"interval_{rival}"] = Range(effect.low, effect.high)
+    for kind, found in kinds.items():
+        cells[f"accuracy_{kind}"] = _at_budget(runs, method, found)
+    row = tuple(cells.get(column.key, MISSING) for column in columns)
+    return Row(name, row, strong=name == "pcqc")
+
+
+def _quality(runs: Collected, method: str) -> Cell:
+    """Share of best ones among the first questions, as validated at the selected checkpoints."""
+    if method == START or QUALITY not in runs.updates:
+        return MISSING
+    shares = [
+        runs.curve(method, run, "validation", QUALITY).get(runs.update(method, run))
+        for run in runs.runs(method)
+    ]
+    return MISSING if None in shares else number(over_runs([100 * share for share in shares]), 1)
 
 
 def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:
     """Validation accuracy at the largest budget of a kind."""
-    if found is None:
+    if found is None or method == START:
         return MISSING
     weights = {run: found.weights(method, run, "whole") for run in runs.runs(method)}
     accuracy = estimate_at(runs, method, "accuracy", weights, 100.0)

@@ -70,7 +70,8 @@ def evaluate(study, name, like):
         for benchmark in study.benchmarks:
             table = pa.Table.from_pandas(rows[rows["benchmark"] == benchmark], SCHEMA)
             write_table(folder / f"{benchmark}.parquet", table.replace_schema_metadata())
-        write_json(folder / "manifest.json", {"benchmarks": found})
+        manifest = {"benchmarks": found, "update": record["evaluation"]["update"]}
+        write_json(folder / "manifest.json", manifest)
         write_json(trained / "manifest.json", record["training"])
         events = runs.updates[(runs.updates["method"] == like) & (runs.updates["run"] == run)]
         events = events.drop(columns=["method", "run"])
