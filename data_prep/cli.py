@@ -1,11 +1,11 @@
-"""`pcqc data`: fetch published data, convert it to cases, and audit what overlaps."""
+"""`pcqc data`: fetch published data, convert it to cases, audit what overlaps; `pcqc prepare`."""
 
 import argparse
 from pathlib import Path
 
 
 def register(subparsers: argparse._SubParsersAction) -> None:
-    """Add `pcqc data` and its actions; each action sets `handler`, called with the arguments."""
+    """Add `pcqc data` and `pcqc prepare`; each action sets `handler`, called with the arguments."""
     data = subparsers.add_parser(
         "data",
         help="fetch, convert and audit published cases",
@@ -17,6 +17,11 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     _register_check(actions)
     _register_convert(actions)
     _register_overlap(actions)
+    text = "make converted cases the training and evaluation data"
+    prepare = subparsers.add_parser("prepare", help=text, description=text)
+    prepare.add_argument("study", help="name of a study in config/studies/, or a path")
+    prepare.add_argument("--only", metavar="SET", help="`train`, a benchmark, or `manifest`")
+    prepare.set_defaults(handler=_prepare)
 
 
 def _register_fetch(actions) -> None:
@@ -151,3 +156,11 @@ def _overlap(arguments: argparse.Namespace) -> None:
         kinds = ", ".join(f"{name} {row[name]}" for name in row if isinstance(row[name], int))
         print(f"{row['evaluation']} against {row['training']}: {kinds}")
     print(f"pairs to read: {arguments.to / 'pairs.csv'}")
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    from data_prep.prepare import prepare
+    from pcqc.config import load_study
+
+    for note in prepare(load_study(arguments.study), arguments.only):
+        print(f"note: {note}")
