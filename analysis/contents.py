@@ -64,6 +64,7 @@ PARTS = (
         "instrument",
         "question_quality",
         "question_quality_by_base",
+        "thoughts",
         "figure:equal_turns",
     ),
     _part(

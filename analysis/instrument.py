@@ -54,7 +54,7 @@ class Instrument:
             UserError: a dialogue's case is not in the study's data.
         """
         columns: list[tuple[float, float, int, float]] = []
-        for case, dialogue in self._dialogues(method, run):
+        for case, dialogue in self.dialogues(method, run):
             asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
             correct, best = float(dialogue["correct"]), self.expected(case, asked, best=True)
             columns.append((correct, self.diagnosis(case, dialogue), asked, best))
@@ -63,12 +63,12 @@ class Instrument:
 
     def questions(self, method: str, run: str) -> list[tuple[Case, list[AskedQuestion]]]:
         """Every consultation's answered questions, in the order of the run's file."""
-        return [(case, self.judged(case, d)) for case, d in self._dialogues(method, run)]
+        return [(case, self.judged(case, d)) for case, d in self.dialogues(method, run)]
 
     def early(self, method: str, run: str) -> list[AskedQuestion]:
         """The first `quality.EARLY` answered questions of all consultations of a run."""
         found: list[AskedQuestion] = []
-        for case, dialogue in self._dialogues(method, run):
+        for case, dialogue in self.dialogues(method, run):
             found += quality.early_questions(self._values, case, dialogue)
         return found
 
@@ -77,7 +77,12 @@ class Instrument:
         most = self.collected.study.protocol.max_turns - 1
         return quality.judge_questions(self._values, case, dialogue, most)
 
-    def _dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
+    def dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
+        """Every dialogue of a run with its case, in the order of the file.
+
+        Raises:
+            UserError: a dialogue's case is not in the study's data.
+        """
         for dialogue in self.collected.dialogues(method, run, self.benchmark):
             case = self.cases.get(dialogue["case_id"])
             if case is None:

@@ -38,6 +38,7 @@ TABLES = Registry(
         "instrument": Entry(("shared_sft",), setting="clinic"),
         "question_quality": Entry(setting="clinic"),
         "question_quality_by_base": Entry(setting="clinic", shows="all"),
+        "thoughts": Entry(setting="clinic", shows="all"),
         "configuration": Entry(paper=True),
         "information_access": Entry(paper=True, shows="all"),
         "data_cards": Entry(setting="data", shows="all"),

@@ -8,6 +8,8 @@ from built_tables import build, cell
 
 from analysis.instrument import Instrument
 from analysis.tables import TABLES
+from analysis.tables.thoughts import thoughts_of
+from pcqc.clinic.consultations import still_likely
 
 
 @pytest.fixture
@@ -121,3 +123,54 @@ def test_evidence_of_the_last_turn_is_that_of_the_whole_dialogue(collected, inst
         100 * (a[-1].diagnosis if a else instrument.diagnosis(c, {"turns": []})) for c, a in asked
     ]
     assert last == pytest.approx(list(whole))
+
+
+def spoken(thought, question=None, answer=None):
+    return {"response": f"<think>{thought}</think>", "question": question, "answer": answer}
+
+
+def test_a_thought_is_judged_by_the_options_still_likely(instrument):
+    world, case = instrument.world, next(iter(instrument.cases.values()))
+    right, first, *others = sorted(
+        case.options.values(), key=lambda n: n != case.options[case.answer]
+    )
+    exchanges = [(f"Any {first} spots?", f"{first} spots absent.")]
+    likely = still_likely(world, case, [])
+    assert right in likely and first in likely
+    left = [name for name in likely if name != first]
+    turns = [
+        spoken(", ".join(likely), *exchanges[0]),
+        spoken(", ".join(left)),
+        spoken(", ".join([*left, first])),  # was ruled out
+        spoken(", ".join([*left, left[0]])),
+        spoken(", ".join([*left[:-1], left[-1] + first])),
+        spoken(", ".join(name for name in left if name != right)),
+    ]
+    found = list(thoughts_of(world, case, {"turns": turns}))
+    assert [t.exact for t in found] == [True, True, False, False, False, False]
+    assert [t.garbled for t in found] == [False, False, False, True, True, False]
+    assert [t.dropped for t in found[:4]] == [False] * 4
+    assert found[5].dropped
+    denied = [
+        spoken("", f"Any {right} spots?", f"{right} spots absent."),
+        spoken(", ".join(others)),
+    ]
+    last = list(thoughts_of(world, case, {"turns": denied}))[1]
+    assert right not in last.likely and not last.dropped
+
+
+def test_what_a_method_drops_is_counted_over_all_runs(collected, monkeypatch):
+    """One consultation in four drops the right option; the wrong ones are all among them."""
+
+    def dialogues(self, method, run):
+        for number, case in enumerate(list(self.cases.values())[:8]):
+            kept = [
+                n for n in case.options.values() if n != case.options[case.answer] or number % 4
+            ]
+            yield case, {"turns": [spoken(", ".join(kept))], "correct": bool(number)}
+
+    monkeypatch.setattr(Instrument, "dialogues", dialogues)
+    table = build("thoughts", collected)
+    assert cell(table, "pcqc", "dropped").value == pytest.approx(25)
+    assert cell(table, "pcqc", "dropped_wrong").value == pytest.approx(100)
+    assert cell(table, "pcqc", "garbled").value == 0

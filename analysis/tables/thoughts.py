@@ -1,0 +1,116 @@
+"""What becomes of the doctor's thought, which carries the options still likely."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from analysis.collected import Collected
+from analysis.instrument import Instrument
+from analysis.statistics.estimates import over_runs
+from analysis.table import MISSING, Cell, Column, Row, Table, number
+from pcqc import protocol
+from pcqc.cases import Case
+from pcqc.clinic.consultations import still_likely
+from pcqc.clinic.world import World
+from pcqc.protocol import Exchange
+
+NAME = "thoughts"
+COLUMNS = (
+    Column("method", "Method", numeric=False),
+    Column("exact", "As taught (%)", "Thoughts"),
+    Column("garbled", "Garbled (%)", "Thoughts"),
+    Column("dropped", "Of all (%)", "Right option dropped"),
+    Column("dropped_wrong", "Of wrong ones (%)", "Right option dropped"),
+)
+
+
+@dataclass(frozen=True)
+class Thought:
+    """One thought of a consultation.
+
+    Attributes:
+        names: what it lists, in order.
+        options: of the case.
+        likely: the options that the answers so far have not ruled out.
+        right: the correct one.
+    """
+
+    names: list[str]
+    options: frozenset[str]
+    likely: frozenset[str]
+    right: str
+
+    @property
+    def garbled(self) -> bool:
+        """Whether it names an option twice, or what is none of the case's."""
+        return len(set(self.names)) < len(self.names) or not self.options.issuperset(self.names)
+
+    @property
+    def exact(self) -> bool:
+        """Whether it names the options still likely, each once, and no other."""
+        return not self.garbled and self.likely == set(self.names)
+
+    @property
+    def dropped(self) -> bool:
+        """Whether it leaves out the right option though no answer has ruled it out."""
+        return self.right in self.likely and self.right not in self.names
+
+
+def build(collected: Collected) -> Table:
+    """Every method and control on the development benchmark, over all base models."""
+    development = collected.study.development
+    every = [Instrument(one, development) for one in collected.on_each_base]
+    rows = [_row(every, method, collected.title(method)) for method in collected.methods()]
+    caption = (
+        f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
+        f"cases; means ± sample standard deviations over all runs under all base models "
+        f"({len(every)} here). A thought lists the options that the answers have not ruled out. As "
+        "taught: these and no others, each once. Garbled: one is named twice, or something that is "
+        "no option. Right option dropped: consultations with a thought that leaves it out though "
+        "no answer has ruled it out, among all and among those that end in a wrong diagnosis."
+    )
+    return Table(NAME, "What the thoughts carry.", caption, COLUMNS, tuple(rows))
+
+
+def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
+    """The thoughts of a consultation (a row of the evaluation's dialogues), turn by turn."""
+    said: list[Exchange] = []
+    options = frozenset(case.options.values())
+    for turn in dialogue["turns"]:
+        thought = turn["response"].partition(protocol.THINK_OPEN)[2]
+        names = thought.partition(protocol.THINK_CLOSE)[0].split(",")
+        likely = frozenset(still_likely(world, case, said))
+        right = case.options[case.answer]
+        yield Thought([name.strip() for name in names], options, likely, right)
+        if turn["question"] and turn["answer"]:
+            said.append(Exchange(turn["question"], turn["answer"]))
+
+
+def _row(every: list[Instrument], method: str, title: str) -> Row:
+    runs = [_shares(one, method, run) for one in every for run in one.collected.runs(method)]
+    cells = [_mean([run[column.key] for run in runs]) for column in COLUMNS[1:]]
+    return Row(method, (title, *cells), strong=method == "pcqc")
+
+
+def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | None]:
+    """Column -> percent of one run; None where there is nothing to count."""
+    consultations = [
+        (dialogue["correct"], list(thoughts_of(instrument.world, case, dialogue)))
+        for case, dialogue in instrument.dialogues(method, run)
+    ]
+    thoughts = [thought for _, found in consultations for thought in found]
+    dropped = [(right, any(t.dropped for t in found)) for right, found in consultations]
+    return {
+        "exact": _percent([thought.exact for thought in thoughts]),
+        "garbled": _percent([thought.garbled for thought in thoughts]),
+        "dropped": _percent([lost for _, lost in dropped]),
+        "dropped_wrong": _percent([lost for right, lost in dropped if not right]),
+    }
+
+
+def _percent(outcomes: list[bool]) -> float | None:
+    return 100 * sum(outcomes) / len(outcomes) if outcomes else None
+
+
+def _mean(shares: list[float | None]) -> Cell:
+    known = [share for share in shares if share is not None]
+    return number(over_runs(known), 1) if known and len(known) == len(shares) else MISSING
