@@ -97,6 +97,14 @@ class Collected:
         roles = ROWS if role is None else (role,)
         return [name for name, m in self.study.methods.items() if m.runs and m.role in roles]
 
+    def only(self, methods: Iterable[str]) -> "Collected":
+        """The same with the runs of some methods; the others are listed without any."""
+        kept = {
+            name: method if name in methods else replace(method, runs=())
+            for name, method in self.study.methods.items()
+        }
+        return replace(self, study=replace(self.study, methods=kept))
+
     def rows(self, role: str) -> dict[str, str]:
         """Method -> title of a role in the study's order; those without runs say so."""
         return {

@@ -5,7 +5,6 @@ demand, and is in no collection.
 """
 
 import dataclasses
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -52,12 +51,7 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
                 "evaluation": manifest,
                 "training": read_json(training) if training.exists() else None,
             }
-    own = {
-        name: method if name in methods else replace(method, runs=())
-        for name, method in study.methods.items()
-    }
-    curves = pd.DataFrame(events)
-    return Collected(replace(study, methods=own), pd.concat(frames), curves, records)
+    return Collected(study, pd.concat(frames), pd.DataFrame(events), records).only(methods)
 
 
 def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:

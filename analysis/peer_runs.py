@@ -46,26 +46,27 @@ def load_peer_runs(study: Study) -> Collected:
     those collected. All count as methods here, which `Collected` lists.
     """
     wanted = [START, *RIVALS, *_on_demand(study)]
+    methods = {
+        name: replace(method, role="method") if name in wanted else method
+        for name, method in study.methods.items()
+    }
+    counted = replace(study, methods=methods)
     ready = [name for name in evaluated_methods(study) if name in wanted]
-    parts = [load_evaluated(study, ready)] if ready else []
+    parts = [load_evaluated(counted, ready)] if ready else []
     for folder, shape in (
         (restored(study), list[PeerRun]),
         (Paths.of(study).collected, CollectedRuns),
     ):
         rest = [name for name in wanted if name not in ready]
-        if folder.exists() and (kept := _of(read_runs(study, folder, shape), rest)):
+        if folder.exists() and (kept := _of(read_runs(counted, folder, shape), rest)):
             parts.append(kept)
-            ready += list(dict.fromkeys(method for method, _ in kept.records))
-    methods = {
-        name: replace(method, role="method") if name in ready else replace(method, runs=())
-        for name, method in study.methods.items()
-    }
+            ready += kept.methods()
     return Collected(
-        replace(study, methods=methods),
+        counted,
         pd.concat([part.predictions for part in parts]) if parts else pd.DataFrame(),
         pd.concat([part.updates for part in parts]) if parts else pd.DataFrame(),
         {key: record for part in parts for key, record in part.records.items()},
-    )
+    ).only(ready)
 
 
 def archived(study: Study) -> dict[str, bytes]:
@@ -88,12 +89,10 @@ def _on_demand(study: Study) -> list[str]:
 
 def _of(runs: Collected, methods: list[str]) -> Collected | None:
     """Those of some methods of which every run is known; None without any."""
-    study = runs.study
     whole = [
         name
         for name in methods
-        if study.methods[name].runs
-        and all((name, run) in runs.records for run in study.methods[name].runs)
+        if runs.runs(name) and all((name, run) in runs.records for run in runs.runs(name))
     ]
     if not whole:
         return None
@@ -101,7 +100,7 @@ def _of(runs: Collected, methods: list[str]) -> Collected | None:
         frame[frame["method"].isin(whole)] for frame in (runs.predictions, runs.updates)
     )
     records = {key: record for key, record in runs.records.items() if key[0] in whole}
-    return replace(runs, predictions=predictions, updates=updates, records=records)
+    return replace(runs, predictions=predictions, updates=updates, records=records).only(whole)
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:

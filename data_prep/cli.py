@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from pcqc.jobs.cli import load, study_command
+
 
 def register(subparsers: argparse._SubParsersAction) -> None:
     """Add `pcqc data` and `pcqc prepare`; each action sets `handler`, called with the arguments."""
@@ -18,10 +20,8 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     _register_convert(actions)
     _register_overlap(actions)
     text = "make converted cases the training and evaluation data"
-    prepare = subparsers.add_parser("prepare", help=text, description=text)
-    prepare.add_argument("study", help="name of a study in config/studies/, or a path")
+    prepare = study_command(subparsers, "prepare", _prepare, text)
     prepare.add_argument("--only", metavar="SET", help="`train`, a benchmark, or `manifest`")
-    prepare.set_defaults(handler=_prepare)
 
 
 def _register_fetch(actions) -> None:
@@ -160,7 +160,6 @@ def _overlap(arguments: argparse.Namespace) -> None:
 
 def _prepare(arguments: argparse.Namespace) -> None:
     from data_prep.prepare import prepare
-    from pcqc.config import load_study
 
-    for note in prepare(load_study(arguments.study), arguments.only):
+    for note in prepare(load(arguments), arguments.only):
         print(f"note: {note}")

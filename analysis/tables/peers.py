@@ -1,6 +1,5 @@
 """Published credits beside GRPO and PCQC, at selected checkpoints and at equal budgets."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
@@ -63,9 +62,10 @@ def build(study: Study) -> Table | None:
     if not peers:
         return None
     names = [*(rival for rival in RIVALS if rival in ready), *peers]
-    rates = _grid(study, names, ready)
-    tried = {name: [_entries(study, name)[rate] for rate in rates] or [name] for name in names}
-    runs = _only(runs, [START, *(at for every in tried.values() for at in every)])
+    entries = {name: _entries(study, name) for name in names}
+    rates = _grid(study, entries, ready)
+    tried = {name: [at[rate] for rate in rates] or [name] for name, at in entries.items()}
+    runs = runs.only([START, *(at for every in tried.values() for at in every)])
     # Ties go to the first: the study's own rate.
     best = {
         name: max(every, key=lambda at: runs.estimate(at, study.development).mean)
@@ -81,28 +81,18 @@ def build(study: Study) -> Table | None:
     return Table(NAME, f"Published credits: {study.title}.", caption, tuple(known), tuple(rows))
 
 
-def _grid(study: Study, names: list[str], ready: list[str]) -> list[float]:
-    """Learning rates at which all of these are evaluated, the study's own first."""
-    entries = [_entries(study, name) for name in names]
-    return [
-        rate
-        for rate in (study.rl.learning_rate, *study.peer_rates)
-        if all(rate in at and at[rate] in ready for at in entries)
-    ]
-
-
 def _entries(study: Study, method: str) -> dict[float, str]:
     """Learning rate -> a compared method's entry."""
     return {study.rl_of(entry).learning_rate: entry for entry in at_rates(study, method)}
 
 
-def _only(runs: Collected, methods: list[str]) -> Collected:
-    """The runs of some methods."""
-    kept = {
-        name: method if name in methods else replace(method, runs=())
-        for name, method in runs.study.methods.items()
-    }
-    return replace(runs, study=replace(runs.study, methods=kept))
+def _grid(study: Study, entries: dict[str, dict[float, str]], ready: list[str]) -> list[float]:
+    """Learning rates at which all of these are evaluated, the study's own first."""
+    return [
+        rate
+        for rate in (study.rl.learning_rate, *study.peer_rates)
+        if all(at.get(rate) in ready for at in entries.values())
+    ]
 
 
 def _caption(study: Study, kinds: dict[str, Budgets | None], grid: list[float]) -> str:
