@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from analysis.statistics.estimates import Estimate
+from analysis.statistics.estimates import Estimate, over_runs
 
 MISSING = "—"
 
@@ -150,6 +150,14 @@ def number(
     if se is None and cases:
         se = (estimate.mean * (100 - estimate.mean) / cases) ** 0.5
     return Number(estimate.mean, estimate.sd, se, digits, signed)
+
+
+def mean_of_runs(values: Sequence[float | None], digits: int, signed: bool = False) -> Cell:
+    """Mean ± SD over runs as a cell; missing where there is no run, or one's value is unknown."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return MISSING
+    return number(over_runs(known), digits, signed=signed)
 
 
 def mark_best(

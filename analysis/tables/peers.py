@@ -8,8 +8,18 @@ from analysis.collected import Collected
 from analysis.notices import captioned
 from analysis.peer_runs import load_peer_runs
 from analysis.render import render
-from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed, number
+from analysis.table import (
+    MISSING,
+    Cell,
+    Column,
+    Number,
+    Range,
+    Row,
+    Table,
+    listed,
+    mean_of_runs,
+    number,
+)
 from pcqc.clinic.quality import EARLY
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
@@ -154,11 +164,10 @@ def _quality(runs: Collected, method: str) -> Cell:
     """Share of best ones among the first questions, as validated at the selected checkpoints."""
     if method == START or QUALITY not in runs.updates:
         return MISSING
-    shares = [
-        runs.curve(method, run, "validation", QUALITY).get(runs.update(method, run))
-        for run in runs.runs(method)
-    ]
-    return MISSING if None in shares else number(over_runs([100 * share for share in shares]), 1)
+    curves = {
+        run: 100 * runs.curve(method, run, "validation", QUALITY) for run in runs.runs(method)
+    }
+    return mean_of_runs([at.get(runs.update(method, run)) for run, at in curves.items()], 1)
 
 
 def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:

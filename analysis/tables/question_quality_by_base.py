@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument
-from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Row, Table, number
+from analysis.table import Cell, Column, Row, Table, mean_of_runs
 from pcqc.clinic.quality import EARLY, AskedQuestion, summary
 
 NAME = "question_quality_by_base"
@@ -68,7 +67,4 @@ def _shares(questions: Sequence[AskedQuestion], turns: Collection[int]) -> dict[
 
 
 def _mean(runs: Sequence[dict[str, float]], key: str) -> Cell:
-    """Mean over runs; missing where there is none, or where one asked nothing."""
-    if not runs or not all(runs):
-        return MISSING
-    return number(over_runs([run[key] for run in runs]), 1, signed=key == "above")
+    return mean_of_runs([run.get(key) for run in runs], 1, signed=key == "above")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument
-from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Row, Table, number
+from analysis.table import Column, Row, Table, mean_of_runs
 from pcqc import protocol
 from pcqc.cases import Case
 from pcqc.clinic.consultations import still_likely
@@ -87,7 +86,7 @@ def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
 
 def _row(every: list[Instrument], method: str, title: str) -> Row:
     runs = [_shares(one, method, run) for one in every for run in one.collected.runs(method)]
-    cells = [_mean([run[column.key] for run in runs]) for column in COLUMNS[1:]]
+    cells = [mean_of_runs([run[column.key] for run in runs], 1) for column in COLUMNS[1:]]
     return Row(method, (title, *cells), strong=method == "pcqc")
 
 
@@ -109,8 +108,3 @@ def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | 
 
 def _percent(outcomes: list[bool]) -> float | None:
     return 100 * sum(outcomes) / len(outcomes) if outcomes else None
-
-
-def _mean(shares: list[float | None]) -> Cell:
-    known = [share for share in shares if share is not None]
-    return number(over_runs(known), 1) if known and len(known) == len(shares) else MISSING
