@@ -9,6 +9,7 @@ from pcqc.cases import Case
 from pcqc.clinic.expected import by_expected_answer
 from pcqc.clinic.world import World
 from pcqc.config import Study
+from pcqc.consultation.turns import RolloutContext
 from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
@@ -40,6 +41,7 @@ from pcqc.paths import Paths
 from pcqc.processes import SINGLE_PROCESS, Processes
 from pcqc.progress import Phases, Progress
 from pcqc.provenance import heading
+from pcqc.roles.actor import Actor
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
@@ -148,7 +150,8 @@ class Run:
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
         ahead = self.scorer if self.settings.question_utility == "scorer" else None
-        context = dataclasses.replace(self.context, scorer=ahead, timed=phases.time)
+        actor = policy_sampler(self.study, self.context)
+        context = dataclasses.replace(self.context, actor=actor, scorer=ahead, timed=phases.time)
         with self.engines.awake() as health:
             batch = self.method.collect_rollouts(context, cases, update)
         return batch, {**rollout_metrics(batch), **health}
@@ -265,6 +268,17 @@ class Run:
             "ended": "all updates" if updates == self.settings.updates else "levelled off",
             "totals": self.totals,
         }
+
+
+def policy_sampler(study: Study, context: RolloutContext) -> Actor:
+    """The actor of roll-outs: it samples from the policy itself, at temperature 1 and top-p 1.
+
+    The loss has log pi_theta over the whole vocabulary (eq:question_objective). Cut at a top-p, the
+    tokens beyond it are never drawn and never credited, so that what is common in lost
+    consultations, as asking on is, falls whatever it is worth (docs/clinic.md).
+    """
+    itself = dataclasses.replace(study.actor_decoding, temperature=1.0, top_p=1.0)
+    return Actor(context.actor.engine, context.chat, itself)
 
 
 def cases_of_update(cases: Sequence[Case], seed: int, update: int, count: int) -> list[Case]:
