@@ -11,6 +11,7 @@ from analysis.tables.layout import Words
 from pcqc.config import Decoding, Method, Pretrained, Study
 
 NAME = "configuration"
+ROLLOUTS = "roll-outs of training at temperature 1 and top-p 1"
 ITEMS = {
     "actor": "Actor backbone",
     "actor_initialization": "Actor initialization",
@@ -90,7 +91,7 @@ def _sampling(collected: Collected) -> dict[str, str]:
     settings = {
         "max_turns": f"{study.protocol.max_turns}, including the final answer",
         "cases_per_update": str(study.rl.cases_per_update),
-        "actor_decoding": _decoding(study.actor_decoding),
+        "actor_decoding": f"{_decoding(study.actor_decoding)}; {ROLLOUTS}",
         "patient_decoding": _decoding(study.patient_decoding),
     }
     if grpo := compared.get("grpo"):

@@ -102,7 +102,7 @@ class Study:
     synthetic: bool
     benchmarks: dict[Name, Benchmark]
     protocol: Protocol
-    actor_decoding: Decoding
+    actor_decoding: Decoding  # validation and evaluation; roll-outs are of the policy itself
     patient_decoding: Decoding
     sft: Sft
     rl: Rl

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from pcqc.evaluation.state_credits import QUESTIONS, TURNS, asking_credits, ques
 from pcqc.files import sha256_file, write_json
 from pcqc.job_outputs import job_output
 from pcqc.jobs.evaluate import selected_weights
+from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
 from pcqc.paths import Paths
 from pcqc.peer_credit import expected_probability
@@ -56,6 +58,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
     world = World.load(paths.world)
     update, checkpoint, weights = selected_weights(study, method, run)
     context, scorer = make_context(study, weights), make_scorer(study)
+    context = replace(context, actor=policy_sampler(study, context))  # as in training
     receipt, costs = product.begin(), Costs([context.actor, context.patient, scorer])
     states = draw_alternatives(
         context,
