@@ -8,11 +8,11 @@ between the two is the diagnosis's part. Only the clinic knows these posteriors 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from analysis.collected import Collected
+from analysis.exact_doctors import ExactDoctor, exact_doctor
 from pcqc.cases import Case, read_cases
 from pcqc.clinic import posterior, quality
 from pcqc.clinic.quality import AskedQuestion
@@ -27,7 +27,6 @@ class Consultations:
     accuracy: np.ndarray
     bayes: np.ndarray  # of the Bayes diagnosis on the evidence collected; ties share the credit
     questions: np.ndarray  # asked
-    best: np.ndarray  # expected, after as many best questions
 
 
 class Instrument:
@@ -40,12 +39,24 @@ class Instrument:
         self.world = World.load(paths.world)
         self.rates = self.world.rates(settings.base_rates)
         self._path = paths.cases(benchmark)
+        self._most_questions = collected.study.protocol.max_turns - 1
         self._values = quality.Values(self.world, self.rates)
-        self._known: dict[tuple[Any, ...], float] = {}
 
     @cached_property
     def cases(self) -> dict[str, Case]:
         return {case.case_id: case for case in read_cases(self._path)}
+
+    @cached_property
+    def best(self) -> ExactDoctor:
+        return self._exact_doctor(best=True)
+
+    @cached_property
+    def random(self) -> ExactDoctor:
+        return self._exact_doctor(best=False)
+
+    def _exact_doctor(self, best: bool) -> ExactDoctor:
+        cases = list(self.cases.values())
+        return exact_doctor(self.world, cases, self.rates, self._most_questions, best=best)
 
     def consultations(self, method: str, run: str) -> Consultations:
         """Every consultation of a run, in the order of its file.
@@ -53,13 +64,12 @@ class Instrument:
         Raises:
             UserError: a dialogue's case is not in the study's data.
         """
-        columns: list[tuple[float, float, int, float]] = []
+        columns: list[tuple[float, float, int]] = []
         for case, dialogue in self.dialogues(method, run):
             asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
-            correct, best = float(dialogue["correct"]), self.expected(case, asked, best=True)
-            columns.append((correct, self.diagnosis(case, dialogue), asked, best))
-        accuracy, diagnosis, asked, best = np.array(columns).T
-        return Consultations(100 * accuracy, 100 * diagnosis, asked, 100 * best)
+            columns.append((float(dialogue["correct"]), self.diagnosis(case, dialogue), asked))
+        accuracy, diagnosis, asked = np.array(columns).T
+        return Consultations(100 * accuracy, 100 * diagnosis, asked)
 
     def questions(self, method: str, run: str) -> list[tuple[Case, list[AskedQuestion]]]:
         """Every consultation's answered questions, in the order of the run's file."""
@@ -74,8 +84,7 @@ class Instrument:
 
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
         """A dialogue's answered questions, beside the others that could be asked."""
-        most = self.collected.study.protocol.max_turns - 1
-        return quality.judge_questions(self._values, case, dialogue, most)
+        return quality.judge_questions(self._values, case, dialogue, self._most_questions)
 
     def dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
         """Every dialogue of a run with its case, in the order of the file.
@@ -96,17 +105,3 @@ class Instrument:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
         answered = posterior.evidence(self.world, dialogue)
         return quality.diagnosis(self.world, case, answered, self.rates)
-
-    def expected(self, case: Case, questions: int, best: bool) -> float:
-        """Expected Bayes accuracy after best, or random, questions about a case."""
-        # Neither the order of the options nor the facts change it.
-        key = (frozenset(case.options.values()), case.initial, questions, best)
-        if key not in self._known:
-            function = posterior.best_accuracy if best else posterior.random_accuracy
-            self._known[key] = function(self.world, case, questions, self.rates)
-        return self._known[key]
-
-    def frontier(self, questions: int, best: bool) -> float:
-        """Mean expected Bayes accuracy of all cases after a number of questions, in percent."""
-        values = [self.expected(case, questions, best) for case in self.cases.values()]
-        return 100 * float(np.mean(values))

@@ -14,11 +14,12 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     benchmark = collected.benchmarks[collected.study.development]
     return (
-        f"Accuracy at equal turns on {benchmark.title}. Curves: expected accuracy of a "
-        "Bayes-optimal diagnosis after a number of best, and of random, questions. Filled: each "
-        "method's accuracy (mean over runs, bars one sample standard deviation); open, joined by a "
-        "line: a Bayes-optimal diagnosis on the evidence that its questions brought. The line is "
-        "accuracy lost in diagnosis; the remaining gap to the upper curve is lost in questioning."
+        f"Accuracy at equal turns on {benchmark.title}. Curves: accuracy of the Bayes diagnosis "
+        "after best, and after random, questions about the same facts, at most 0, 1, 2, ... (dots, "
+        "from the left), each time until one option is left. Filled: each method's accuracy (mean "
+        "over runs, bars one sample standard deviation); open, joined by a line: the Bayes "
+        "diagnosis on the evidence that its questions brought. The line is accuracy lost in "
+        "diagnosis; the remaining gap to the upper curve is lost in questioning."
         f"{collected.not_run()}"
     )
 
@@ -30,10 +31,12 @@ def draw(collected: Collected) -> Figure:
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
     ax = figure.subplots()
     most = study.protocol.max_turns - 1
-    for best, style in ((True, "-"), (False, "--")):
-        levels = [instrument.frontier(n, best) for n in range(most + 1)]
-        label = f"Bayes, {'best' if best else 'random'} questions"
-        ax.plot(range(most + 1), levels, color="#222222", linestyle=style, zorder=1, label=label)
+    for name, doctor, style in (
+        ("best", instrument.best, ".-"),
+        ("random", instrument.random, ".--"),
+    ):
+        label = f"Bayes, {name} questions"
+        ax.plot(doctor.asked, doctor.accuracy, style, color="#222222", zorder=1, label=label)
     for method in collected.methods():
         _point(ax, collected, instrument, method)
     ax.set_xlabel("Questions asked per consultation (Q/ep.)")

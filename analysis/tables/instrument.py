@@ -21,7 +21,8 @@ COLUMNS = (
     Column("questions", "By questions", "Gain over Shared SFT (pp)"),
     Column("diagnosis", "By diagnosis", "Gain over Shared SFT (pp)"),
     Column("bayes", "On its evidence", "Bayes diagnosis (%)"),
-    Column("best", "Best possible", "Bayes diagnosis (%)"),
+    Column("random", "Random questions", "Bayes diagnosis (%)"),
+    Column("best", "Best questions", "Bayes diagnosis (%)"),
 )
 
 
@@ -30,17 +31,14 @@ def build(collected: Collected) -> Table:
     development = collected.study.development
     instrument = Instrument(collected, development)
     reference = _runs(instrument, START)
-    rows = [
-        _row(collected, method, _runs(instrument, method), reference)
-        for method in collected.methods()
-    ]
+    rows = [_row(instrument, method, reference) for method in collected.methods()]
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
         "cases. By questions: change in the accuracy of a Bayes-optimal diagnosis on the "
         "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
-        "Best possible: expected accuracy after as many questions as the method asked of each "
-        "case, each chosen optimally. Mean ± sample standard deviation over runs; intervals: "
-        "runs and cases are random, crossed."
+        "Random and best questions: had as many such questions been asked on average, of the same "
+        "facts and each time until one option is left. Mean ± sample standard deviation over runs; "
+        "intervals: runs and cases are random, crossed."
     )
     return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
 
@@ -50,12 +48,10 @@ def _runs(instrument: Instrument, method: str) -> list[Consultations]:
     return [instrument.consultations(method, run) for run in runs]
 
 
-def _row(
-    collected: Collected, method: str, runs: list[Consultations], reference: list[Consultations]
-) -> Row:
-    accuracy, evidence, best = (
-        np.array([getattr(run, name).mean() for run in runs])
-        for name in ("accuracy", "bayes", "best")
+def _row(instrument: Instrument, method: str, reference: list[Consultations]) -> Row:
+    collected, runs = instrument.collected, _runs(instrument, method)
+    accuracy, evidence = (
+        np.array([getattr(run, name).mean() for run in runs]) for name in ("accuracy", "bayes")
     )
     gain = accuracy - np.mean([run.accuracy.mean() for run in reference])
     questions = evidence - np.mean([run.bayes.mean() for run in reference])
@@ -70,7 +66,9 @@ def _row(
         parts = (gain, questions, gain - questions)
         total, *split = (number(over_runs(part), 2, signed=True) for part in parts)
         cells += [total, Range(effect.low, effect.high), *split]
-    cells += [number(over_runs(evidence), 2), number(over_runs(best), 2)]
+    asked = [run.questions.mean() for run in runs]
+    exact = ([doctor.after(n) for n in asked] for doctor in (instrument.random, instrument.best))
+    cells += [number(over_runs(values), 2) for values in (evidence, *exact)]
     first_control = method == next(iter(collected.methods("control")), None)
     return Row(
         method,

@@ -23,8 +23,8 @@ COLUMNS = (
     Column("misquoted", "Patient errs (%)", "Questions of this turn"),
     Column("candidates", "Distinct candidates", "Questions of this turn"),
     Column("bayes", "On its evidence", "Bayes diagnosis so far (%)"),
-    Column("random", "Random questions", "Bayes diagnosis so far (%)"),
-    Column("best_possible", "Best questions", "Bayes diagnosis so far (%)"),
+    Column("random_doctor", "Random questions", "Bayes diagnosis so far (%)"),
+    Column("best_doctor", "Best questions", "Bayes diagnosis so far (%)"),
 )
 DISTINCT = "credit/distinct_questions_turn_"  # and the number of the turn
 Consultation = tuple[Case, list[AskedQuestion]]
@@ -45,7 +45,8 @@ def build(collected: Collected) -> Table:
         "Unanswerable: the facts do not say. Patient errs: the answer differs from the facts. "
         "Distinct candidates: different questions at a state among those that credit compared, "
         "mean over the training. Bayes diagnosis so far, all consultations: on the evidence up to "
-        "this turn, and expected after as many random, never repeated, or best questions."
+        "this turn, and had random, never repeated, or best questions been asked of the same facts "
+        "up to it, until one option is left."
     )
     return Table(NAME, "How good the questions are, by turn.", caption, COLUMNS, tuple(rows))
 
@@ -54,6 +55,7 @@ def _rows(collected: Collected, instrument: Instrument, method: str) -> list[Row
     runs = [instrument.questions(method, run) for run in collected.runs(method)]
     turns = range(1, 1 + max((len(asked) for run in runs for _, asked in run), default=0))
     candidates = _candidates(collected, method)
+    doctors = {"random_doctor": instrument.random, "best_doctor": instrument.best}
     rows = []
     for turn in turns:
         parts = [_of_turn(instrument, run, turn) for run in runs]
@@ -62,6 +64,8 @@ def _rows(collected: Collected, instrument: Instrument, method: str) -> list[Row
             values = [part[column.key] for part in parts if column.key in part]
             if column.key == "candidates":
                 values = candidates.get(turn, [])
+            if column.key in doctors:
+                values = [doctors[column.key].accuracy[turn]]
             cells.append(number(over_runs(values), 1) if len(values) else MISSING)
         first = turn == 1
         label = collected.title(method) if first else ""
@@ -77,14 +81,13 @@ def _of_turn(instrument: Instrument, run: list[Consultation], turn: int) -> dict
         for name, value in summary(asked).items()
     }
     found["asked"] = 100 * len(asked) / len(run)
-    so_far = {"bayes": [], "random": [], "best_possible": []}
-    for case, questions in run:
-        count = min(turn, len(questions))
-        reached = questions[count - 1].diagnosis if count else instrument.expected(case, 0, True)
-        so_far["bayes"].append(reached)
-        so_far["random"].append(instrument.expected(case, count, best=False))
-        so_far["best_possible"].append(instrument.expected(case, count, best=True))
-    return found | {name: 100 * float(np.mean(values)) for name, values in so_far.items()}
+    so_far = [
+        questions[min(turn, len(questions)) - 1].diagnosis
+        if questions
+        else instrument.diagnosis(case, {"turns": []})
+        for case, questions in run
+    ]
+    return found | {"bayes": 100 * float(np.mean(so_far))}
 
 
 def _candidates(collected: Collected, method: str) -> dict[int, np.ndarray]:
