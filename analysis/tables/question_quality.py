@@ -61,12 +61,13 @@ def _rows(collected: Collected, instrument: Instrument, method: str) -> list[Row
         parts = [_of_turn(instrument, run, turn) for run in runs]
         cells: list[Cell] = []
         for column in COLUMNS[2:]:
-            values = [part[column.key] for part in parts if column.key in part]
             if column.key == "candidates":
-                values = candidates.get(turn, [])
-            if column.key in doctors:
+                values = list(candidates.get(turn, []))
+            elif column.key in doctors:
                 values = [doctors[column.key].accuracy[turn]]
-            cells.append(number(over_runs(values), 1) if len(values) else MISSING)
+            else:
+                values = [part[column.key] for part in parts if column.key in part]
+            cells.append(number(over_runs(values), 1) if values else MISSING)
         first = turn == 1
         label = collected.title(method) if first else ""
         rows.append(Row(f"{method}:{turn}", (label, str(turn), *cells), first, method == "pcqc"))
