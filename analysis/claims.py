@@ -1,5 +1,6 @@
 """The paper's five claims, each judged by a study: estimate, interval, verdict."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -169,13 +170,21 @@ def _claim(
 
 
 def compared(
-    collected: Collected, method: str, rival: str, benchmarks: list[str], metric: str
+    collected: Collected,
+    method: str,
+    rival: str,
+    benchmarks: list[str],
+    metric: str,
+    alike: Sequence[Sample] = (),
 ) -> Comparison:
-    """The improvement of a method over a rival: more accuracy in points, or fewer turns."""
+    """The improvement of a method over a rival: more accuracy in points, or fewer turns.
+
+    Their runs are taken to vary as those of `alike` do, if there are any (`crossed_effect`).
+    """
     pair = (method, rival) if metric == "accuracy" else (rival, method)
     first, second = (collected.sample(name, benchmarks, metric) for name in pair)
     unit = "pp" if metric == "accuracy" else "turns"
     label = " − ".join(collected.title(name) for name in pair)
     improvement = probability_of_improvement(first.tasks(second))
     single = len(first.runs) == len(second.runs) == 1
-    return Comparison(label, crossed_effect(first, second), unit, improvement, single)
+    return Comparison(label, crossed_effect(first, second, alike), unit, improvement, single)

@@ -152,7 +152,7 @@ class _Team:
         return terms
 
 
-def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
+def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] = ()) -> Effect:
     """The difference of two methods' means over base models, runs and benchmarks.
 
     Base models count alike, and so do benchmarks. Where a method has one run of a base model, it is
@@ -161,6 +161,7 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
 
     Args:
         minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
+        alike: methods as whose runs these two's are taken to vary, in place of their own.
 
     Raises:
         ValueError: the methods' base models differ.
@@ -168,7 +169,7 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
     first, second = minuend.by_base(), subtrahend.by_base()
     if first.keys() != second.keys():
         raise ValueError(f"base models differ: {sorted(first)} and {sorted(second)}")
-    paired = all(
+    paired = not alike and all(
         first[base].keys() == second[base].keys() and len(first[base]) >= PAIRED_FROM
         for base in first
     )
@@ -182,7 +183,12 @@ def crossed_effect(minuend: Sample, subtrahend: Sample) -> Effect:
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
     sides = zip(*teams.values(), strict=True)  # one where runs are paired
     drawn = [side for side, one in zip(sides, (minuend, subtrahend), strict=False) if one.drawn]
-    runs = [term for alike in _alike(drawn) for term in _run_terms(alike)]
+    if alike:
+        every_base = [runs for one in alike for runs in one.by_base().values()]
+        others = [_Team(1, _stacked(runs.values())) for runs in every_base]
+        runs = _pooled([team for side in drawn for team in side], others)
+    else:
+        runs = [term for group in _alike(drawn) for term in _run_terms(group)]
     # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
     sampled = sum(variance for variance, _ in terms)
     total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
@@ -209,8 +215,13 @@ def _run_terms(alike: Sequence[_Team]) -> list[tuple[float, float]]:
     """(variance, degrees of freedom) of what the runs of such teams add."""
     if all(team.runs > 1 for team in alike):
         return [(team.share * v, f) for team in alike for v, f in team.run_terms()]
+    return _pooled(alike, alike)
+
+
+def _pooled(teams: Sequence[_Team], alike: Sequence[_Team]) -> list[tuple[float, float]]:
+    """What the runs of teams add, if each varies as those of `alike` that are several."""
     found = [team.run_terms() for team in alike if team.runs > 1]
-    share = sum(team.share for team in alike)
+    share = sum(team.share for team in teams)
     pooled = []
     for same in zip(*found, strict=True):
         freedom = sum(f for _, f in same)

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
-from analysis.collected import Collected
+from analysis.collected import Collected, load
 from analysis.notices import captioned
 from analysis.peer_runs import load_peer_runs
 from analysis.render import render
+from analysis.statistics.crossed import Sample
 from analysis.table import (
     MISSING,
     Cell,
@@ -25,6 +26,7 @@ from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
 from pcqc.errors import UserError
 from pcqc.files import write_atomic
+from pcqc.paths import Paths
 
 NAME = "peers"
 FORMS = ("tex", "csv", "md")
@@ -86,8 +88,12 @@ def build(study: Study) -> Table | None:
     start = [START] if START in ready else []
     best |= dict.fromkeys(start, START)
     known = [column for column in COLUMNS if column.key != QUALITY or QUALITY in runs.updates]
-    rows = [_row(runs, name, best, kinds, best[name] in front, known) for name in [*start, *names]]
-    caption = captioned(study, _caption(study, kinds, rates))
+    repeated = _repeated(study)
+    rows = [
+        _row(runs, name, best, kinds, best[name] in front, known, list(repeated.values()))
+        for name in [*start, *names]
+    ]
+    caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
     return Table(NAME, f"Published credits: {study.title}.", caption, tuple(known), tuple(rows))
 
 
@@ -105,7 +111,25 @@ def _grid(study: Study, entries: dict[str, dict[float, str]], ready: list[str]) 
     ]
 
 
-def _caption(study: Study, kinds: dict[str, Budgets | None], grid: list[float]) -> str:
+def _repeated(study: Study) -> dict[str, Sample]:
+    """Title -> runs under all base models, of collected methods that have several under one."""
+    if not Paths.of(study).collected.exists():
+        return {}
+    collected = load(study)
+    every = {
+        collected.title(name): collected.sample(name, list(collected.benchmarks))
+        for name in collected.methods()
+    }
+    return {
+        title: sample
+        for title, sample in every.items()
+        if any(len(runs) > 1 for runs in sample.by_base().values())
+    }
+
+
+def _caption(
+    study: Study, kinds: dict[str, Budgets | None], grid: list[float], repeated: list[str]
+) -> str:
     largest = ", ".join(
         f"{COSTS[kind].number(found.amounts['whole']).text()} {COSTS[kind].unit}"
         for kind, found in kinds.items()
@@ -122,10 +146,15 @@ def _caption(study: Study, kinds: dict[str, Budgets | None], grid: list[float]) 
         if study.synthetic
         else ""
     )
+    varies = (
+        f"are taken to vary as those of {listed(repeated)} do under one base model"
+        if repeated
+        else "are all there could have been where both methods have one"
+    )
     return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
-        "intervals: runs and cases are random, crossed. At equal: "
+        f"intervals: runs and cases are random, crossed; runs {varies}. At equal: "
         f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
         f"spent as much. {RULE} {quality}Front: no other is at least as good in accuracy, turns "
         "and device-hours, and better in one."
@@ -139,6 +168,7 @@ def _row(
     kinds: dict[str, Budgets | None],
     on_front: bool,
     columns: list[Column],
+    alike: list[Sample],
 ) -> Row:
     benchmarks, method = list(runs.benchmarks), best[name]
     cells: dict[str, Cell] = {
@@ -151,7 +181,7 @@ def _row(
     for rival in RIVALS:
         if rival == name or rival not in best:
             continue
-        effect = compared(runs, method, best[rival], benchmarks, "accuracy").effect
+        effect = compared(runs, method, best[rival], benchmarks, "accuracy", alike).effect
         cells[f"difference_{rival}"] = Number(effect.difference, signed=True)
         cells[f"interval_{rival}"] = Range(effect.low, effect.high)
     for kind, found in kinds.items():

@@ -61,6 +61,20 @@ def test_a_single_run_varies_as_the_other_methods_runs_do():
     )
 
 
+def test_single_runs_vary_as_those_of_other_methods_do():
+    """Variances 8 and 2, 1 and 2 degrees of freedom: pooled 4, which each of two runs adds."""
+    others = [of_runs([40.0, 44]), of_runs([10.0, 20, 20 + 2**0.5, 20 - 2**0.5], tuple("abbb"))]
+    found = crossed_effect(of_runs([50.0]), of_runs([47.0]), others)
+    assert found.difference == pytest.approx(3)
+    assert found.standard_error == pytest.approx((2 * 4) ** 0.5)
+    assert found.freedom == pytest.approx(3)
+    assert found.random == "case and run"
+    # In place of their own, and not for what was not drawn.
+    start = replace(of_runs([47.0]), drawn=False)
+    found = crossed_effect(of_runs([50.0, 90]), start, others)
+    assert found.standard_error == pytest.approx((4 / 2) ** 0.5)
+
+
 def test_base_models_are_fixed_and_count_alike():
     """How far base models lie apart is no part of the error; runs are compared within each."""
     first = of_runs([50.0, 52, 80, 82], ("small", "small", "large", "large"))
