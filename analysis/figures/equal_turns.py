@@ -26,11 +26,9 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
-    study = collected.study
-    instrument = Instrument(collected, study.development)
+    instrument = Instrument(collected, collected.study.development)
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
     ax = figure.subplots()
-    most = study.protocol.max_turns - 1
     for name, doctor, style in (
         ("best", instrument.best, ".-"),
         ("random", instrument.random, ".--"),
@@ -41,8 +39,7 @@ def draw(collected: Collected) -> Figure:
         _point(ax, collected, instrument, method)
     ax.set_xlabel("Questions asked per consultation (Q/ep.)")
     ax.set_ylabel("Diagnostic accuracy (%)")
-    ax.set_xlim(-0.1, most + 0.15)
-    ax.set_xticks(range(most + 1))
+    ax.set_xlim(left=-0.1)
     curves, _ = ax.get_legend_handles_labels()
     handles = [_handle(method, collected.title(method)) for method in collected.methods()]
     legend_below(figure, [*curves, *handles])
