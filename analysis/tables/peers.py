@@ -147,14 +147,14 @@ def _caption(
         else ""
     )
     varies = (
-        f"are taken to vary as those of {listed(repeated)} do under one base model"
+        f"runs are taken to vary as those of {listed(repeated)} do under one base model"
         if repeated
-        else "are all there could have been where both methods have one"
+        else "where both methods have one run, cases alone are"
     )
     return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
-        f"intervals: runs and cases are random, crossed; runs {varies}. At equal: "
+        f"intervals: runs and cases are random, crossed; {varies}. At equal: "
         f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
         f"spent as much. {RULE} {quality}Front: no other is at least as good in accuracy, turns "
         "and device-hours, and better in one."

@@ -88,7 +88,8 @@ def _of_turn(instrument: Instrument, run: list[Consultation], turn: int) -> dict
         else instrument.diagnosis(case, {"turns": []})
         for case, questions in run
     ]
-    return found | {"bayes": 100 * float(np.mean(so_far))}
+    found["bayes"] = 100 * float(np.mean(so_far))
+    return found
 
 
 def _candidates(collected: Collected, method: str) -> dict[int, np.ndarray]:

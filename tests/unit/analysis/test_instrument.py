@@ -64,7 +64,7 @@ def test_an_exact_doctor_stops_and_keeps_what_it_knows(instrument, monkeypatch):
     assert doctor.after(9) == pytest.approx(mean)
 
 
-def test_best_questions_bring_more_than_a_methods_and_random_ones_less(instrument):
+def test_best_questions_bring_more_than_a_methods_or_random_ones(instrument):
     best, random = instrument.best, instrument.random
     assert best.accuracy[0] == pytest.approx(random.accuracy[0])
     for limit in (1, 2, 3):
