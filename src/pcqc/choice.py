@@ -19,7 +19,7 @@ def highest_utility(utility: np.ndarray, eligible: np.ndarray | None = None) -> 
 def selected_success(
     utility: np.ndarray, success: np.ndarray, eligible: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Downstream success of each selection rule at each state (Appendices D.3 and D.4).
+    """Downstream success of each selection rule at each state (`app:credit_analysis`).
 
     Args:
         utility: [states, candidates], the executed question first.

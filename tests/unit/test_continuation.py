@@ -203,13 +203,25 @@ def test_a_review_overrides_the_judge_where_it_decides(tmp_path):
     [
         ("yes,,no", "maybe,,no", r"line 2: supported must be yes, no or empty, not 'maybe'"),
         ("case-0,1", "case-0,x", r"line 2: candidate must be a whole number, not 'x'"),
+        ("case-0,1", "case-0,²", r"line 2: candidate must be a whole number, not '²'"),
         ("confined", "confind", r"no column 'confined'"),
+        ("grpo,A,case-0,0", "pcqc,A,case-0,1", r"line 3: judges case-0, candidate 1 again; keep"),
+        ("names", "x" * 200_000, r"after line 1: no CSV \(field larger than"),
     ],
 )
 def test_a_broken_review_is_refused(tmp_path, old, new, message):
     path = tmp_path / "review.csv"
     path.write_text(REVIEW.replace(old, new))
     with pytest.raises(UserError, match=message):
+        read_review(path, "pcqc", "A")
+
+
+def test_a_review_may_come_from_any_spreadsheet(tmp_path):
+    path = tmp_path / "review.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + REVIEW.replace("\n", "\r").encode())
+    assert list(read_review(path, "pcqc", "A")) == [("case-0", 1)]
+    path.write_bytes(REVIEW.replace("names", "né").encode("latin-1"))
+    with pytest.raises(UserError, match=r"line 2: not UTF-8; save the file in UTF-8"):
         read_review(path, "pcqc", "A")
 
 

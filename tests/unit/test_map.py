@@ -7,11 +7,12 @@ import pytest
 
 from pcqc.clinic.posterior import posterior
 from pcqc.config import load_study
+from pcqc.errors import UserError
 from pcqc.map.exact import as_case, best_over_average, fidelity, headroom, predict
 from pcqc.map.job import read_predictions, train_cell, write_predictions
 from pcqc.map.policy import Parameters, see, untrained
 from pcqc.map.rollouts import Rollouts, Streams, roll_out
-from pcqc.map.settings import Cell, load_map
+from pcqc.map.settings import FILE, Cell, load_map
 from pcqc.map.simulated import SimulatedClinic, softmax
 from pcqc.map.training import (
     budgets,
@@ -32,6 +33,28 @@ SMALL = Cell(0.1, 2, 2, 3, 0.2, 0.1)
 def small_map(**training) -> object:
     given = {"budgets": (5, 10), "budget": 10, "evaluated": 200, **training}
     return dataclasses.replace(MAP, runs=2, training=dataclasses.replace(MAP.training, **given))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  turns: [2, 4, 6]", "  turns: [2, 4]\n  options: [2]", r"grid: must have two settings"),
+        ("  options: [2, 8]", "  optoins: [2, 8]", r"axes\.optoins: no setting of a cell; did you"),
+        ("[0.02, 0.1, 0.2, 0.3]", "[0.02, 0.7]", r":\d+: grid\.noise: must be less than 0\.5"),
+        ("  options: [2, 8]", "  options: [2, 2.5]", r"axes\.options: must be a valid integer"),
+        ("budget: 200", "budget: 300", r"training\.budget: must be one of training\.budgets"),
+        ("methods: [grpo,", "methods: [grop,", r"methods: no method 'grop'; did you mean 'grpo'"),
+        ("methods: [grpo,", "methods: [executed_local,", r"cannot train 'executed_local'; remove"),
+        ("methods: [grpo,", "methods: [igpo,", r"cannot train 'igpo'; remove"),
+        ("methods: [grpo, ", "methods: [", r"own_rates: must name the methods, no more: 'grpo'"),
+    ],
+)
+def test_wrong_settings_of_the_map_are_named(tmp_path, old, new, message):
+    text, path = FILE.read_text(), tmp_path / "map.yaml"
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UserError, match=message):
+        load_map(path)
 
 
 def test_a_best_over_an_average_question_by_hand():

@@ -20,7 +20,7 @@ def test_every_compared_method_has_an_entry_at_each_rate_but_its_own(tmp_path):
     rated = sorted(study.methods.keys() - plain.methods.keys())
     compared = ["grpo", "pcqc", *(n for n, m in plain.methods.items() if m.role == "peer")]
     assert rated == sorted(at_rates(study, name)[1] for name in compared)
-    assert {study.rl_of(name).learning_rate for name in rated} == {own * 2}
+    assert {study.rl_of(study.method(name)).learning_rate for name in rated} == {own * 2}
     assert at_rates(plain, "pcqc") == ["pcqc"]
     # The rest is the method's; none of it is part of the paper's study.
     other = study.method(at_rates(study, "c3")[1])

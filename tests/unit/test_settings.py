@@ -99,7 +99,8 @@ benchmarks.clinic_dev.cases | 0 | must be greater than or equal to 1, not 0
 benchmarks.clinic_dev.cases | 1000000000000 | must be less than or equal to 1000000
 benchmarks.clinic_dev.options | [] | must be a list of at least one, not []
 benchmarks.clinic_dev.options | 4 | must be a list, not 4
-benchmarks.clinic_dev.options | [99] | must lie between 2 and clinic.diseases
+benchmarks.clinic_dev.options | [9] | must be less than or equal to 8, not 9
+benchmarks.clinic_dev.options | [1] | must be greater than or equal to 2, not 1
 benchmarks.clinic_dev.wording | odd | must be 'plain' or 'reported', not 'odd'
 benchmarks.clinic_dev.raw | {file: x.csv} | a synthetic study invents its cases; remove 'raw'
 data | {training: [{file: x}]} | a synthetic study does not use it; remove it
@@ -139,6 +140,7 @@ clinic.training_cases | 4 | exceeds clinic.training_cases; lower it
 clinic.complaints | 7 | must be less than or equal to 6, not 7
 clinic.complaint_odds | 0.5 | must be greater than or equal to 1, not 0.5
 clinic.noise | 1.5 | must be less than 0.5, not 1.5
+clinic.noise | 0.0 | must be greater than 0, not 0.0
 clinic.diseases | 17 | must be less than or equal to 16, not 17
 clinic.sft_questions | 3 | must be a list, not 3
 clinic.sft_questions | [1, x] | must be a valid integer, not 'x'
@@ -180,6 +182,11 @@ methods.pcqc.question_credit | none | question_credit is none
 methods.pcqc.question_credit | executed_local | set supervise: executed
 methods.pcqc.question_credit | other | 'executed_local' or 'leave_one_out', not 'other'
 methods.atpo.question_group | 4 | a tree search has no question group
+methods.grpo.question_group | 4 | samples candidates for question_credit: set that one
+methods.executed_local.question_utility | expected_answer | leave out question_utility
+methods.grpo.rl | {learning_rat: 1.0} | unknown setting; did you mean 'learning_rate'?
+methods.grpo.rl | {clip: -1.0} | must be greater than 0, not -1.0
+methods.grpo.rl | {cases_per_update: 5000} | exceeds clinic.training_cases; lower it
 """
 TABLE = [tuple(part.strip() for part in line.split(" | ")) for line in WRONG.strip().splitlines()]
 
@@ -291,6 +298,13 @@ def test_settings_that_only_a_real_study_has_are_checked(load):
     ):
         with pytest.raises(UserError, match=re.escape(words)):
             load(changes, study="paper")
+
+
+def test_a_methods_own_checkpoints_are_those_that_can_be_evaluated(load):
+    own = {"methods.pcqc.rl": {"checkpoint_every": 7}}
+    assert load({**own, "also_evaluate": {"pcqc": [7]}}).also_evaluate == {"pcqc": (7,)}
+    with pytest.raises(UserError, match=r"at update 6; they are every rl.checkpoint_every \(7\)"):
+        load({**own, "also_evaluate": {"pcqc": [6]}})
 
 
 def test_one_run_is_common_to_all_that_are_compared(load):

@@ -31,8 +31,8 @@ def test_a_variation_is_its_method_but_for_the_setting(own):
         "ablation",
         ("A",),
     )
-    assert study.rl_of(name).learning_rate == 0.0005
-    assert study.rl_of("pcqc") == study.rl
+    assert study.rl_of(made).learning_rate == 0.0005
+    assert study.rl_of(study.method("pcqc")) == study.rl
     now = run_settings(study, name, "A")
     assert now["rl"].pop("learning_rate") != before["rl"].pop("learning_rate")
     assert now == before

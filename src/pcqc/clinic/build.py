@@ -23,7 +23,7 @@ TRIES_PER_CASE = 100
 def build_clinic(study: Study) -> None:
     """Write world, training cases, benchmarks, SFT conversations, and their manifest.
 
-    Splits share no patient: a case with the options, complaint and facts of an earlier one is
+    Splits share no case: one with the options, complaint and facts of an earlier one, as worded, is
     drawn again.
 
     Raises:

@@ -1,6 +1,6 @@
 """The pretraining corpus of the clinic's base model.
 
-Every document is about a new patient, drawn from its own stream, so none is a case of any split. A
+Every document is about a new patient, drawn from its own stream and not from a split's cases. A
 small model needs a curriculum (measured: without it, accuracy stays at chance). It first looks up
 an option's label (`glossary`) or a fact (`recall`), then diagnoses with much evidence (`summary`),
 then reads the texts of its roles (`evidence`, `patient`, `consultation`).
@@ -61,7 +61,7 @@ class Subject:
         count, said = int(self.rng.integers(0, MOST_EXCHANGES + 1)), list[Exchange]()
         random = iter(self._mixed())
         while len(said) < count:
-            finding = best_question(self.world, self.case, said) if best else next(random)
+            finding = best_question(self.world, self.case, said) if best else next(random, None)
             if finding is None:
                 break
             known = self.rng.random() > UNANSWERED

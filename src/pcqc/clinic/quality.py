@@ -25,8 +25,9 @@ class AskedQuestion:
         turn: from 1.
         best: it names one finding, not asked before, and no other is worth more if it is the last.
         chance: share of best findings among those not asked before.
-        regret: what a best one is worth more if it is the last, in points of accuracy.
-        loss: the same by Q*, if best questions follow as long as the turns last.
+        regret: points of accuracy that a best question would have added beyond this one, if it is
+            the last. One that names several findings counts as naming none.
+        loss: the same by Q*: best questions follow as long as the turns last.
         repeated: it names only findings that were asked before.
         unanswerable: the facts state nothing that it names.
         misquoted: the patient's answer differs from what the facts say about what it names.
@@ -114,7 +115,7 @@ def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> li
 
 
 def _regret(values: dict[int, float], named: set[int]) -> float:
-    """Points below a best question; naming no finding, or several, is worth nothing more."""
+    """Points below a best question; one that names no finding, or several, adds nothing."""
     own = values[min(named)] if len(named) == 1 else min(values.values())
     return 100 * (max(values.values()) - own)
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 
 from pcqc.config.study import Study
-from pcqc.errors import UserError
 from pcqc.settings import nearest
 
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
@@ -54,10 +53,6 @@ def _methods(study: Study) -> Iterator[Problem]:
     for name in study.methods:
         if name in RULES:
             yield f"methods.{name}", "the name of a rule of the workflow; choose another name"
-        try:
-            study.rl_of(name)
-        except UserError as error:
-            yield f"methods.{name}.rl", str(error)
     yield from _same_titles("methods", study.methods)
 
 
@@ -90,7 +85,6 @@ def _runs(study: Study) -> Iterator[Problem]:
 
 
 def _further_updates(study: Study) -> Iterator[Problem]:
-    every = study.rl.checkpoint_every
     for name, updates in study.also_evaluate.items():
         here = f"also_evaluate.{name}"
         if name not in study.methods:
@@ -103,7 +97,8 @@ def _further_updates(study: Study) -> Iterator[Problem]:
                 "a run that levels off may end before; set rl.level_after: 0, or remove it",
             )
         else:
-            last = study.methods[name].updates
+            method = study.methods[name]
+            every, last = study.rl_of(method).checkpoint_every, method.updates
             for update in updates:
                 if update > last or (update % every and update != last):
                     yield (
@@ -111,6 +106,15 @@ def _further_updates(study: Study) -> Iterator[Problem]:
                         f"no checkpoint at update {update}; they are every rl.checkpoint_every "
                         f"({every}) updates and at the last ({last})",
                     )
+
+
+def _updates(study: Study, setting: str, cases: int) -> Iterator[Problem]:
+    """Every update needs its cases: by the study's settings, and by those of a method."""
+    if cases < study.rl.cases_per_update:
+        yield "rl.cases_per_update", f"exceeds {setting}; lower it"
+    for name, method in study.methods.items():
+        if cases < study.rl_of(method).cases_per_update:
+            yield f"methods.{name}.rl.cases_per_update", f"exceeds {setting}; lower it"
 
 
 def _unused(study: Study, groups: Iterable[str], kind: str) -> Iterator[Problem]:
@@ -131,8 +135,7 @@ def _clinic(study: Study) -> Iterator[Problem]:
         yield "clinic.sft_questions", "there are fewer findings to ask about; lower them"
     if model.heads % model.kv_heads:
         yield "scratch_model.kv_heads", "does not divide scratch_model.heads; change one of them"
-    if clinic.training_cases < study.rl.cases_per_update:
-        yield "rl.cases_per_update", "exceeds clinic.training_cases; lower it"
+    yield from _updates(study, "clinic.training_cases", clinic.training_cases)
     if clinic.sft_conversations < study.sft.batch_size:
         yield "sft.batch_size", "exceeds clinic.sft_conversations; lower it"
     for name, benchmark in study.benchmarks.items():
@@ -141,8 +144,8 @@ def _clinic(study: Study) -> Iterator[Problem]:
             yield f"{here}.cases", "missing; add it"
         if benchmark.raw or benchmark.optional:
             yield here, "a synthetic study invents its cases; remove 'raw' and 'optional'"
-        if not all(2 <= count <= clinic.diseases for count in benchmark.options):
-            yield f"{here}.options", "must lie between 2 and clinic.diseases"
+        if max(benchmark.options) > clinic.diseases:
+            yield f"{here}.options", "exceeds clinic.diseases; lower it"
 
 
 def _real(study: Study) -> Iterator[Problem]:
@@ -152,9 +155,8 @@ def _real(study: Study) -> Iterator[Problem]:
     yield from _unused(study, ("clinic", "scratch_model"), "a study of real cases")
     if study.data.subset and study.data.training_sets:
         yield "data.training_sets", "a subset has other numbers; remove it"
-    kept = study.data.training_cases
-    if kept and kept < study.rl.cases_per_update:
-        yield "rl.cases_per_update", "exceeds data.training_cases; lower it"
+    if kept := study.data.training_cases:
+        yield from _updates(study, "data.training_cases", kept)
     for name, benchmark in study.benchmarks.items():
         if benchmark.raw is None:
             yield f"benchmarks.{name}.raw", "missing; add it"

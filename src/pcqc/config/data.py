@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings import STRICT, Count, Share, Some, Title, Whole
+from pcqc.settings import STRICT, Share, Some, Title, Whole
 
 Cases = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -33,7 +33,8 @@ class Benchmark:
     role: Literal["development", "held_out", "independent_source"]
     # clinic: how many to draw; real data: their number, checked (`data.subset`: how many to draw)
     cases: Cases | None = None
-    options: Some[Count] = (4,)  # clinic: numbers of options, drawn uniformly
+    # clinic: numbers of options, drawn uniformly; pcqc.clinic.world has letters for eight
+    options: Some[Annotated[int, Field(ge=2, le=8)]] = (4,)
     recorded_facts: Share = 1.0  # clinic: share of the findings that the facts record
     wording: Literal["plain", "reported"] = "plain"  # clinic: how facts are worded
     base_rates: Literal["uniform", "skewed"] = "uniform"  # clinic: of the diseases
@@ -51,7 +52,7 @@ class Clinic:
     # how much likelier a complaint is in the half of the diseases that it points to
     complaint_odds: Annotated[float, Field(ge=1)]
     # probability that a disease lacks its sign, and that it shows another's
-    noise: Annotated[float, Field(ge=0, lt=0.5)]
+    noise: Annotated[float, Field(gt=0, lt=0.5)]
     seed: int
     training_cases: Cases
     sft_conversations: Cases

@@ -48,10 +48,17 @@ def load_study(name_or_path: str | Path) -> Study:
     entries = _methods(given.get("methods", {}), shared, varied, likes, error)
     settings = {key: value for key, value in given.items() if key != "like"}
     study = build(Study, {**settings, "name": own.path.stem, "methods": entries}, error)
+    for name, method in study.methods.items():
+        study.rl_of(method, _in_rl(error, name))
     study = with_rates(_without_absent(study))
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)
     return study
+
+
+def _in_rl(error: Callable[[tuple, str], UserError], method: str) -> Callable:
+    """The error of a place in a method's own settings of `rl`."""
+    return lambda place, problem: error(("methods", method, "rl", *place), problem)
 
 
 def variations(study_file: Path) -> Path:

@@ -18,7 +18,7 @@ def with_rates(study: Study) -> Study:
         _name(name, rate): _at(study.methods[name], rate)
         for name in _compared(study)
         for rate in study.peer_rates
-        if rate != study.rl_of(name).learning_rate
+        if rate != study.rl_of(study.methods[name]).learning_rate
     }
     return replace(study, methods={**study.methods, **entries})
 

@@ -1,6 +1,7 @@
 """A study: what is compared, on which data, at which sizes."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
@@ -44,6 +45,10 @@ STORE = (
 )
 
 
+def _unplaced(place: tuple, problem: str) -> UserError:
+    return UserError(f"rl.{'.'.join(map(str, place))}: {problem}")
+
+
 @dataclass(frozen=True, config=STRICT)
 class Tracking:
     """The MLflow mirror."""
@@ -55,7 +60,7 @@ class Tracking:
 
 @dataclass(frozen=True, config=STRICT)
 class Continuation:
-    """Does utility predict downstream success (`app:compliant_continuation`)?"""
+    """Does utility predict downstream success (`app:credit_analysis`)?"""
 
     method: str = "pcqc"  # whose policy asks and continues
     run: str = "A"
@@ -214,24 +219,20 @@ class Study:
             )
         return self.methods[name]
 
-    def rl_of(self, method: str) -> Rl:
-        """Settings of policy optimisation that a method's runs have.
+    def rl_of(self, method: Method, error: Callable[[tuple, str], UserError] = _unplaced) -> Rl:
+        """Settings of policy optimisation that a method's runs have: the study's and its own.
 
         Raises:
-            UserError: the method has one of its own that there is not, or of a wrong value.
+            UserError: an unknown setting of its own, or a wrong value; made by `error` from its
+                place and what is wrong.
         """
-        own = self.method(method).rl
-        if not own:
+        if not method.rl:
             return self.rl
-
-        def error(place: tuple, problem: str) -> UserError:
-            return UserError(f"methods.{method}.rl.{'.'.join(map(str, place))}: {problem}")
-
-        return build(Rl, {**dataclasses.asdict(self.rl), **own}, error)
+        return build(Rl, {**dataclasses.asdict(self.rl), **method.rl}, error)
 
     def may_level_off(self, method: Method) -> bool:
         """Whether a run of the method can end before its last update."""
-        return bool(method.rl.get("level_after", self.rl.level_after))
+        return bool(self.rl_of(method).level_after)
 
     def seed(self, run: str) -> int:
         """Seed of a run; UserError if the study has no such run."""

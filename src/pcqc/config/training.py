@@ -149,8 +149,12 @@ class Method:
             raise ValueError("question credit needs question_group >= 2 candidates to compare")
         if self.question_credit == "none" and self.beta:
             raise ValueError("beta weighs a question loss, but question_credit is none")
+        if self.question_credit == "none" and self.question_group:
+            raise ValueError("question_group samples candidates for question_credit: set that one")
         if self.question_credit == "executed_local" and self.supervise != "executed":
             raise ValueError("executed_local credits executed questions: set supervise: executed")
+        if self.question_credit == "executed_local" and self.question_utility != "scorer":
+            raise ValueError("executed_local is the scorer's gain: leave out question_utility")
         if self.question_credit == "none" and self.question_utility != "scorer":
             raise ValueError("question_utility is for question_credit: set that one too")
         if self.turn_credit != "outcome" and (self.tree or self.question_credit != "none"):

@@ -115,7 +115,7 @@ def _check(study: Study, method: str, given: dict[str, Any]) -> None:
         return UserError(f"--set {'.'.join(map(str, place))}: {problem}")
 
     whole = dataclasses.asdict(study.method(method))
-    rl = dataclasses.asdict(study.rl_of(method))
+    rl = dataclasses.asdict(study.rl_of(study.method(method)))
     if not given:
         raise UserError("nothing to vary; give --set setting=value")
     for name, value in given.items():

@@ -64,6 +64,10 @@ class Turn:
     def executed(self) -> Response:
         return self.responses[0]
 
+    def all_ask(self, count: int) -> bool:
+        """Whether it has so many responses, and each is a question that was answered."""
+        return len(self.responses) == count and all(r.answer is not None for r in self.responses)
+
 
 @dataclass
 class Consultation:

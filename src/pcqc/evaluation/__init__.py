@@ -1,1 +1,3 @@
-"""Evaluation: benchmarks, choice of checkpoints, continuations and whether answers are grounded."""
+"""Evaluation: benchmarks, the choice of checkpoints, continuations, answer grounding, and what each
+published credit would give the candidate questions of a state.
+"""

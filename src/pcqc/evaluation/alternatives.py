@@ -103,7 +103,7 @@ def draw_alternatives(
         for found in scored
         for group in found
         if group.number + 1 in turns
-        and _all_ask(group.turn, candidates)
+        and group.turn.all_ask(candidates)
         and (group.case.case_id, group.number) in imagined
     ]
     by_id = {case.case_id: consultation for case, consultation in firsts}
@@ -125,10 +125,6 @@ def draw_alternatives(
         by_actor = actor_beliefs(context, every)
     known = zip(every, by_scorer, by_actor, strict=True)
     return list(_alternatives(groups, imagined, played, candidates, known))
-
-
-def _all_ask(turn: Turn, candidates: int) -> bool:
-    return len(turn.responses) == candidates and all(r.answer is not None for r in turn.responses)
 
 
 def _alternatives(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from pcqc.cases import Case
 from pcqc.consultation import (
-    Consultation,
     Opening,
     RolloutContext,
     continue_from,
@@ -79,7 +78,7 @@ def draw_candidates(
     valid = {
         case.case_id: (case, consultation)
         for case, (consultation,) in zip(cases, rolled, strict=True)
-        if _all_ask(consultation, candidates)
+        if consultation.turns and consultation.turns[0].all_ask(candidates)
     }
     groups = score_groups(scorer, list(valid.values()))
     if not all(groups):
@@ -103,14 +102,6 @@ def draw_candidates(
         for case_id, (group,) in zip(valid, groups, strict=True)
     }
     return [found.get(case.case_id) for case in cases]
-
-
-def _all_ask(consultation: Consultation, candidates: int) -> bool:
-    """Whether the first turn has as many responses as wanted, each with an answered question."""
-    if not consultation.turns:
-        return False
-    responses = consultation.turns[0].responses
-    return len(responses) == candidates and all(r.answer is not None for r in responses)
 
 
 def draw_continuations(

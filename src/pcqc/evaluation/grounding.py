@@ -190,17 +190,30 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     a decision is no review.
 
     Raises:
-        UserError: an unreadable file, a missing column or another word; names the line.
+        UserError: an unreadable file, a missing column, another word or a candidate twice; names
+            the line.
     """
-    rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8-sig")))
+    rows = csv.DictReader(_text(path))
+    try:
+        return _decisions(rows, path, (method, run))
+    except csv.Error as error:
+        where = f"{path}, after line {rows.line_num}"
+        raise UserError(f"{where}: no CSV ({error}); save it as CSV again") from None
+
+
+def _decisions(
+    rows: csv.DictReader, path: Path, policy: tuple[str, str]
+) -> dict[tuple[str, int], dict[str, bool]]:
     needed = ("method", "run", "case_id", "candidate", *CRITERIA)
     if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
         raise UserError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(needed)}")
-    found = {}
+    found: dict[tuple[str, int], dict[str, bool]] = {}
     for row in rows:
         where = f"{path}, line {rows.line_num}"
-        if (row["method"], row["run"]) == (method, run):
+        if (row["method"], row["run"]) == policy:
             key = (row["case_id"], _candidate(row, where))
+            if key in found:
+                raise UserError(f"{where}: judges {key[0]}, candidate {key[1]} again; keep one row")
             decided = {
                 name: row[name].strip().lower() == YES
                 for name in CRITERIA
@@ -211,8 +224,17 @@ def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict
     return found
 
 
+def _text(path: Path) -> io.StringIO:
+    """A file as spreadsheets save it; the line ends of all systems are left to `csv`."""
+    try:
+        return io.StringIO(read_bytes(path).decode("utf-8-sig"), newline=None)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8; save the file in UTF-8") from None
+
+
 def _candidate(row: dict, where: str) -> int:
-    if not (row["candidate"] or "").isdigit():
+    if not (row["candidate"] or "").isdecimal():
         raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
     return int(row["candidate"])
 

@@ -1,4 +1,4 @@
-"""When a run's validation has levelled off: a part of training, as the choice after it is not."""
+"""When a run's validation has levelled off, which ends its training."""
 
 from collections.abc import Sequence
 

@@ -9,8 +9,7 @@ from pcqc.credit import same_state_credit, terminal_advantages
 from pcqc.evaluation.alternatives import Alternatives, Path
 from pcqc.methods.turn_credit import CREDITS, Known
 
-# Method -> whose credit it is; those of QUESTIONS leave the choice between asking and answering
-# to the reward of the whole consultation.
+# Methods that credit questions alone; whether to ask or to answer is left to the reward.
 QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer", "imagined_answers")
 # Method -> its turn credit, and whose belief it reads.
 READS = {

@@ -16,6 +16,7 @@ from pcqc.consultation import (
     open_dialogues,
     sample_responses,
 )
+from pcqc.consultation.turns import kept, width
 from pcqc.credit import same_state_credit
 from pcqc.determinism import single_threaded
 from pcqc.engines.base import Failure
@@ -129,17 +130,16 @@ def _play(
 ) -> None:
     """Play turn after turn, as `roll_out` does, and print each."""
     (dialogue,) = open_dialogues(context, [case])
-    last = context.protocol.max_turns - 1
     while dialogue.consultation.ending is None:
-        width = candidates if dialogue.turn < last else 1
-        (group,) = sample_responses(context, [dialogue], [width], name)
-        group = group if group[0].action.question else group[:1]
+        count = width(context, dialogue, candidates)
+        (group,) = sample_responses(context, [dialogue], [count], name)
+        group = kept(group)
         _say(f"Doctor: {group[0].text.strip()}")
         (group,) = ask_patient(context, [dialogue], [group], name)
         if group[0].answer is not None and not isinstance(context.patient, Person):
             _say(f"Patient: {group[0].answer}")
         advance(context, dialogue, group)
-        if scorer and len(group) > 1:
+        if scorer and len(group) > 1 and group[0].answer is not None:
             _show_candidates(scorer, case, dialogue, group)
     _say(_outcome(case, dialogue))
 

@@ -130,7 +130,11 @@ class Exact:
         self.most = study.protocol.max_turns - 1
 
     def questions(self, found: Alternatives) -> Iterator[tuple[float, ...]]:
-        """Of each candidate: accuracy if it is the last, Q*, and its expected probability."""
+        """Of each candidate: accuracy if it is the last, Q*, and its expected probability.
+
+        One that names several findings has the accuracies of the best of them and the expected
+        probability of all answers together.
+        """
         answered, asked = heard(self.world, found.turn)
         left, silent = self.most - found.number, asked - answered.keys()
         last, best = (self.values(found.case, answered, silent, n) for n in (1, left))

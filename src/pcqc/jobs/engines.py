@@ -17,7 +17,7 @@ from pcqc.training.policy import Policy
 
 
 class Engines:
-    """Those of actor, patient and scorer.
+    """The engines of actor, patient and scorer.
 
     Args:
         study: settings.

@@ -93,7 +93,7 @@ class Run:
         self.study, self.name, self.letter, self.processes = study, name, letter, processes
         self.judged = judged
         self.settings, self.seed = study.method(name), study.seed(letter)
-        self.rl = study.rl_of(name)
+        self.rl = study.rl_of(self.settings)
         self.paths = Paths.of(study)
         self.cases = read_checked_cases(study, self.paths.train_cases)
         self.development = read_checked_cases(study, self.paths.cases(study.development))

@@ -42,7 +42,10 @@ def run_sft(study: Study, processes: Processes = SINGLE_PROCESS) -> None:
         losses = _fine_tune(study, epochs, processes)
     else:
         losses = _fine_tune(study, {"actor": epochs["actor"]}, processes)
-        _fine_tune(study, {"patient": epochs["patient"]}, processes)
+        if epochs["patient"]:
+            _fine_tune(study, {"patient": epochs["patient"]}, processes)
+        elif processes.is_main:
+            _leave_as_it_starts(study, "patient")
     if processes.is_main:
         rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
         write_jsonl(Paths.of(study).root / "models" / "sft_losses.jsonl", rows)
@@ -83,6 +86,14 @@ def _fine_tune(study: Study, epochs: dict[str, int], processes: Processes) -> li
             earlier = load_model(state / role if count else start.folder, start.dtype)
             save_model(paths.model(role), earlier, chat.tokenizer, {"epochs": count})
     return losses
+
+
+def _leave_as_it_starts(study: Study, role: str) -> None:
+    """Write a role that no epoch trains."""
+    start = start_weights(study, role)
+    job_output(study, "sft", model=role).begin()
+    tokenizer = chat_format(study, start.folder).tokenizer
+    save_model(Paths.of(study).model(role), start.load(), tokenizer, {"epochs": 0})
 
 
 def _examples(study: Study, chat: ChatFormat) -> list[list[Example]]:

@@ -1,15 +1,27 @@
 """Settings of the map, `config/map.yaml`: its cells, how they are trained, and the rule."""
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from pcqc.config import Method, load_study
 from pcqc.config.load import ROOT
 from pcqc.errors import UserError
-from pcqc.settings import STRICT, Count, Positive, Share, Some, build, nearest, read_settings
+from pcqc.settings import (
+    STRICT,
+    Count,
+    Positive,
+    SettingsFile,
+    Share,
+    Some,
+    build,
+    nearest,
+    read_settings,
+)
 
 FILE = ROOT / "config" / "map.yaml"
 MOST_OPTIONS = 8
@@ -139,9 +151,52 @@ class Map:
 
 
 def load_map(path: Path = FILE) -> Map:
-    """Read the settings. Raises UserError for an unknown, missing or mistyped one."""
+    """Read the settings. Raises UserError for an unknown, missing or wrong one."""
     file = read_settings(path)
-    return build(Map, file.data, file.error)
+    settings = build(Map, file.data, file.error)
+    _check_cells(settings, file)
+    for place, problem in _contradictions(settings):
+        raise file.error(place, problem)
+    return settings
+
+
+def _check_cells(settings: Map, file: SettingsFile) -> None:
+    """Every cell of the grid and the axes, and the pilot, has settings of a cell."""
+    centre = dataclasses.asdict(settings.centre)
+    for group in ("grid", "axes", "pilot"):
+        for name, given in file.data[group].items():
+            if name not in centre:
+                raise file.error((group, name), f"no setting of a cell{nearest(name, centre)}")
+            for value in given if isinstance(given, list) else [given]:
+                build(Cell, {**centre, name: value}, _at(file, (group, name)))
+
+
+def _at(file: SettingsFile, place: tuple) -> Callable[[tuple, str], UserError]:
+    """The error of a value there, whatever its place in a cell."""
+    return lambda _, problem: file.error(place, problem)
+
+
+def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:
+    given, known = settings.training, load_study("paper").methods
+    if len(settings.grid) != 2:
+        yield ("grid",), "must have two settings, whose combinations are cells"
+    if given.budget not in given.budgets:
+        yield ("training", "budget"), "must be one of training.budgets"
+    for name in given.methods:
+        if name not in known:
+            yield ("training", "methods"), f"no method '{name}'{nearest(name, known)}"
+        elif not _simulated(known[name]):
+            yield ("training", "methods"), f"the map cannot train '{name}'; remove it"
+    if missing := set(given.methods) ^ set(given.own_rates):
+        yield ("training", "own_rates"), f"must name the methods, no more: '{min(missing)}'"
+
+
+def _simulated(method: Method) -> bool:
+    """Whether `pcqc.map.training` computes the method's credit: GRPO's, or PCQC's beside it."""
+    if method.kind != "rl" or method.tree or method.turn_credit != "outcome":
+        return False
+    same_state = method.question_credit == "same_state" and method.supervise == "all"
+    return method.question_credit == "none" or (same_state and method.question_utility == "scorer")
 
 
 def _name(change: dict[str, float]) -> str:

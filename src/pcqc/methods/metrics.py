@@ -101,7 +101,7 @@ def tree_metrics(searches: Sequence[Search]) -> dict[str, float]:
     decided = [node.uncertainty for node in nodes if node.uncertainty is not None]
     return {
         "tree/nodes": len(nodes) / len(searches),
-        "tree/trajectories": sum(node.terminal for node in nodes) / len(searches),
+        "tree/trajectories": sum(search.tree.completed for search in searches) / len(searches),
         "tree/pruned_share": float(np.mean([node.pruned for node in nodes])),
         "tree/uncertainty": float(np.mean(decided)) if decided else 0.0,
         "tree/root_value": float(np.mean([search.tree.nodes[0].value for search in searches])),

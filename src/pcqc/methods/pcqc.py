@@ -1,4 +1,5 @@
-"""PCQC, and as settings its controls Executed-local and Same-State-Q1, C3 and expected answers.
+"""PCQC. Its settings also make the controls Executed-local and Same-State-Q1, and two credits of
+docs/credits.md: C3 and the expected answer.
 
 Samples: GRPO's consultations; at every state of a case's first one at which a question can still
 be answered, `question_group` (G_Q) responses, of which the first is executed.

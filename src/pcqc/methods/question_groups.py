@@ -20,9 +20,11 @@ class QuestionGroup:
         case: with the answer that indexes the scorer's probabilities.
         number: of the turn in its consultation.
         turn: state and responses, the executed one first.
-        baseline: b(O_t), the correct option's probability before the exchange.
-        utilities: u_i of every response [K]; a response without a parsed question adds no evidence,
-            so the scorer would read the very state O_t: its utility is b(O_t), its gain 0.
+        baseline: b(O_t), the correct option's probability before the exchange; where continuations
+            or imagined answers judge, the mean of the utilities.
+        utilities: u_i of every response [K]. Without a parsed question there is no new evidence and
+            the scorer would read the very state O_t: the utility is b(O_t), the gain 0. Other
+            judges value such a response by what follows it.
         credits: question credit of every response [K], 0 where it is not supervised.
     """
 

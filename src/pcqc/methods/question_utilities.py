@@ -16,7 +16,7 @@ Firsts = Sequence[tuple[Case, Consultation]]
 
 
 class Name(NamedTuple):
-    """Of the random streams of an update."""
+    """What the random streams of an update are named by."""
 
     seed: int
     stage: str
@@ -28,8 +28,8 @@ class Judged:
 
     Attributes:
         groups: one list per consultation; a state that could not be judged has none.
-        consultations: complete ones that were played for it.
-        sampled_tokens: of the actor in them.
+        consultations: how many complete ones were played to judge.
+        sampled_tokens: that the actor sampled in these.
     """
 
     groups: list[list[QuestionGroup]]
@@ -52,7 +52,7 @@ def by_scorer(scorer: Scorer) -> Utility:
 
 
 def by_continuations(count: int) -> Utility:
-    """Mean reward of `count` consultations that go on from each candidate; C3."""
+    """Mean reward of `count` consultations that go on from each candidate, as C3 has it."""
 
     def judge(context: RolloutContext, firsts: Firsts, name: Name) -> Judged:
         places = states_of(firsts)

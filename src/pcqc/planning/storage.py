@@ -8,7 +8,7 @@ from pcqc.planning.work import fine_tunings, trained
 
 def checkpoints(study: Study, method: Method) -> int:
     """Checkpoints of a run: every `rl.checkpoint_every` updates, and at its end."""
-    every = study.rl.checkpoint_every
+    every = study.rl_of(method).checkpoint_every
     return method.updates // every + bool(method.updates % every)
 
 
@@ -47,7 +47,7 @@ def storage(study: Study) -> dict[str, float]:
 
 def saved_gib(study: Study, method: Method) -> float:
     """GiB that a run writes: all its states and checkpoints."""
-    one, saves = storage(study), -(-method.updates // study.rl.save_every)
+    one, saves = storage(study), -(-method.updates // study.rl_of(method).save_every)
     written = saves * _run_state_gib(one, method)
     return written + checkpoints(study, method) * one["checkpoint_gib"]
 

@@ -103,7 +103,7 @@ def training_work(study: Study, method: Method) -> Work:
     as the learner computes them: a candidate adds only its own tokens.
     """
     assumed = study.assumptions
-    cases = method.updates * study.rl.cases_per_update
+    cases = method.updates * study.rl_of(method).cases_per_update
     per_case = _tree(method, assumed) if method.tree else _group(method, assumed)
     return Work(**{name: cases * amount for name, amount in vars(per_case).items()})
 

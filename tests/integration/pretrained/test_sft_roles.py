@@ -55,7 +55,8 @@ def test_a_patient_without_epochs_is_the_pretrained_model(taught, study):
     assert weights["patient"] == weights["base"]
 
 
-def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study):
+@pytest.mark.parametrize("patient_epochs", [1, 0])
+def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study, patient_epochs):
     together, losses = taught(epochs=1, patient_epochs=1)
     models = dataclasses.replace(study.models, patient=Pretrained("another"))
     apart = dataclasses.replace(study, name="apart", models=models)
@@ -64,6 +65,8 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study):
         save_model(paths.model(name), tiny_model(seed=seed), make_tokenizer())
         job_output(apart, "models", model=name).finish([f"{name}/manifest.json"])
     shutil.copytree(old.converted("train").parent, paths.converted("train").parent)
-    weights, again = taught(apart, epochs=1, patient_epochs=1)
+    weights, again = taught(apart, epochs=1, patient_epochs=patient_epochs)
     assert (weights["actor"], again) == (together["actor"], losses)
     assert weights["patient"] != together["patient"]
+    start = sha256_file(paths.model("patient_base") / "model.safetensors")
+    assert (weights["patient"] == start) is (patient_epochs == 0)
