@@ -75,6 +75,26 @@ rule atpo_ablations:
         f"{RESULTS}/evaluation"
 
 
+rule continuation:
+    input:
+        SHARED,
+        [chosen(*pair) for pair in STUDY.continued],
+        [path.with_name("manifest.json") for method in METHODS for path in continued(method)],
+        [path for method in METHODS for path in continued(method)],
+    message:
+        f"{RESULTS}/continuation"
+
+
+rule credit_quality:
+    input:
+        SHARED,
+        [chosen(*pair) for pair in STUDY.credited],
+        rules.credits.input,
+        rules.credits.output,
+    message:
+        f"{CREDIT_TABLE}"
+
+
 # Published credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:

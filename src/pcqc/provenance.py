@@ -127,7 +127,7 @@ def made_from(
     settings = run_settings(study, method, run) if job == "train" else job_settings(study, job)
     if further := study.also_evaluate.get(method) if job == "evaluate" else None:
         settings["also_evaluate"] = further
-    entries = [_ENTRIES.get(job, f"pcqc.jobs.{job}")]
+    entries = [_entry(job)]
     unused = _of_other_methods(study, study.method(method)) if job == "train" else ()
     if study.synthetic and job in _OF_THE_CLINIC:
         entries.append(_OF_THE_CLINIC[job])
@@ -136,6 +136,10 @@ def made_from(
         module_digests(*entries, unused=unused),
         {name: sha256_file(path) for name, path in sorted(names.items())},
     )
+
+
+def _entry(job: str) -> str:
+    return _ENTRIES.get(job, f"pcqc.jobs.{job}")
 
 
 def _of_other_methods(study: Study, method: Method) -> tuple[str, ...]:
@@ -179,7 +183,7 @@ def run_settings(study: Study, method: str, run: str) -> dict:
     of levelling off where it is off.
     """
     entry = study.to_dict()["methods"][method]
-    rl = dataclasses.asdict(study.rl_of(method))
+    rl = dataclasses.asdict(study.rl_of(study.method(method)))
     if not rl["level_after"]:
         del rl["level_after"], rl["level_points"]
     return {
@@ -230,6 +234,14 @@ def source_fingerprint(*modules: str) -> str:
     return digest(module_digests(*modules))
 
 
+def study_fingerprint() -> str:
+    """One digest of the source of every job that makes what a study collects."""
+    jobs = [_entry(job) for job in SETTINGS_READ]
+    return source_fingerprint(
+        *jobs, *_OF_THE_CLINIC.values(), "pcqc.tracking.mirror", "pcqc.tracking.collect"
+    )
+
+
 def inputs_fingerprint(paths: Iterable[Path]) -> str:
     """Digest of files' contents, in order."""
     return digest([sha256_file(path) for path in paths])
@@ -237,10 +249,14 @@ def inputs_fingerprint(paths: Iterable[Path]) -> str:
 
 @functools.cache
 def git_commit() -> str:
-    """Commit of the checkout, with `+changes` where tracked files differ; `unknown` outside git."""
+    """Commit of the checkout, `unknown` outside git.
+
+    It ends in `+changes` where tracked files differ, other than results.
+    """
     try:
         commit = _git("rev-parse", "HEAD")
-        return f"{commit}+changes" if _git("status", "--porcelain", "-uno") else commit
+        changed = _git("status", "--porcelain", "-uno", "--", ".", ":!results")
+        return f"{commit}+changes" if changed else commit
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

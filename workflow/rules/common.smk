@@ -21,7 +21,7 @@ from pcqc.instruction import instruction_files
 from pcqc.integrity import check_results, recipe
 from pcqc.paths import Paths
 from pcqc.job_outputs import job_output
-from pcqc.provenance import inputs_fingerprint, source_fingerprint
+from pcqc.provenance import inputs_fingerprint, source_fingerprint, study_fingerprint
 from pcqc.settings import nearest
 from pcqc.tracking.prepare import preparation
 from pcqc.tracking.publish import published
@@ -160,13 +160,16 @@ def evaluated(method):
     return [PATHS.evaluation(method, run) / "manifest.json" for run in runs]
 
 
+def chosen(method, run):
+    """A run and the choice of its checkpoint; of Shared SFT, which is not trained, the choice."""
+    trained = [PATHS.run(method, run) / "manifest.json"] if method in RL_METHODS else []
+    return [*trained, PATHS.evaluation(method, run) / "selection.json"]
+
+
 def files(method):
     """All that a method's jobs make, in order."""
-    runs = STUDY.methods[method].runs
-    trained = runs if method in RL_METHODS else []
     return [
-        *(PATHS.run(method, run) / "manifest.json" for run in trained),
-        *(PATHS.evaluation(method, run) / "selection.json" for run in runs),
+        *(path for run in STUDY.methods[method].runs for path in chosen(method, run)),
         *evaluated(method),
         *(path.with_name("manifest.json") for path in continued(method)),
         *continued(method),

@@ -51,10 +51,3 @@ rule ground_answers:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
     shell:
         pcqc(f"grounding {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
-
-
-rule continuation:
-    input:
-        [path for method in METHODS for path in continued(method)],
-    message:
-        "{input}"

@@ -47,16 +47,15 @@ rule credits:
         pcqc(f"credits {STUDY_NAME}")
 
 
-rule credit_quality:
-    input:
-        rules.credits.input,
-        rules.credits.output,
-    message:
-        f"{CREDIT_TABLE}"
-
-
 COMPARED = [method for method in (*RIVALS, *PEERS, *RATES) if method in RUNNABLE]
 PEERS_TABLE = [RESULTS / "tables" / f"peers.{form}" for form in ("md", "csv", "tex")]
+# What the table also reads where it is there, and never waits for: runs of the paper's methods, and
+# peers that an archive kept.
+READ_BESIDE = [
+    path
+    for path in (receipt("collect"), *REPLICATED, RESULTS / "peers" / "runs.json")
+    if Path(path).exists()
+]
 
 
 rule peers_table:
@@ -69,6 +68,7 @@ rule peers_table:
         LOGS / "peers.log",
     params:
         settings=digest(STUDY.to_dict()),
+        beside=inputs_fingerprint(READ_BESIDE),
         source=lambda wildcards: source_fingerprint("analysis.tables.peers"),
     message:
         "Table of published credits"

@@ -7,6 +7,7 @@ if STUDY.synthetic:
             PATHS.model("base") / "manifest.json",
         log:
             LOGS / "base.log",
+        threads: 2
         params:
             made_from=made_from("pretrain"),
         message:

@@ -62,7 +62,8 @@ rule collect:
         pcqc(f"track collect {STUDY_NAME}")
 
 
-# A replicate is a study of its own: this one's workflow makes it, alone and with all cores.
+# A replicate is a study of its own: one job runs its whole workflow. Locally a job gets no more cores
+# than there are.
 if REPLICATES:
 
     rule replicate:
@@ -70,10 +71,12 @@ if REPLICATES:
             "results/{study}/collected/receipt.json",
         wildcard_constraints:
             study="|".join(other.name for other in REPLICATES),
-        threads: workflow.cores
+        threads: 8
+        resources:
+            **ON_MODELS,
         params:
             settings=lambda wildcards: digest(load_study(wildcards.study).to_dict()),
-            source=source_fingerprint("pcqc.jobs.rl_loop", "pcqc.tracking.collect"),
+            source=study_fingerprint(),
         message:
             "All of the study {wildcards.study}"
         shell:
