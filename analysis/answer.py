@@ -125,7 +125,8 @@ def answer_of(study: Study, method: str) -> list[str]:
     pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
     for metric, pair in pairs.items() if rivals else ():
         found = compared(runs, *pair, names, metric)
-        said.append(f"{_difference(found, ':')}.")
+        alone = " One run of each: the interval knows the cases alone." if found.single else ""
+        said.append(f"{_difference(found, ':')}.{alone}")
     return said
 
 

@@ -83,6 +83,6 @@ def _settings(study: Study, method: str) -> dict[str, Any]:
                 flat[f"{prefix}{key}"] = value
 
     entry = study.to_dict()["methods"][method]
-    entry["rl"] = dataclasses.asdict(study.rl_of(method))
+    entry["rl"] = dataclasses.asdict(study.rl_of(study.method(method)))
     add("", {key: value for key, value in entry.items() if key not in ("title", "role", "runs")})
     return flat

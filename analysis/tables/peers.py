@@ -99,7 +99,7 @@ def build(study: Study) -> Table | None:
 
 def _entries(study: Study, method: str) -> dict[float, str]:
     """Learning rate -> a compared method's entry."""
-    return {study.rl_of(entry).learning_rate: entry for entry in at_rates(study, method)}
+    return {study.rl_of(study.method(name)).learning_rate: name for name in at_rates(study, method)}
 
 
 def _grid(study: Study, entries: dict[str, dict[float, str]], ready: list[str]) -> list[float]:
