@@ -24,14 +24,14 @@ class Model:
     Attributes:
         levels: log-odds of both methods, one per base model.
         cases: of each benchmark.
-        runs: of each method and base model.
+        runs: of each method, under each base model; the second has the first ones of its letters.
         run_sd: of runs; 0.08 is 1.2 points of accuracy.
         alike: correlation of both methods' runs of one letter.
     """
 
     levels: tuple[tuple[float, ...], tuple[float, ...]]
     cases: tuple[int, ...]
-    runs: int
+    runs: tuple[int, int]
     run_sd: float = 0.08
     alike: float = 0.0
     case_sd: float = 1.8
@@ -47,22 +47,27 @@ class Model:
     def draw(self, rng: np.random.Generator) -> tuple[Sample, Sample]:
         """One study: outcomes of both methods, 0 or 100."""
         bases = len(self.levels[0])
-        runs = self._run_effects(rng, bases)
+        effects = self._run_effects(rng, bases)
         outcomes: tuple[list, list] = ([], [])
         for cases in self.cases:
             case = self.case_sd * rng.normal(size=cases)
-            for method in (0, 1):
+            for method, runs in enumerate(self.runs):
                 own = self.own_case_sd * rng.normal(size=(bases, 1, cases))
                 level = np.array(self.levels[method])[:, None, None]
-                odds = level + case + own + runs[method][..., None]
-                right = rng.random((bases, self.runs, cases)) < expit(odds)
+                odds = level + case + own + effects[method][:, :runs, None]
+                right = rng.random((bases, runs, cases)) < expit(odds)
                 outcomes[method].append(100.0 * right.reshape(-1, cases))
-        letters = tuple("ABCDEFGH"[: self.runs]) * bases
-        of_base = tuple(f"base {b}" for b in range(bases) for _ in range(self.runs))
-        return tuple(Sample(tuple(one), letters, of_base) for one in outcomes)
+        return tuple(
+            Sample(
+                tuple(found),
+                tuple("ABCDEFGH"[:runs]) * bases,
+                tuple(f"base {b}" for b in range(bases) for _ in range(runs)),
+            )
+            for found, runs in zip(outcomes, self.runs, strict=True)
+        )
 
     def _run_effects(self, rng: np.random.Generator, bases: int) -> list[np.ndarray]:
-        shape = (bases, self.runs)
+        shape = (bases, max(self.runs))
         common = rng.normal(size=shape)
         return [
             self.run_sd

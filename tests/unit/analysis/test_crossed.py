@@ -122,7 +122,7 @@ def test_noise_is_counted_once():
 
 def test_interval_covers_the_truth_as_often_as_it_says():
     """A small study of two base models; tests/long has the sizes of real ones."""
-    model = Model(((1.5, 1.8), (1.3, 1.7)), cases=(150, 60), runs=4, run_sd=0.2)
+    model = Model(((1.5, 1.8), (1.3, 1.7)), cases=(150, 60), runs=(4, 4), run_sd=0.2)
     found = coverage(model, 400, crossed_effect)
     assert 92.8 <= found <= 97.2  # two standard errors of so many studies
 
