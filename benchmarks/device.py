@@ -151,7 +151,7 @@ def tokens_per_second(worker: Worker, actor, patient, scorer) -> dict[str, float
     """Kind of work -> tokens a second in its phase of the last update."""
     seconds, counts = worker.seconds[-1], worker.counts()
     work = {
-        "roll-outs: tokens written by the actor": ("rollout", actor.written),
+        "rollouts: tokens written by the actor": ("rollout", actor.written),
         "answers: tokens written by the patient": ("patient", patient.written),
         "scoring: tokens of the prompts read": ("scorer", scorer.read),
         "update: tokens in the loss": ("update", counts["trained_tokens"]),

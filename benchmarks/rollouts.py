@@ -1,4 +1,4 @@
-"""Roll-outs through the vLLM engine beside bare vLLM and beside transformers' `generate`.
+"""Rollouts through the vLLM engine beside bare vLLM and beside transformers' `generate`.
 
     python -m benchmarks.rollouts [--study clinic] [--cases 64] [--rounds 5]
 
@@ -131,7 +131,7 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
     rate = [tokens / s for s in seconds["ours"]]
     slow = [drawn["tokens"] / s for s in seconds["generate"]]
     return [
-        Finding("roll-outs through the engine", Quartiles.of(rate), "tokens a second"),
+        Finding("rollouts through the engine", Quartiles.of(rate), "tokens a second"),
         Finding(
             "their rate over bare vLLM's on the same requests",
             ratios(seconds["bare vLLM"], seconds["ours"]),

@@ -12,7 +12,7 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         "data",
         help="fetch, convert and audit published cases",
         description="Fetch published data, convert it to cases, and audit what overlaps. "
-        "No other command downloads anything.",
+        "No other command downloads cases.",
     )
     actions = data.add_subparsers(required=True, metavar="ACTION")
     _register_fetch(actions)
@@ -21,7 +21,9 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     _register_overlap(actions)
     text = "make converted cases the training and evaluation data"
     prepare = study_command(subparsers, "prepare", _prepare, text)
-    prepare.add_argument("--only", metavar="SET", help="`train`, a benchmark, or `manifest`")
+    prepare.add_argument(
+        "--only", metavar="SET", help="`instruction`, `train`, a benchmark, or `manifest`"
+    )
 
 
 def _register_fetch(actions) -> None:

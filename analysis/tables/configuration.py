@@ -11,7 +11,7 @@ from analysis.tables.layout import Words
 from pcqc.config import Decoding, Method, Pretrained, Study
 
 NAME = "configuration"
-ROLLOUTS = "roll-outs of training at temperature 1 and top-p 1"
+ROLLOUTS = "rollouts of training at temperature 1 and top-p 1"
 ITEMS = {
     "actor": "Actor backbone",
     "actor_initialization": "Actor initialization",

@@ -45,7 +45,7 @@ def build(collected: Collected) -> Table:
         NAME,
         f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}.",
         f"Run {run} of each method at one checkpoint: {', '.join(groups)}. Device-hours "
-        "count policy training, roll-outs, patient answers and diagnostic scoring, on all devices "
+        "count policy training, rollouts, patient answers and diagnostic scoring, on all devices "
         "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation.",
     )
     rows = collected.rows("method")

@@ -127,7 +127,7 @@ def check(rows: dict[str, float], details: dict) -> None:
     merged = rows["update: tokens once their common beginnings are merged"] * seconds["update"]
     assert merged == pytest.approx(counts["tree_tokens"])
     assert counts["trained_tokens"] < counts["tree_tokens"] < counts["sequence_tokens"]
-    written = rows["roll-outs: tokens written by the actor"] * seconds["rollout"]
+    written = rows["rollouts: tokens written by the actor"] * seconds["rollout"]
     assert written >= counts["sampled_tokens"] - 0.5
     (flops,), (product,) = details["flops_per_second"], details["product_flops_per_second"]
     assert rows[f"{UTILISATION} a product of matrices here"] == pytest.approx(100 * flops / product)

@@ -1,4 +1,4 @@
-"""Roll-outs sample from the policy that the loss has; validation decodes as evaluation does."""
+"""Rollouts sample from the policy that the loss has; validation decodes as evaluation does."""
 
 import pytest
 from small_runs import small_study
@@ -16,7 +16,7 @@ def make_study(folder):
 
 @pytest.mark.parametrize("method", ["pcqc", "c3"])
 def test_only_the_actor_of_rollouts_samples_from_the_policy_itself(study, monkeypatch, method):
-    """C3's continuations are roll-outs too."""
+    """C3's continuations are rollouts too."""
     drawn = []
     for name in ("submit", "generate"):
         monkeypatch.setattr(MeteredEngine, name, noting(drawn, getattr(MeteredEngine, name)))

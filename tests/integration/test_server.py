@@ -292,7 +292,7 @@ def stream_actor(context) -> None:
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
-    """Whether it reads after the roll-outs or beside them."""
+    """Whether it reads after the rollouts or beside them."""
     cases = [make_case(i) for i in range(2)]
     context = served_setting(serve, cases, lambda prompt: False, "1/update/1")
 
@@ -313,5 +313,5 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
     assert [group.case.case_id for group in drawn.groups] == ["case-0"]
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2
-    # What failed beside the roll-outs is asked for again after them.
+    # What failed beside the rollouts is asked for again after them.
     assert scorer.engine.take_counts()["failures"] == 1 + ahead

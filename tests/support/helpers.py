@@ -141,7 +141,7 @@ def scripted_context(
         say: (case_id, rollout, turn, candidate) -> text of the actor's response.
         cases: those that may come up.
         answer: the patient's prompt -> its answer.
-        name: `<seed>/<stage>` of the roll-out.
+        name: `<seed>/<stage>` of the rollout.
         ended: whether responses end with the end-of-turn token.
     """
     chat = ChatFormat(tokenizer or make_tokenizer(), INSTRUCTION)

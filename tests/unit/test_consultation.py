@@ -1,4 +1,4 @@
-"""Roll-outs with scripted roles: endings, candidates, turns, and the draws that methods share."""
+"""Rollouts with scripted roles: endings, candidates, turns, and the draws that methods share."""
 
 import dataclasses
 

@@ -182,7 +182,7 @@ def scored(made: RolloutContext, engine: ScriptedEngine) -> list:
 
 
 def afterwards() -> tuple[list, list]:
-    """The groups and the prompts of a scorer that reads after the roll-outs."""
+    """The groups and the prompts of a scorer that reads after the rollouts."""
     made = context()
     engine = Reading(made)
     return scored(made, engine), engine.together

@@ -107,7 +107,7 @@ class Study:
     synthetic: bool
     benchmarks: dict[Name, Benchmark]
     protocol: Protocol
-    actor_decoding: Decoding  # validation and evaluation; roll-outs are of the policy itself
+    actor_decoding: Decoding  # validation and evaluation; rollouts are of the policy itself
     patient_decoding: Decoding
     sft: Sft
     rl: Rl

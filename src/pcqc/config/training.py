@@ -81,7 +81,7 @@ class TreeSearch:
 
 
 # How a question is credited, in words, for each `question_credit`.
-CREDITS = {
+QUESTION_CREDITS = {
     "none": "questions get no credit of their own",
     "same_state": "questions are compared with the other candidates at the same state",
     "executed_local": "executed questions are compared across all states of an update",

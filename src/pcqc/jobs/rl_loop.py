@@ -271,7 +271,7 @@ class Run:
 
 
 def policy_sampler(study: Study, context: RolloutContext) -> Actor:
-    """The actor of roll-outs: it samples from the policy itself, at temperature 1 and top-p 1.
+    """The actor of rollouts: it samples from the policy itself, at temperature 1 and top-p 1.
 
     The loss has log pi_theta over the whole vocabulary (eq:question_objective). Cut at a top-p, the
     tokens beyond it are never drawn and never credited, so that what is common in lost

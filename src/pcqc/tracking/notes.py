@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.config import Method, Study
-from pcqc.config.training import CREDITS, TURN_CREDITS, UTILITIES
+from pcqc.config.training import QUESTION_CREDITS, TURN_CREDITS, UTILITIES
 from pcqc.tracking.templates import render
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def clause(study: Study, method: Method) -> str:
     text = f"{updates} on {method.terminal_group} consultations a case"
     if method.question_group:
         text += f" and {method.question_group} candidate responses a state"
-    text += f"; credit: {TURN_CREDITS[method.turn_credit]}; {CREDITS[method.question_credit]}"
+    credits = TURN_CREDITS[method.turn_credit], QUESTION_CREDITS[method.question_credit]
+    text += f"; credit: {'; '.join(credits)}"
     if method.question_credit != "none":
         text += f" {UTILITIES[method.question_utility]}"
         taught = "all candidates" if method.supervise == "all" else "executed questions only"

@@ -7,13 +7,13 @@ import pytest
 from run_folders import write_study
 
 from pcqc.config import Method
-from pcqc.config.training import CREDITS
+from pcqc.config.training import QUESTION_CREDITS
 from pcqc.tracking import notes, values
 from pcqc.tracking.finished import read_finished
 
 
 def test_every_question_credit_has_its_clause():
-    assert set(CREDITS) == set(get_args(get_type_hints(Method)["question_credit"]))
+    assert set(QUESTION_CREDITS) == set(get_args(get_type_hints(Method)["question_credit"]))
 
 
 def test_a_method_is_described_by_what_it_draws_and_credits(study):
