@@ -129,7 +129,7 @@ def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
     """Highest-utility selection against the paper's two rivals, where the study continued."""
     if not collected.study.continuation:
         return ()
-    chosen = main_policy(collected).selected()
+    chosen = main_policy(collected).as_answered().selected()
     best = chosen["highest_utility"]
     return tuple(
         Comparison(
@@ -186,5 +186,5 @@ def compared(
     unit = "pp" if metric == "accuracy" else "turns"
     label = " − ".join(collected.title(name) for name in pair)
     improvement = probability_of_improvement(first.tasks(second))
-    single = len(first.runs) == len(second.runs) == 1
-    return Comparison(label, crossed_effect(first, second, alike), unit, improvement, single)
+    effect = crossed_effect(first, second, alike)
+    return Comparison(label, effect, unit, improvement, single=effect.random == "case")

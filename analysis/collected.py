@@ -275,8 +275,10 @@ class Collected:
         return f"{kind} update {self.update(method, run)}"
 
     def curve(self, method: str, run: str, kind: str, metric: str) -> pd.Series:
-        """A training metric by update, in the order of updates."""
+        """A training metric by update, in the order of updates; empty where no run has it."""
         rows = self.updates
+        if metric not in rows:
+            return pd.Series(dtype=float)
         rows = rows[(rows["method"] == method) & (rows["run"] == run) & (rows["kind"] == kind)]
         return rows.set_index("update")[metric].dropna().sort_index()
 

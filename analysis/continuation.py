@@ -1,6 +1,6 @@
 """The continuation study: success by candidate, selection rules, and what utility predicts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -90,6 +90,22 @@ class Continued:
     def selected(self) -> dict[str, np.ndarray]:
         """Success of each rule at each state, in percent."""
         return {k: 100 * v for k, v in selected_success(self.utility, self.success).items()}
+
+    def as_answered(self) -> "Continued":
+        """Without the states at which an answer was made to lack grounds.
+
+        Such an answer has a low utility and misleads, so that choosing by utility avoids it: a gain
+        that a patient who answers from the facts does not give.
+        """
+        if self.ungrounded is None:
+            return self
+        kept = ~self.ungrounded.astype(bool).any(axis=1)
+        arrays = ("questions", "answers", "utility", "credit", "success", "eligible", "ungrounded")
+        return replace(
+            self,
+            case_ids=[case for case, there in zip(self.case_ids, kept, strict=True) if there],
+            **{name: getattr(self, name)[kept] for name in arrays},
+        )
 
     def gain_over(self, rival: str) -> Gain | None:
         """Highest-utility selection over `uniform` or `executed`, all candidates; None of none."""
@@ -192,8 +208,8 @@ def main_policy(collected: Collected) -> Continued:
 
 
 def policies(collected: Collected) -> list[Continued]:
-    """Every policy's study, the main one first."""
-    return [continued(collected, *pair) for pair in collected.study.continued]
+    """Every policy's study, the main one first, where the patient answers as it does."""
+    return [continued(collected, *pair).as_answered() for pair in collected.study.continued]
 
 
 def continued(collected: Collected, method: str, run: str) -> Continued:

@@ -23,6 +23,7 @@ class Entry:
     Attributes:
         methods: those that it needs.
         setting: a group of the study's settings that it needs.
+        trained: whether it needs a method that is trained.
         paper: whether its module also builds the published counterpart.
         shows: which runs: the study's `own`, those under all base models `pooled` as one study's
             (`Collected.pooled`), or `all`, which its module tells apart.
@@ -30,6 +31,7 @@ class Entry:
 
     methods: tuple[str, ...] = ()
     setting: str = ""
+    trained: bool = False
     paper: bool = False
     shows: Literal["own", "pooled", "all"] = "own"
 
@@ -39,6 +41,9 @@ class Entry:
         lacking = [f"the method '{name}'" for name in self.methods if name not in runs]
         if self.setting and not getattr(study, self.setting):
             lacking.append(f"the settings '{self.setting}'")
+        learned = (study.methods[name] for name in runs)
+        if self.trained and not any(m.kind == "rl" and not m.on_demand for m in learned):
+            lacking.append("a method that is trained")
         return lacking
 
 

@@ -34,7 +34,7 @@ Panels = Mapping[str, Mapping[str, Point]]  # benchmark title -> method -> point
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
-    several = [m for m in collected.methods("method") if len(collected.runs(m)) > 1]
+    several = [m for m in collected.methods() if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
     runs = f"runs{on_base_models(collected.base_models)} ({titles})"
     bars = f"Bars: one sample standard deviation over {runs}. " if several else ""

@@ -30,11 +30,12 @@ def caption(collected: Collected) -> str:
     found = main_policy(collected)
     manifest = found.manifest
     grounded = found.grounded()["eligible_highest_utility_vs_uniform"]
+    states = len(found.as_answered().case_ids)
     return (
         "Downstream diagnostic gains from highest-utility candidate selection. Markers: gain in "
         "success, in percentage points; bars: paired 95% case-bootstrap intervals. "
         f"{manifest['continuations']} continuations per candidate by {found.title}; all "
-        f"candidates ({manifest['states']:,} states) and grounded ones "
+        f"candidates ({states:,} states) and grounded ones "
         f"({grounded.cases if grounded else 0:,} states against uniform selection)."
     )
 
@@ -42,7 +43,7 @@ def caption(collected: Collected) -> str:
 def draw(collected: Collected) -> Figure:
     """The study's gains."""
     found = main_policy(collected)
-    grounded = found.grounded()
+    grounded, found = found.grounded(), found.as_answered()
     bars = [
         _bar("uniform", "all", found.gain_over("uniform")),
         _bar("uniform", "grounded", grounded["eligible_highest_utility_vs_uniform"]),

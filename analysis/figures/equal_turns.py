@@ -16,10 +16,10 @@ def caption(collected: Collected) -> str:
     return (
         f"Accuracy at equal turns on {benchmark.title}. Curves: accuracy of the Bayes diagnosis "
         "after best, and after random, questions about the same facts, at most 0, 1, 2, ... (dots, "
-        "from the left), each time until one option is left. Filled: each method's accuracy (mean "
-        "over runs, bars one sample standard deviation); open, joined by a line: the Bayes "
-        "diagnosis on the evidence that its questions brought. The line is accuracy lost in "
-        "diagnosis; the remaining gap to the upper curve is lost in questioning."
+        "from the left), each time until one option is left; dotted: they ask no more. Filled: "
+        "each method's accuracy (mean over runs, bars one sample standard deviation); open, joined "
+        "by a line: the Bayes diagnosis on the evidence that its questions brought. The line is "
+        "accuracy lost in diagnosis; the remaining gap to the upper curve is lost in questioning."
         f"{collected.not_run()}"
     )
 
@@ -27,6 +27,8 @@ def caption(collected: Collected) -> str:
 def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
     instrument = Instrument(collected, collected.study.development)
+    turns = [collected.estimate(m, instrument.benchmark, "turns") for m in collected.methods()]
+    most = max(one.mean for one in turns)
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
     ax = figure.subplots()
     for name, doctor, style in (
@@ -35,6 +37,8 @@ def draw(collected: Collected) -> Figure:
     ):
         label = f"Bayes, {name} questions"
         ax.plot(doctor.asked, doctor.accuracy, style, color="#222222", zorder=1, label=label)
+        end = [doctor.accuracy[-1]] * 2
+        ax.plot([doctor.asked[-1], most], end, ":", color="#222222", linewidth=0.9, zorder=1)
     for method in collected.methods():
         _point(ax, collected, instrument, method)
     ax.set_xlabel("Questions asked per consultation (Q/ep.)")

@@ -10,7 +10,7 @@ from analysis.budgets import START, start_of
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
-TICKS = 8  # at most, on an axis of updates
+TICKS = 5  # at most, on an axis of updates
 VALIDATION = {
     "accuracy": (100, "Validation accuracy (%)"),
     "turns": (1, "Validation turns (Q/ep.)"),
@@ -65,14 +65,14 @@ def draw(collected: Collected) -> Figure:
             ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
         for method in trained:
             _validated(ax, collected, method, metric, factor, start)
-        ax.set_xticks(_ticks(collected, trained))
+        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
         ax.set_title(label, loc="left", fontsize=8.5, fontweight="bold")
     for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         factor, label = TRAINING[metric]
         for method in trained:
             _trained(ax, collected, method, metric, factor)
         ax.set_xlabel("RL update")
-        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
         ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
     legend_below(figure, axes[0].get_legend_handles_labels()[0])
     return figure
@@ -89,18 +89,6 @@ def mean_over_runs(runs: list[pd.Series]) -> pd.Series:
     if not known:
         return pd.Series(dtype=float)
     return pd.concat(known, axis=1).sort_index().ffill().mean(axis=1)
-
-
-def _ticks(collected: Collected, methods: list[str]) -> list[int]:
-    """Updates with a point, evenly thinned; the last stays."""
-    points = [
-        {*collected.curve(method, run, "validation", "accuracy").index}
-        for method in methods
-        for run in collected.runs(method)
-    ]
-    updates = sorted(set().union(*points))
-    every = max(1, -(-len(updates) // TICKS))
-    return updates[::-1][::every][::-1]
 
 
 def style_of(collected: Collected, method: str) -> dict:

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from analysis.collected import Collected
-from analysis.continuation import policies
+from analysis.continuation import BINS, policies
 from analysis.drawing.style import WIDTH, look
 
 
@@ -12,8 +12,8 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     titles = " and ".join(policy.title for policy in policies(collected))
     return (
-        "Downstream success of candidate questions by their diagnostic utility, in bins of equally "
-        f"many candidates, whose number stands beside each, under {titles}. Bars: 95% "
+        "Downstream success of candidate questions by their diagnostic utility, in "
+        f"{BINS} bins of equally many candidates, under {titles}. Bars: 95% "
         "case-bootstrap intervals. Dotted: success equals utility, the probability that the scorer "
         "gives the correct option after one answer."
     )
@@ -25,7 +25,7 @@ def draw(collected: Collected) -> Figure:
     ax = figure.subplots()
     ax.plot([0, 100], [0, 100], color="#888888", linestyle=":", zorder=1)
     pairs = zip(collected.study.continued, policies(collected), strict=True)
-    for place, ((method, _), policy) in enumerate(pairs):
+    for (method, _), policy in pairs:
         if not (bins := policy.calibration()):
             continue
         colour, marker = look(method)
@@ -40,12 +40,6 @@ def draw(collected: Collected) -> Figure:
             x, y, yerr=np.abs([y - low, high - y]), fmt=f"-{marker}", color=colour, markersize=5,
             capsize=2, elinewidth=0.9, label=policy.title, zorder=3,
         )  # fmt: skip
-        for one, across, up in zip(bins, x, y, strict=True):
-            ax.annotate(
-                f"{one.candidates}", (across, up), (-5, 4) if place % 2 else (5, -10),
-                textcoords="offset points", fontsize=6.5, color=colour,
-                ha="right" if place % 2 else "left",
-            )  # fmt: skip
     ax.set_xlim(0, 100)
     ax.set_ylim(0, 102)
     ax.set_xlabel("Diagnostic utility u (%)")

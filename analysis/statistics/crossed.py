@@ -10,9 +10,10 @@ The variance of the runs' means over R estimates the first term and the last, th
 means over C the second and the last. Adding both, as resampling runs and cases does, counts the
 last twice, so it is taken off once (Owen 2007, "The pigeonhole bootstrap", section 3).
 
-Degrees of freedom lie half way between Satterthwaite's (1946), too few for three runs, and
-Welch's (1947) second approximation, too many: intervals cover 96.2, 94.6 and between them 95.3 % at
-the paper's size. All three are exact for a single term.
+What other runs would add is not taken below zero, so that no interval is narrower than one that
+speaks for these runs alone. Degrees of freedom are Welch's (1947, his second approximation), exact
+for a single term; Satterthwaite's (1946) are too few for three runs. tests/long/test_coverage.py
+has how often such intervals hold the truth.
 """
 
 from collections.abc import Mapping, Sequence
@@ -189,16 +190,17 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         runs = _pooled([team for side in drawn for team in side], others)
     else:
         runs = [term for group in _alike(drawn) for term in _run_terms(group)]
-    # Below zero the estimate of the runs' part stays: on average, the sum is right with it.
+    # `sampled` is the variance with these very runs. Others can only add to it, though an estimate
+    # of what they add may be below zero.
     sampled = sum(variance for variance, _ in terms)
-    total = max(sampled + sum(variance for variance, _ in runs), sampled / 2)
-    spread = sum(variance**2 / (freedom + 1) for variance, freedom in terms + runs)
+    total = sampled + max(0.0, sum(variance for variance, _ in runs))
+    spread = sum(variance**2 / (freedom + 2) for variance, freedom in terms + runs)
     fewest = min(freedom for _, freedom in terms + runs)
     by_base = {base: len(first) * sum(t.mean() for t in found) for base, found in teams.items()}
     return Effect(
         sum(team.mean() for team in every),
         total**0.5,
-        max(total**2 / spread - 1, fewest) if 0 < spread < np.inf else float(fewest),
+        max(total**2 / spread - 2, fewest) if 0 < spread < np.inf else float(fewest),
         "case and run" if runs else "case",
         by_base,
     )

@@ -3,12 +3,11 @@
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
-from analysis.notices import captioned
+from analysis.notices import captioned, drawn_anew
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from pcqc.config import Study
 
 NAME = "ablations"
-CROSSED = "runs and cases are random, crossed"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("changed", "Changed", numeric=False),
@@ -30,12 +29,12 @@ def build(study: Study) -> Table | None:
     if not shown:
         return None
     runs = load_evaluated(study, [*dict.fromkeys(parents[name][0] for name in shown), *shown])
-    rows, single = [], False
+    rows, effects = [], []
     for origin in dict.fromkeys(parents[name][0] for name in shown):
         rows.append(_row(runs, origin, "as it is", [MISSING, MISSING], rule=bool(rows)))
         for name in (name for name in shown if parents[name][0] == origin):
             found = compared(runs, name, origin, list(study.benchmarks), "accuracy")
-            single |= found.single
+            effects.append(found.effect)
             difference = [
                 Number(found.effect.difference, signed=True),
                 Range(found.effect.low, found.effect.high),
@@ -43,9 +42,9 @@ def build(study: Study) -> Table | None:
             changes = parents[name][1].items()
             changed = "; ".join(f"{key} {there} → {here}" for key, (there, here) in changes)
             rows.append(_row(runs, name, changed, difference))
-    drawn = "cases are random, and runs where a method has several" if single else CROSSED
     caption = (
-        f"Means over benchmarks and runs. Intervals of the difference: {drawn} (docs/analysis.md). "
+        "Means over benchmarks and runs. "
+        f"Intervals of the difference: {drawn_anew(effects)} (docs/analysis.md). "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     title = f"Ablations: {study.title}."

@@ -2,6 +2,8 @@
 
 from analysis.claims import Claim, claims
 from analysis.collected import Collected
+from analysis.notices import drawn_anew
+from analysis.statistics.crossed import Effect
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
 
 NAME = "claims"
@@ -26,7 +28,7 @@ def build(collected: Collected) -> Table:
     margin = collected.study.equivalence
     caption = (
         "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
-        "that positive favours the claim. 95% intervals: cases and runs are random and crossed, "
+        f"that positive favours the claim. 95% intervals: {drawn_anew(_of_methods(found))}, "
         f"base models are fixed ({_bases(collected)}), so that they speak for the study's alone. "
         "The third claim "
         f"averages {listed(primary)}, as the paper does, the others all benchmarks; the last "
@@ -39,6 +41,11 @@ def build(collected: Collected) -> Table:
     )
     title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows), _by_base(found))
+
+
+def _of_methods(found: list[Claim]) -> list[Effect]:
+    """Differences of trained methods; the last claim is about one run."""
+    return [comparison.effect for claim in found[:-1] for comparison in claim.comparisons]
 
 
 def _bases(collected: Collected) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
 from analysis.claims import Claim, claims_of_methods
 from analysis.collected import Collected
+from analysis.notices import drawn_anew
 from analysis.table import Cell, Column, Number, Probability, Range, Row, Table
 
 NAME = "claims_at_budgets"
@@ -40,6 +41,7 @@ def build(collected: Collected) -> Table:
                 key = f"{claim.key}:{i}:{place.key}"
                 cells = (*words, place.words, *_cells(place.claims[number], i))
                 rows.append(Row(key, cells, rule=not k and not i))
+    effects = [c.effect for place in places for claim in place.claims for c in claim.comparisons]
     development = collected.benchmarks[collected.study.development].title
     margin = collected.study.equivalence
     caption = (
@@ -47,7 +49,7 @@ def build(collected: Collected) -> Table:
         "positive favours the claim. Selected: of checkpoints that were chosen on these cases. "
         "Budgets: of every run when it had spent as much, with no choice among checkpoints. "
         f"{RULE} {COUNTED} "
-        "Intervals: cases and runs are random and crossed, from each validation's "
+        f"Intervals: {drawn_anew(effects)}, from each validation's "
         "outcomes case by case. Verdicts at the same checkpoints hold together at 5% (Holm); "
         f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
     )

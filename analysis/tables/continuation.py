@@ -17,7 +17,7 @@ COLUMNS = (
 
 def build(collected: Collected) -> Table:
     """Success of each selection rule, and what the highest utility gains over it."""
-    found = main_policy(collected)
+    found = main_policy(collected).as_answered()
     rows = []
     for rule, label in RULES.items():
         mean = mean_over_states(found.selected()[rule])
@@ -46,13 +46,19 @@ def design(collected: Collected, found: Continued) -> str:
     short = (
         "" if manifest["states"] == wanted else f" Fewer were available than the {wanted:,} wanted."
     )
+    misled = manifest["states"] - len(found.case_ids)
+    left = (
+        f" {misled:,} states are left out, at which an answer was made to lack grounds."
+        if misled
+        else ""
+    )
     benchmark = collected.benchmarks[collected.study.development].title
     return (
         f"{manifest['states']:,} cases of {benchmark} at their initial state, "
         f"{manifest['candidates']} candidates each, {manifest['continuations']} continuations of "
         f"each candidate by {found.title}: {manifest['trajectories']:,} in all. "
         f"{manifest['replaced']:,} cases were replaced, in which not every candidate was a "
-        f"question.{short}"
+        f"question.{short}{left}"
     )
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument
-from analysis.statistics.crossed import crossed_effect
+from analysis.notices import drawn_anew
+from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 
@@ -31,14 +32,17 @@ def build(collected: Collected) -> Table:
     development = collected.study.development
     instrument = Instrument(collected, development)
     reference = _runs(instrument, START)
-    rows = [_row(instrument, method, reference) for method in collected.methods()]
+    methods = collected.methods()
+    effects = {method: _gain(collected, method) for method in methods if method != START}
+    rows = [_row(instrument, method, reference, effects.get(method)) for method in methods]
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
         "cases. By questions: change in the accuracy of a Bayes-optimal diagnosis on the "
         "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
         "Random and best questions: had as many such questions been asked on average, of the same "
-        "facts and each time until one option is left. Mean ± sample standard deviation over runs; "
-        "intervals: runs and cases are random, crossed."
+        "facts and each time until one option is left (best ones after "
+        f"{instrument.best.asked[-1]:.1f} on average). Mean ± sample standard deviation over runs; "
+        f"intervals: {drawn_anew(effects.values())}."
     )
     return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
 
@@ -48,7 +52,15 @@ def _runs(instrument: Instrument, method: str) -> list[Consultations]:
     return [instrument.consultations(method, run) for run in runs]
 
 
-def _row(instrument: Instrument, method: str, reference: list[Consultations]) -> Row:
+def _gain(collected: Collected, method: str) -> Effect:
+    """Of the method over Shared SFT under this base model."""
+    here, development = replace(collected, others=()), [collected.study.development]
+    return crossed_effect(*(here.sample(name, development) for name in (method, START)))
+
+
+def _row(
+    instrument: Instrument, method: str, reference: list[Consultations], effect: Effect | None
+) -> Row:
     collected, runs = instrument.collected, _runs(instrument, method)
     accuracy, evidence = (
         np.array([getattr(run, name).mean() for run in runs]) for name in ("accuracy", "bayes")
@@ -57,12 +69,9 @@ def _row(instrument: Instrument, method: str, reference: list[Consultations]) ->
     questions = evidence - np.mean([run.bayes.mean() for run in reference])
     turns = collected.estimate(method, collected.study.development, "turns")
     cells: list[Cell] = [number(over_runs(accuracy), 2), number(turns, 3)]
-    if method == START:
+    if effect is None:
         cells += [MISSING] * 4
     else:
-        development = [collected.study.development]
-        here = replace(collected, others=())  # under this base model, as the rest of the row
-        effect = crossed_effect(*(here.sample(name, development) for name in (method, START)))
         parts = (gain, questions, gain - questions)
         total, *split = (number(over_runs(part), 2, signed=True) for part in parts)
         cells += [total, Range(effect.low, effect.high), *split]

@@ -89,6 +89,10 @@ def method_by_benchmark(
     return words.table(columns, rows)
 
 
+def _of_base_models(count: int) -> str:
+    return f"{on_base_models(count)}, what sets these apart included" if count > 1 else ""
+
+
 def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
     """Which methods are means over how many runs, for a caption."""
     by_count: dict[int, list[str]] = {}
@@ -98,7 +102,7 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
         by_count.setdefault(count, []).append(collected.title(method))
     several = [
         f"{listed(titles)}: mean ± sample standard deviation over {count} independent RL runs"
-        f"{on_base_models(collected.base_models)}."
+        f"{_of_base_models(collected.base_models)}."
         for count, titles in sorted(by_count.items(), reverse=True)
         if count > 1
     ]

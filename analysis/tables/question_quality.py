@@ -38,7 +38,7 @@ def build(collected: Collected) -> Table:
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
         "cases; means over runs ± sample standard deviations. Ask: consultations with a question "
-        "at this turn that the patient could answer. Best: no other question would raise the "
+        "at this turn to which the patient replied. Best: no other question would raise the "
         "accuracy of a Bayes diagnosis more, were it the last; by chance: the share of best ones "
         "among findings not yet known. Regret: what a best question would have brought more; by "
         "Q*, if best questions followed as long as the turns last. "

@@ -4,7 +4,7 @@ from pcqc.config.load import load_study
 from pcqc.config.study import Study
 from pcqc.errors import UserError
 
-# What a replicate may have otherwise, beside the base model and each method's run letters.
+# What a replicate may have otherwise, beside the base model and the letters of a method's runs.
 OWN = ("name", "title", "replicates")
 
 
@@ -43,5 +43,5 @@ def _differences(study: Study, other: Study) -> list[str]:
             del settings[name]
         settings["scratch_model"] = {**(settings["scratch_model"] or {}), "seed": None}
         for method in settings["methods"].values():
-            del method["runs"]
+            method["runs"] = bool(method["runs"])
     return [name for name in mine if mine[name] != theirs[name]]

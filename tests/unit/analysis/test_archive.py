@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import simulated
 
-from analysis import archive, peer_runs, tables
+from analysis import archive, figures, paper, peer_runs, report, tables
 from analysis.collected import load
 from analysis.copied_tables import asked_for, copy_tables
 from analysis.render import render
@@ -142,6 +142,18 @@ def test_a_damaged_archive_is_refused(packed, elsewhere, change, said):
     with pytest.raises(UserError, match=re.escape(said)):
         archive.restore(elsewhere, packed.parent)
     assert not Paths.of(elsewhere).collected.exists()
+
+
+def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic-expert")
+    archive.restore(study)
+    build_clinic(study)
+    collected = load(study)
+    written = [*tables.write(collected), *figures.write(collected)]
+    assert not any("curves" in path.name for path in written)
+    assert "Shared SFT" in report.write(collected).read_text()
+    assert all(path.exists() for path in paper.write(collected))
 
 
 @pytest.mark.parametrize("path", sorted(archive.ARCHIVES.glob("*.tar.xz")), ids=lambda p: p.name)

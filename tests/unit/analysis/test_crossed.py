@@ -34,9 +34,9 @@ def test_runs_that_repeat_on_every_case_give_welchs_error():
     found = crossed_effect(of_runs(first), of_runs(second))
     expected = stats.ttest_ind(first, second, equal_var=False)
     assert found.difference / found.standard_error == pytest.approx(expected.statistic)
-    # Variances of the means 100/3 and 31/9; half way between Welch's first and second.
+    # Variances of the means 100/3 and 31/9, each of two degrees of freedom.
     one, other = 100 / 3, 31 / 9
-    assert found.freedom == pytest.approx((one + other) ** 2 / ((one**2 + other**2) / 3) - 1)
+    assert found.freedom == pytest.approx((one + other) ** 2 / ((one**2 + other**2) / 4) - 2)
     assert expected.df < found.freedom < 4
     assert found.random == "case and run"
 
@@ -110,14 +110,17 @@ def test_the_interval_covers_the_truth_where_a_base_model_has_one_run():
 
 
 def test_noise_is_counted_once():
-    """Without true effects of runs or cases, the variance is that of so many coins."""
+    """Without true effects of runs or cases, the variance is that of so many coins.
+
+    What runs seem to add has four degrees of freedom and is not taken below zero, so that it adds
+    P(X6 > 4) - P(X4 > 4) = 0.271, X6 and X4 chi-squared. Counted twice, noise would add 1.
+    """
     rng = np.random.default_rng(2)
     variances = []
     for _ in range(300):
         coins = [Sample((100.0 * (rng.random((3, 200)) < 0.5),), tuple("ABC")) for _ in "ab"]
         variances.append(crossed_effect(*coins).standard_error ** 2)
-    # The floor under the estimate adds a twentieth; counted twice, noise would add all of it again.
-    assert np.mean(variances) == pytest.approx(2 * 100**2 * 0.25 / 600, rel=0.1)
+    assert np.mean(variances) == pytest.approx(1.271 * 2 * 100**2 * 0.25 / 600, rel=0.08)
 
 
 def test_interval_covers_the_truth_as_often_as_it_says():

@@ -81,7 +81,8 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
     assert collected.pooled() is collected
     table = tables.build("main_accuracy", both)
-    assert "deviation over 6 independent RL runs on 2 base models." in table.caption
+    said = "deviation over 6 independent RL runs on 2 base models, what sets these apart included."
+    assert said in table.caption
     assert "Shared SFT: one checkpoint of each base model." in table.caption
     assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
     assert "deviation over runs on 2 base models (" in figures.caption("accuracy_inquiry", both)

@@ -19,6 +19,7 @@ from analysis.figures import continuation_gains, method_overview, teaser, utilit
 from analysis.first_questions import first_questions
 from analysis.instrument import Instrument
 from analysis.report import build
+from analysis.tables.continuation import design
 from pcqc.cases import read_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
 from pcqc.clinic.world import World, ask, read_findings
@@ -194,6 +195,18 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
     found = replace(main_policy(collected), eligible=eligible, ungrounded=truth)
     assert found.filter_quality() == (2, 0.5, 0.5)
     assert main_policy(collected).filter_quality() is None
+
+
+def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(collected):
+    found = main_policy(collected)
+    misled = np.zeros(found.utility.shape, bool)
+    misled[3, 1] = misled[3, 2] = misled[5, 0] = True
+    kept = replace(found, ungrounded=misled).as_answered()
+    assert kept.case_ids == [c for i, c in enumerate(found.case_ids) if i not in (3, 5)]
+    assert kept.success.shape == (len(found.case_ids) - 2, found.success.shape[1])
+    assert "2 states are left out" in design(collected, kept)
+    assert found.as_answered() is found
+    assert "left out" not in design(collected, found)
 
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
