@@ -78,7 +78,10 @@ def set_aside(
         "fingerprint": fingerprint,
         "finished": finished,
     }
-    write_json(entry / DESCRIPTION, described)
+    # Nobody sees an entry before it is described: others list entries meanwhile.
+    hidden = entry.with_name(f".{entry.name}")
+    write_json(hidden / DESCRIPTION, described)
+    _move(hidden, entry)
     for path in paths:
         if path.exists():
             _move(path, entry / path.relative_to(root))
@@ -89,15 +92,19 @@ def set_aside(
 
 
 def bring_back(root: Path, what: Path, fingerprint: str) -> bool:
-    """Move back what was set aside from `what` and has this fingerprint, where there is such."""
+    """Move back what was set aside from `what` and has this fingerprint, where there is such.
+
+    An entry that holds nothing, since a kill came before its files, is passed over.
+    """
     for entry in superseded(root):
-        if (entry.what, entry.fingerprint) == (str(what.relative_to(root)), fingerprint):
+        same = (entry.what, entry.fingerprint) == (str(what.relative_to(root)), fingerprint)
+        if same and any(path.name != DESCRIPTION for path in entry.path.iterdir()):
             # Folders come before what they hold, and take it along.
             for path in sorted(entry.path.rglob("*")):
                 target = root / path.relative_to(entry.path)
                 if path.name != DESCRIPTION and path.exists() and not target.exists():
                     _move(path, target)
-            shutil.rmtree(entry.path)
+            remove([entry])
             return True
     return False
 
@@ -109,7 +116,7 @@ def superseded(root: Path) -> list[Superseded]:
         UserError: an entry has no proper description.
     """
     found = []
-    for path in sorted((root / "superseded").glob("*/")):
+    for path in sorted((root / "superseded").glob("[!.]*/")):
         description = read_json(path / DESCRIPTION)
         fields = set(Superseded.__dataclass_fields__) - {"path"}
         if not isinstance(description, dict) or set(description) != fields:
@@ -136,10 +143,13 @@ def listing(entries: Sequence[Superseded]) -> str:
 
 
 def remove(entries: Sequence[Superseded]) -> None:
-    """Delete entries for good."""
+    """Delete entries for good, and what an earlier call left that was stopped."""
     for entry in entries:
         try:
-            shutil.rmtree(entry.path)
+            # First its name: nobody finds it half deleted.
+            os.rename(entry.path, _unused(entry.path.with_name(f".removed-{entry.path.name}")))
+            for path in entry.path.parent.glob(".removed-*"):
+                shutil.rmtree(path)
         except OSError as problem:
             raise UserError(f"cannot remove {entry.path}: {describe(problem)}") from problem
 

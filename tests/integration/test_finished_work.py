@@ -174,6 +174,12 @@ def test_an_accepted_run_stands_and_says_why(done, edit, monkeypatch):
     assert "training would run again" in explain(done, METHOD, RUN)
     with pytest.raises(UserError, match="say why"):
         accept(done, METHOD, RUN, " ")
+    # All or nothing: the run's training is not accepted where its evaluation is missing.
+    (EVALUATION / "manifest.json").rename(EVALUATION / "aside")
+    before = digests(ROOT, "runs/**/*", "models/*.json")
+    with pytest.raises(UserError, match="missing; only what is made can be accepted"):
+        accept(done, METHOD, RUN, "another message")
+    assert digests(ROOT, "runs/**/*", "models/*.json") == before
 
 
 def delete_line(path):

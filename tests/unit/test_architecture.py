@@ -149,3 +149,9 @@ def test_another_kind_of_model_is_refused(tmp_path):
     write_json(tmp_path / "config.json", {"model_type": "mamba"})
     with pytest.raises(UserError, match="model_type 'mamba' cannot be planned"):
         read_config(tmp_path / "config.json")
+    write_json(tmp_path / "config.json", {"model_type": "qwen3", "num_attention_heads": "16"})
+    with pytest.raises(UserError, match="no whole number 'num_attention_heads'; copy the model's"):
+        read_config(tmp_path / "config.json")
+    write_json(tmp_path / "config.json", [])
+    with pytest.raises(UserError, match="should be a valid dictionary; copy the model's folder"):
+        read_config(tmp_path / "config.json")

@@ -214,7 +214,7 @@ def test_sft_alone_is_refused_where_it_does_not_fit(paper):
     assert misfits(alone) == []
     one = Placement("H800", LearnerPlacement((0,), gradient_checkpointing=True), devices_per_node=1)
     (problem,) = misfits(dataclasses.replace(alone, placement=one, servers=Servers()))
-    assert problem.startswith("sft: device 0 need 142.5 GiB each in the update (sft ")
+    assert problem.startswith("sft: device 0 need 143.2 GiB each in the update (sft ")
 
 
 def test_sft_and_rl_do_not_offload_at_once(paper):
@@ -364,8 +364,13 @@ def test_every_change_that_is_advised_makes_it_fit(paper):
         assert misfits(changed(study, path, kept)) == []
 
 
+def test_bfloat16_is_not_trained_without_sharding(paper):
+    study = placed(paper, learner__zero=0)
+    assert "placement.learner.zero: 0 is for float32; set it to 1, 2 or 3" in misfits(study)
+
+
 def test_changes_that_help_only_together_are_advised_so(paper):
-    study = placed(paper, learner__zero=0, learner__gradient_checkpointing=False)
+    study = placed(paper, learner__zero=1, learner__gradient_checkpointing=False)
     (line,) = advice(study)
     assert line.startswith("these together would do: placement.learner.zero: 3, ")
     for path, value in re.findall(r"(\S+): (\S+?)(?:,|$)", line.partition("do: ")[2]):

@@ -8,6 +8,7 @@ import torch
 
 from pcqc.engines import weight_files
 from pcqc.errors import UserError
+from pcqc.files import hold
 
 WEIGHTS = [("a", torch.arange(4.0)), ("b", torch.ones(2, 3))]
 Usage = namedtuple("Usage", "total used free")
@@ -88,3 +89,16 @@ def test_large_weights_are_several_files(monkeypatch):
     with weight_files.written(iter(WEIGHTS)) as folder:
         assert len(list(folder.glob("*.safetensors"))) == 2
         assert sorted(dict(weight_files.read(folder))) == ["a", "b"]
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_stays(memory):
+    left, living = (memory / f"{weight_files.PREFIX}{name}" for name in ("left", "living"))
+    for folder in (left, living):
+        folder.mkdir()
+        (folder / weight_files.LOCK).touch()
+    lock = hold(living / weight_files.LOCK, "handing over weights")
+    with weight_files.written(WEIGHTS) as folder:
+        assert {path.name for path in memory.iterdir()} == {living.name, folder.name}
+        assert [name for name, _ in weight_files.read(folder)] == ["a", "b"]
+    assert [path.name for path in memory.iterdir()] == [living.name]
+    lock.close()

@@ -16,7 +16,7 @@ class LearnerPlacement:
 
     devices: tuple[Whole, ...]  # counted over all nodes, from 0
     # ZeRO stage, what is sharded: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too
-    zero: Literal[0, 1, 2, 3] = 0
+    zero: Literal[0, 1, 2, 3] = 1
     offload: Literal["none", "optimizer"] = "none"  # what is kept in host memory
     gradient_checkpointing: bool = False  # recompute each layer in the backward pass
 

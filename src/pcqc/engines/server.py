@@ -121,7 +121,11 @@ class ServerEngine(Engine):
             for flat in ({}, {"temperature": 5.0})
         ]
         bodies = [body for left, stated in pairs for body in (left, left | stated)]
-        found = [getattr(one, "tokens", one) for one in self._complete(bodies, _completion)]
+        answers = self._complete(bodies, _completion)
+        for one in answers:
+            if isinstance(one, Failure):
+                raise UserError(f"{self.server.url}: answers no probe ({one}); check the server")
+        found = [one.tokens for one in answers]
         differ = sum(a != b for a, b in zip(found[::2], found[1::2], strict=True))
         if differ > len(pairs) // 4:
             raise UserError(

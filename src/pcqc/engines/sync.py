@@ -1,5 +1,6 @@
 """New weights for an engine, and the proof that it has taken them."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -41,11 +42,13 @@ class WeightSync:
         choices = [sorted(set(prompt))[:TOKENS] for prompt in self.prompts]
         engine = cast(list[list[float]], self.engine.next_logprobs(self.prompts, choices))
         learner = self.learner(self.prompts, choices)
-        gap, number, token, theirs, ours = max(
+        gaps = [
             (abs(e - ours), number, token, e, ours)
             for number, row in enumerate(zip(choices, engine, learner, strict=True))
             for token, e, ours in zip(*row, strict=True)
-        )
+        ]
+        # No number is larger than NaN, which `max` would pass over.
+        gap, number, token, theirs, ours = max(gaps, key=lambda one: (math.isnan(one[0]), one[0]))
         if not gap <= self.tolerance:
             raise UserError(
                 f"engine and learner differ by {gap:.3g} after a weight update (token {token} "

@@ -12,10 +12,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pcqc.errors import UserError
+from pcqc.files import held, hold
 from pcqc.processes import SINGLE_PROCESS, Processes
 
 FILE_BYTES = 2**30
 MEMORY = Path("/dev/shm")
+PREFIX, LOCK = "pcqc-weights-", "lock"
 
 
 @contextmanager
@@ -33,11 +35,13 @@ def written(
     """
     nodes = processes.gather(socket.gethostname())
     writer = nodes.index(nodes[processes.rank])
-    folder = None
+    folder = lock = None
     try:
         if writer == processes.rank:
-            above = MEMORY if MEMORY.is_dir() else None
-            folder = Path(tempfile.mkdtemp(prefix="pcqc-weights-", dir=above))
+            above = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+            _remove_leftovers(above)
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
+            lock = hold(folder / LOCK, "handing over weights")
             _write(weights, folder)
         else:
             for _ in weights:
@@ -47,6 +51,15 @@ def written(
     finally:
         if folder:
             shutil.rmtree(folder)
+        if lock:
+            lock.close()
+
+
+def _remove_leftovers(above: Path) -> None:
+    """Folders of processes that were killed: as large as a model, and nobody holds their lock."""
+    for lock in above.glob(f"{PREFIX}*/{LOCK}"):
+        if not held(lock):
+            shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 def _write(weights: Iterable[tuple[str, torch.Tensor]], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 
 from pcqc.config import Study
@@ -82,12 +83,9 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         raise UserError('say why the run is still valid: --because "..."')
     said = []
     when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    for one in steps(study, method, run):
-        if not one.manifest.exists():
-            if one.job in ("train", "evaluate"):
-                raise UserError(f"{one.manifest}: missing; only what is made can be accepted")
-            continue
-        if reasons := why(one):
+    # All or nothing: what is refused is refused before anything is recorded.
+    for one, reasons in [(one, why(one)) for one in _made(steps(study, method, run))]:
+        if reasons:
             entry = {"when": when, "because": because, "changes": reasons}
             _accept(one, entry)
             said.append(f"{ACTIONS[one.job]} accepted: {'; '.join(reasons)}")
@@ -96,6 +94,19 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         entry = {"when": when, "because": because, "changes": said}
         _in_manifest(evaluation, evaluation.require(), entry).write()
     return said or ["nothing to accept: nothing would run again"]
+
+
+def _made(jobs: Iterable[JobOutput]) -> list[JobOutput]:
+    """Those that are made, unaltered; UserError where the run itself is not."""
+    found = []
+    for one in jobs:
+        if one.manifest.exists():
+            found.append(one)
+            if receipt := one.receipt():
+                receipt.check()
+        elif one.job in ("train", "evaluate"):
+            raise UserError(f"{one.manifest}: missing; only what is made can be accepted")
+    return found
 
 
 def _accept(one: JobOutput, entry: dict) -> None:

@@ -112,7 +112,7 @@ def make_engine(
             dtype=weights.dtype,
             own_process=settings.process == "own",
             tensor_parallel=placed.tensor_parallel if placed else 1,
-            sleeps=placed.sleeps if placed else True,
+            sleeps=placed.sleeps if placed else study.placement is None,
             working_gib=study.assumptions.engine_working_gib,
             **sizes,
         )

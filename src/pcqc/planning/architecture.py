@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pcqc.config import Pretrained, Study
 from pcqc.errors import UserError
@@ -141,18 +142,28 @@ def architecture(study: Study, role: str) -> tuple[str, Architecture]:
     )
 
 
+SIZES = (
+    *("num_attention_heads", "hidden_size", "num_hidden_layers"),
+    *("intermediate_size", "vocab_size"),
+)
+REMEDY = "copy the model's folder again"
+
+
 def read_config(path: Path) -> Architecture:
     """Shape in a model folder's config.json.
 
     Raises:
         UserError: not a Qwen3 or Llama model.
     """
-    config = read_json(path)
+    config = read_json(path, dict[str, Any], REMEDY)
     kind = config.get("model_type")
     if kind not in ("qwen3", "llama"):
         raise UserError(
             f"{path}: model_type '{kind}' cannot be planned; use a qwen3 or llama model"
         )
+    for name in SIZES:
+        if not isinstance(config.get(name), int):
+            raise UserError(f"{path}: no whole number '{name}'; {REMEDY}")
     heads = config["num_attention_heads"]
     return Architecture(
         width=config["hidden_size"],
