@@ -1,9 +1,12 @@
 """What a reader of a study's numbers must know first."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from analysis.statistics.crossed import Effect
 from pcqc.config import Study
+
+if TYPE_CHECKING:
+    from analysis.statistics.crossed import Effect
 
 SYNTHETIC = (
     "This clinic is synthetic.",
@@ -35,7 +38,7 @@ def captioned(study: Study, text: str) -> str:
     return f"{text} First of {1 + len(study.replicates)} base models.".lstrip()
 
 
-def drawn_anew(effects: Iterable[Effect]) -> str:
+def drawn_anew(effects: Iterable["Effect"]) -> str:
     """What other studies would draw anew, by the intervals of some differences, for a caption."""
     kinds = {effect.random for effect in effects}
     if kinds == {"case"}:

@@ -16,8 +16,9 @@ from pcqc.cli import _parser, main
 from pcqc.config import ROOT, load_study
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-RULES = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("workflow/rules/*.smk"))
-TARGETS = {*re.findall(r"^rule (\w+):", RULES, re.MULTILINE), "all", "atpo_ablations", "peers"}
+WORKFLOW = [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*.smk")]
+RULES = "".join(path.read_text(encoding="utf-8") for path in WORKFLOW)
+TARGETS = set(re.findall(r"^rule (\w+):", RULES, re.MULTILINE))
 # Answered from settings alone, in an empty folder too.
 AT_ONCE = re.compile(r"plan .*|status .*|data fetch|--help")
 

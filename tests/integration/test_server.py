@@ -236,7 +236,14 @@ def test_a_failed_answer_ends_the_consultation_and_its_case_is_not_trained_on(se
         ended = [[c.ending for c in row] for row in rolled]
         assert ended[0] == ended[2] == ["answer", "answer"]
         assert sorted(ended[1]) == ["answer", "patient_failed"]
-        method = Method(title="Test", terminal_group=2, question_group=3, kl_coefficient=0.0)
+        method = Method(
+            title="Test",
+            terminal_group=2,
+            question_group=3,
+            question_credit="same_state",
+            beta=1.0,
+            kl_coefficient=0.0,
+        )
         drawn = Grpo(method, None, 1).collect_rollouts(context, cases, 1)
         assert [case.case_id for case in drawn.cases] == ["case-0", "case-2"]
         assert np.shape(drawn.rewards) == (2, 2)

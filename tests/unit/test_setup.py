@@ -30,7 +30,7 @@ def test_vllm_is_placed_as_the_study_says(started):
     )
     for role in ("actor", "patient"):
         make_engine(placed, role, role_weights(placed, role))
-    assert [(s["tensor_parallel"], s["sleeps"]) for s in started] == [(2, True), (1, True)]
+    assert [(s["tensor_parallel"], s["sleeps"]) for s in started] == [(2, True), (1, False)]
     assert all(s["own_process"] for s in started)
 
 
