@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from analysis.collected import Collected
-from analysis.continuation import RULES, main_policy
+from analysis.continuation import RULES, Continued, main_policy
 from analysis.published import published
-from analysis.statistics.crossed import Effect, Sample, crossed_effect
+from analysis.statistics.crossed import Effect, Sample, crossed_effect, effect_over_cases
 from analysis.statistics.verdicts import Judged, judge, probability_of_improvement
 from analysis.table import listed
 
@@ -126,25 +124,27 @@ def _utility_claim(collected: Collected) -> Claim:
 
 
 def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
-    """Highest-utility selection against the paper's two rivals, where the study continued."""
+    """Highest-utility selection against the paper's two rivals, on each base model."""
     if not collected.study.continuation:
         return ()
-    chosen = main_policy(collected).as_answered().selected()
-    best = chosen["highest_utility"]
+    every = [main_policy(one).as_answered() for one in collected.on_each_base]
+    if min(len(found.case_ids) for found in every) < 2:
+        return ()
     return tuple(
         Comparison(
             f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}",
-            crossed_effect(_of_states(best), _of_states(chosen[rival])),
+            effect_over_cases([_gains(found, rival) for found in every]),
             "pp",
         )
         for rival in ("uniform", "executed")
-        if len(best)
     )
 
 
-def _of_states(success: np.ndarray) -> Sample:
-    """[states] success of one policy as a sample of one run."""
-    return Sample((success[None],), ("",))
+def _gains(found: Continued, rival: str) -> dict[str, float]:
+    """Case -> what the highest utility gains over a rival at its state, in points."""
+    chosen = found.selected()
+    gains = chosen["highest_utility"] - chosen[rival]
+    return dict(zip(found.case_ids, gains.tolist(), strict=True))
 
 
 def _same_state_gain() -> float:

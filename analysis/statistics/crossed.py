@@ -206,6 +206,27 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
     )
 
 
+def effect_over_cases(bases: Sequence[Mapping[str, float]]) -> Effect:
+    """Mean of differences that are known case by case, under one policy of each base model.
+
+    Cases alone are random. One that is known under several base models is one case: what it adds
+    under each is added up before it is squared.
+
+    Args:
+        bases: for each base model, case -> difference; two cases or more.
+    """
+    parts: dict[str, float] = {}
+    means = [float(np.mean([*found.values()])) for found in bases]
+    for found, mean in zip(bases, means, strict=True):
+        for case, difference in found.items():
+            part = (difference - mean) / (len(found) * len(bases))
+            parts[case] = parts.get(case, 0.0) + part
+    cases = len(parts)
+    variance = sum(part**2 for part in parts.values()) * cases / (cases - 1)
+    by_base = {f"base model {number}": mean for number, mean in enumerate(means, 1)}
+    return Effect(float(np.mean(means)), variance**0.5, cases - 1, "case", by_base)
+
+
 def _alike(sides: list[tuple[_Team, ...]]) -> list[tuple[_Team, ...]]:
     """Teams whose runs are taken to vary alike: both methods' where one has single runs alone."""
     if any(all(team.runs == 1 for team in side) for side in sides):

@@ -32,12 +32,13 @@ def build(collected: Collected) -> Table:
         f"base models are fixed ({_bases(collected)}), so that they speak for the study's alone. "
         "The third claim "
         f"averages {listed(primary)}, as the paper does, the others all benchmarks; the last "
-        "compares candidate questions of one run, and only its cases are random. Detectable: the "
-        "smallest true difference that a 5% test finds four times in five. P(better run): chance "
-        "that a run of the first beats one of the second on a benchmark. Verdicts hold together "
-        "at 5% (Holm). Supported: above zero; contradicted: below; equivalent: within "
-        f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
-        "settings; undecided: none of these, or not so under each base model."
+        f"compares candidate questions of one run{_of_each(collected)}, and only their cases are "
+        "random. Detectable: the smallest true difference that a 5% test finds four times in "
+        "five. P(better run): chance that a run of the first beats one of the second on a "
+        "benchmark. Verdicts hold together at 5% (Holm). Supported: above zero; contradicted: "
+        f"below; equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero, "
+        "margins of the study's settings; undecided: none of these, or not so under each base "
+        "model."
     )
     title = f"Five claims of the paper: {collected.study.title}."
     return Table(NAME, title, caption, COLUMNS, tuple(rows), _by_base(found))
@@ -51,6 +52,10 @@ def _of_methods(found: list[Claim]) -> list[Effect]:
 def _bases(collected: Collected) -> str:
     """`one here`, or how many."""
     return f"{1 + len(collected.others)} here" if collected.others else "one here"
+
+
+def _of_each(collected: Collected) -> str:
+    return " on each base model" if collected.others else ""
 
 
 def _by_base(found: list[Claim]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 from crossed_studies import Model, coverage
 from scipy import stats
 
-from analysis.statistics.crossed import Effect, Sample, crossed_effect
+from analysis.statistics.crossed import Effect, Sample, crossed_effect, effect_over_cases
 from analysis.statistics.verdicts import holm, judge, probability_of_improvement
 
 NO_CASE_EFFECT = np.ones(40)
@@ -211,3 +211,21 @@ def test_tasks_are_benchmarks_under_each_base_model():
     sample = Sample((np.arange(8.0).reshape(4, 2), np.zeros((4, 3))), tuple("ABCD"), tuple("xxyy"))
     means = [first.tolist() for first, _ in sample.tasks(sample)]
     assert means == [[0.5, 2.5], [0, 0], [4.5, 6.5], [0, 0]]
+
+
+def test_a_case_under_two_base_models_is_one_case():
+    """By hand: means 2 and 4; a case's part is its distance from each, by twice its cases."""
+    effect = effect_over_cases([{"a": 0, "b": 2, "c": 4}, {"b": 3, "c": 6, "d": 3, "a": 4}])
+    parts = [-2 / 6 + 0, 0 - 1 / 8, 2 / 6 + 2 / 8, -1 / 8]
+    assert effect.difference == 3
+    assert effect.standard_error == pytest.approx((sum(p**2 for p in parts) * 4 / 3) ** 0.5)
+    assert (effect.freedom, effect.random) == (3, "case")
+    assert effect.by_base == {"base model 1": 2, "base model 2": 4}
+
+
+def test_cases_of_one_base_model_have_students_interval():
+    gains = dict(enumerate([1.0, 4.0, 2.5, 0.0, 7.0]))
+    effect = effect_over_cases([gains])
+    known = stats.ttest_1samp([*gains.values()], 0)
+    assert effect.p == pytest.approx(known.pvalue)
+    assert [effect.low, effect.high] == pytest.approx([*known.confidence_interval()])
