@@ -94,7 +94,9 @@ def build(study: Study) -> Table | None:
         for name in [*start, *names]
     ]
     caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
-    return Table(NAME, f"Published credits: {study.title}.", caption, tuple(known), tuple(rows))
+    title = f"Published credits: {study.title}."
+    notes = _by_rate(runs, tried, rates)
+    return Table(NAME, title, caption, tuple(known), tuple(rows), notes)
 
 
 def _entries(study: Study, method: str) -> dict[float, str]:
@@ -159,6 +161,19 @@ def _caption(
         f"spent as much. {RULE} {quality}Front: no other is at least as good in accuracy, turns "
         "and device-hours, and better in one."
     )
+
+
+def _by_rate(runs: Collected, tried: dict[str, list[str]], grid: list[float]) -> tuple[str, ...]:
+    """A note with each method's accuracy at every learning rate, where there are several."""
+    if len(grid) < 2:
+        return ()
+    names = list(runs.benchmarks)
+    said = []
+    for method, every in tried.items():
+        values = [number(runs.average(at, names), 2).text() for at in every]
+        said.append(f"{runs.title(method)} {listed(values)}")
+    rates = listed([f"{rate:g}" for rate in grid])
+    return (f"All benchmarks, by learning rate ({rates}): {'; '.join(said)}.",)
 
 
 def _row(

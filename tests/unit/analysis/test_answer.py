@@ -148,6 +148,11 @@ def test_each_credit_stands_at_its_best_rate(study):
     assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(25)
     assert rows["pcqc"]["method"] == "PCQC"
     assert "best of the learning rates 0.0002 and 0.001 on Clinic-Dev" in table.caption
+    (note,) = table.notes
+    assert (
+        "(0.0002 and 0.001): GRPO 25.00 and 0.00; PCQC 75.00 and 0.00; GiGPO 50.00 and 100.00"
+        in note
+    )
 
 
 def test_what_is_dominated_is_not_on_the_front(study):
