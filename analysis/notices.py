@@ -1,12 +1,6 @@
 """What a reader of a study's numbers must know first."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 from pcqc.config import Study
-
-if TYPE_CHECKING:
-    from analysis.statistics.crossed import Effect
 
 SYNTHETIC = (
     "This clinic is synthetic.",
@@ -36,16 +30,6 @@ def captioned(study: Study, text: str) -> str:
     if not study.replicates:
         return text
     return f"{text} First of {1 + len(study.replicates)} base models.".lstrip()
-
-
-def drawn_anew(effects: Iterable["Effect"]) -> str:
-    """What other studies would draw anew, by the intervals of some differences, for a caption."""
-    kinds = {effect.random for effect in effects}
-    if kinds == {"case"}:
-        return "cases alone are random, as each method has one run"
-    if "case" in kinds:
-        return "cases are random, and runs where a method has several"
-    return "cases and runs are random and crossed"
 
 
 def on_base_models(count: int) -> str:

@@ -3,8 +3,9 @@
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
-from analysis.notices import captioned, drawn_anew
+from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
+from analysis.tables.layout import drawn_anew
 from pcqc.config import Study
 
 NAME = "ablations"

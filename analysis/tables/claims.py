@@ -2,9 +2,9 @@
 
 from analysis.claims import Claim, claims
 from analysis.collected import Collected
-from analysis.notices import drawn_anew
 from analysis.statistics.crossed import Effect
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
+from analysis.tables.layout import drawn_anew
 
 NAME = "claims"
 COLUMNS = (

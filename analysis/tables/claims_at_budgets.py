@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
 from analysis.claims import Claim, claims_of_methods
 from analysis.collected import Collected
-from analysis.notices import drawn_anew
 from analysis.table import Cell, Column, Number, Probability, Range, Row, Table
+from analysis.tables.layout import drawn_anew
 
 NAME = "claims_at_budgets"
 BUDGET = "whole"

@@ -7,10 +7,10 @@ import numpy as np
 from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument
-from analysis.notices import drawn_anew
 from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
+from analysis.tables.layout import drawn_anew
 
 NAME = "instrument"
 COLUMNS = (

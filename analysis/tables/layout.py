@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from analysis.collected import Collected
 from analysis.notices import on_base_models
 from analysis.published import published
+from analysis.statistics.crossed import Effect
 from analysis.statistics.estimates import Estimate
 from analysis.table import MISSING, Column, Row, Table, listed, mark_best, number
 
@@ -111,3 +112,13 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
         each = " of each base model" if collected.base_models > 1 else each
         several.append(f"{listed(single)}: one checkpoint{each}.")
     return " ".join(several)
+
+
+def drawn_anew(effects: Iterable[Effect]) -> str:
+    """What other studies would draw anew, by the intervals of some differences, for a caption."""
+    kinds = {effect.random for effect in effects}
+    if kinds == {"case"}:
+        return "cases alone are random, as each method has one run"
+    if "case" in kinds:
+        return "cases are random, and runs where a method has several"
+    return "cases and runs are random and crossed"

@@ -27,7 +27,7 @@ NOT_HERE = {
     r"pcqc (restore|clinic|tables) clinic-full(-b)?": "at full size; see test_archive.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
-    r"VLLM_NO_USAGE_STATS=1 python .*": "opens a server; tests/integration/test_vllm.py asks one",
+    r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
 # What differs from the page: the study is small and is named everywhere, the Makefile is the
 # repository's, one ablation stands for the four, and brackets mean that something may be left out.
