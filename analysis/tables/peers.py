@@ -1,5 +1,6 @@
 """Published credits beside GRPO and PCQC, at selected checkpoints and at equal budgets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
@@ -24,6 +25,7 @@ from analysis.table import (
 from pcqc.clinic.quality import EARLY
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
+from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
 from pcqc.files import write_atomic
 from pcqc.paths import Paths
@@ -89,13 +91,14 @@ def build(study: Study) -> Table | None:
     best |= dict.fromkeys(start, START)
     known = [column for column in COLUMNS if column.key != QUALITY or QUALITY in runs.updates]
     repeated = _repeated(study)
+    alike = list(repeated.values())
     rows = [
-        _row(runs, name, best, kinds, best[name] in front, known, list(repeated.values()))
+        _row(runs, name, best, kinds, best[name] in front, known, alike)
         for name in [*start, *names]
     ]
     caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
     title = f"Published credits: {study.title}."
-    notes = _by_rate(runs, tried, rates)
+    notes = (*_by_rate(runs, tried, rates), *_on_each_base(study, runs, best, alike))
     return Table(NAME, title, caption, tuple(known), tuple(rows), notes)
 
 
@@ -174,6 +177,35 @@ def _by_rate(runs: Collected, tried: dict[str, list[str]], grid: list[float]) ->
         said.append(f"{runs.title(method)} {listed(values)}")
     rates = listed([f"{rate:g}" for rate in grid])
     return (f"All benchmarks, by learning rate ({rates}): {'; '.join(said)}.",)
+
+
+def _on_each_base(
+    study: Study, runs: Collected, best: dict[str, str], alike: list[Sample]
+) -> tuple[str, ...]:
+    """A note with PCQC over GRPO at the same rates on every base model that has both.
+
+    None where both are best at the study's own rate: the claims say it then.
+    """
+    pair = [best[rival] for rival in RIVALS if rival in best]
+    if len(pair) < len(RIVALS) or pair == [*RIVALS]:
+        return ()
+    others = tuple(
+        found
+        for other in replicates(study)
+        if {*pair} <= {*(found := load_peer_runs(other)).methods()}
+    )
+    if not others:
+        return ()
+    grpo, pcqc = pair
+    every, benchmarks = replace(runs, others=others), list(runs.benchmarks)
+    effect = compared(every, pcqc, grpo, benchmarks, "accuracy", alike).effect
+    by_base = [f"{Number(d, signed=True).text()} ({base})" for base, d in effect.by_base.items()]
+    return (
+        f"{runs.title(pcqc)} over {runs.title(grpo)} on every base model: "
+        f"{Number(effect.difference, signed=True).text()} pp "
+        f"{Range(effect.low, effect.high).text()}; {listed(by_base)}. The rates are those that are "
+        "best on the first.",
+    )
 
 
 def _row(

@@ -116,7 +116,8 @@ class Receipt:
             if there and touched and path.stat().st_ctime_ns < written:
                 continue
             if not there or self.outputs.get(name) != sha256_file(path):
-                remedy = f"move {folder / self.product} away and "
+                product = folder / self.product
+                remedy = f"move {product} away and " if product.exists() else ""
                 if name in self.manifests:
                     remedy = f"remove {path} and " if path.exists() else ""
                 how = "altered since it was written" if there else "missing"

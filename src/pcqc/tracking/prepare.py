@@ -70,7 +70,7 @@ def prepare(study: Study, number: int | None = None) -> str:
         for method in _lost(study, connection(study)):
             mirrored = job_output(study, "mirror", method)
             mirrored.receipt_path.unlink()
-            mirrored.path.unlink(missing_ok=True)
+            mirrored.path.unlink()
     entry = {
         "experiment_id": experiment.experiment_id,
         "preparation": number,
@@ -134,8 +134,9 @@ def _lost(study: Study, address: str) -> list[str]:
 
 
 def _recorded(study: Study) -> list[str]:
-    """Methods whose mirror has finished."""
-    return [m for m in study.methods if job_output(study, "mirror", m).receipt_path.exists()]
+    """Methods whose mirror has finished; one whose record was moved away is mirrored again."""
+    mirrored = {method: job_output(study, "mirror", method) for method in study.methods}
+    return [m for m, one in mirrored.items() if one.receipt_path.exists() and one.path.exists()]
 
 
 def _holds(client: "MlflowClient", experiment: "Experiment", record: dict) -> bool:

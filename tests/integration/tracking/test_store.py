@@ -14,6 +14,7 @@ from run_folders import make_study, write_study
 from pcqc.config import Tracking
 from pcqc.errors import UserError
 from pcqc.files import read_json
+from pcqc.tracking.finished import record_of
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.prepare import preparation, prepare
 from pcqc.tracking.store import masked, open_store, sizes
@@ -197,6 +198,19 @@ def test_what_the_store_has_lost_is_found_without_a_change_and_mirrored_again(re
 
 def everything():
     return {path: path.stat().st_mtime_ns for path in sorted(Path(".").rglob("*"))}
+
+
+def test_a_record_that_was_moved_away_is_mirrored_again(ready):
+    prepare(ready)
+    mirror(ready, "shared_sft")
+    mirror(ready, "grpo", "A").unlink()
+    assert preparation(ready) == 1
+    prepare(ready)
+    assert record_of(ready, "shared_sft")["runs"]
+    with pytest.raises(UserError, match=r"grpo\.json: missing; run the workflow again"):
+        record_of(ready, "grpo")
+    mirror(ready, "grpo", "A")
+    assert record_of(ready, "grpo")["runs"].keys() == {"A"}
 
 
 def test_a_silent_store_is_not_taken_for_a_lost_one(ready, silent, monkeypatch, capsys):
