@@ -139,9 +139,12 @@ def _checked(study: Study, path: Path) -> dict[str, bytes]:
 
 
 def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[str]:
-    """`train pcqc A: rl`: a job's settings, or a job, that the two do not share."""
-    for job in archived.keys() ^ today.keys():
-        yield job
+    """`train pcqc A: rl`: a job's settings that the two do not share, or a job that is no more.
+
+    A run that the study has got since may be added: see `pcqc track collect --add`.
+    """
+    yield from archived.keys() - today.keys()
+    yield from (job for job in today.keys() - archived.keys() if not job.startswith("train "))
     for job in archived.keys() & today.keys():
         one, other = archived[job], today[job]
         yield from (f"{job}: {k}" for k in one.keys() | other.keys() if one.get(k) != other.get(k))

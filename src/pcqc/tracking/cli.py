@@ -18,6 +18,12 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         action.set_defaults(handler=handler)
         if name == "prepare":
             action.add_argument("--number", type=int, help="of the preparation; the workflow's")
+        if name == "collect":
+            action.add_argument(
+                "--add",
+                action="store_true",
+                help="keep the runs that are collected already, as `pcqc restore` brings them",
+            )
         if name == "mirror":
             action.add_argument("method", help="name of a method in config/methods.yaml")
             action.add_argument(
@@ -54,4 +60,4 @@ def _collect(arguments: argparse.Namespace) -> None:
     from pcqc.config import load_study
     from pcqc.tracking.collect import collect
 
-    collect(load_study(arguments.study))
+    collect(load_study(arguments.study), arguments.add)

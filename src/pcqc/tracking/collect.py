@@ -13,6 +13,7 @@ from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
+from pcqc.tracking.earlier import START, check_start, collected_runs, join
 from pcqc.tracking.finished import PLACES, record_of
 from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes
 from pcqc.tracking.values import is_number
@@ -29,10 +30,14 @@ NEEDED = (
 REMEDY = "check the store, then run the command again; nothing was changed"
 
 
-def collect(study: Study) -> Path:
+def collect(study: Study, add: bool = False) -> Path:
     """Write results/<study>/collected/ from MLflow's artifacts of every method of the study.
 
     Equal artifacts give equal bytes. The folder is replaced as a whole, once it is complete.
+
+    Args:
+        study: the study.
+        add: keep the runs that are collected already, and add those that are not.
 
     Raises:
         UserError: a run is not mirrored; MLflow does not answer; an artifact is missing there or is
@@ -44,15 +49,22 @@ def collect(study: Study) -> Path:
     with answering(study, REMEDY), hold(lock, f"a collection of {study.name}", patience):
         # What a killed collection left; the lock keeps a living one's.
         shutil.rmtree(new, ignore_errors=True)
+        earlier = collected_runs(study) if add else []
         store = open_store(study)
         methods = [
             name for name, method in study.methods.items() if method.runs and not method.on_demand
         ]
-        runs = [entry for method in methods for entry in _runs(store, study, method, new)]
+        # Shared SFT of both says whether their runs start from one actor.
+        had = {(run["method"], run["run"]) for run in earlier if run["method"] != START}
+        runs = [entry for method in methods for entry in _runs(store, study, method, new, had)]
+        if add:
+            check_start(study, earlier, runs)
         _write_predictions(new, study, runs)
         _write_validations(new, runs)
         _write_updates(new, runs)
         _keep_continuations(new, runs)
+        if add:
+            runs = join(study, earlier, runs, new)
         write_json(new / "runs.json", runs)
         shutil.rmtree(new / "fetched")
         shutil.rmtree(old, ignore_errors=True)
@@ -130,12 +142,20 @@ def _check_manifest(folder: Path, place: str, artifacts: dict[str, str], remedy:
             raise UserError(f"{place}/{name} is not the file of its run's manifest; {remedy}")
 
 
-def _runs(store: Store, study: Study, method: str, new: Path) -> list[dict]:
-    """Fetch a method's runs below `new`/fetched; their entries in runs.json."""
+def _runs(
+    store: Store, study: Study, method: str, new: Path, had: set[tuple[str, str]]
+) -> list[dict]:
+    """Fetch a method's runs below `new`/fetched; their entries in runs.json.
+
+    Those in `had`, which are collected already, are left out.
+    """
+    wanted = [run for run in study.method(method).runs if (method, run) not in had]
+    if not wanted:
+        return []
     folder = new / "fetched" / method
     tracking = _fetch(store, study, method, folder)
     found = []
-    for run in study.method(method).runs:
+    for run in wanted:
         if run not in tracking["runs"]:
             raise UserError(
                 f"run {run} of {method} is not in MLflow yet; "

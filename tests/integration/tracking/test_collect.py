@@ -162,3 +162,56 @@ def test_two_collections_at_once_take_turns_and_one_that_was_killed_leaves_nothi
     lock.close()
     assert tree(collect(mirrored)) == before
     assert [p.name for p in mirrored.results.glob(".collected*")] == [".collected.lock"]
+
+
+def with_letters(study, letters):
+    """The study with these runs of PCQC."""
+    pcqc = dataclasses.replace(study.method("pcqc"), runs=tuple(letters))
+    return dataclasses.replace(study, methods={**study.methods, "pcqc": pcqc})
+
+
+def keep_in_mlflow(study, runs):
+    """What another machine knows, on which only these runs were trained."""
+    path = study.results / "tracking" / "pcqc.json"
+    record = read_json(path)
+    write_json(path, {**record, "runs": {run: record["runs"][run] for run in runs}})
+    job_output(study, "mirror", "pcqc").vouch([path])
+
+
+@pytest.mark.parametrize("here", ["B", "AB", ""])
+def test_runs_of_two_machines_are_put_together(mirrored, here):
+    whole = tree(collect(mirrored))
+    collect(with_letters(mirrored, "AC" if here else "ABC"))
+    if here:
+        keep_in_mlflow(mirrored, here)
+    else:
+        (mirrored.results / "tracking" / "pcqc.json").unlink()
+    assert tree(collect(mirrored, add=True)) == whole
+
+
+def test_a_run_that_neither_machine_has_is_named(mirrored):
+    before = tree(collect(with_letters(mirrored, "A")))
+    keep_in_mlflow(mirrored, "C")
+    with pytest.raises(UserError, match="run B of pcqc is not in MLflow yet"):
+        collect(mirrored, add=True)
+    assert tree(mirrored.results / "collected") == before
+
+
+def test_runs_of_another_actor_are_not_added(mirrored):
+    folder = collect(mirrored)
+    runs = read_json(folder / "runs.json")
+    runs[0]["evaluation"]["checkpoint"] = "another"
+    write_json(folder / "runs.json", runs)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "receipt.json"]
+    job_output(mirrored, "collect").vouch(files)
+    before = tree(folder)
+    with pytest.raises(UserError, match="its runs start from another actor than those of this"):
+        collect(mirrored, add=True)
+    assert tree(folder) == before
+
+
+def test_shared_sft_of_this_machine_vouches_for_its_runs(mirrored):
+    collect(mirrored)
+    (mirrored.results / "tracking" / "shared_sft.json").unlink()
+    with pytest.raises(UserError, match="run `pcqc track mirror clinic shared_sft` first"):
+        collect(mirrored, add=True)

@@ -124,6 +124,16 @@ def test_other_settings_are_named(packed, elsewhere):
     assert not Paths.of(study).collected.exists()
 
 
+def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
+    study = elsewhere
+    more = replace(study.method("pcqc"), runs=(*study.method("pcqc").runs, "D"))
+    archive.restore(replace(study, methods={**study.methods, "pcqc": more}), packed.parent)
+    fewer = replace(study.method("pcqc"), runs=("A",))
+    shutil.rmtree(Paths.of(study).collected)
+    with pytest.raises(UserError, match=r"other settings \(train pcqc B, train pcqc C\); run"):
+        archive.restore(replace(study, methods={**study.methods, "pcqc": fewer}), packed.parent)
+
+
 def holding(name):
     return archive._packed({name: b"", archive.SETTINGS: b"{}"})
 

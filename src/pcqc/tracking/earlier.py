@@ -1,0 +1,97 @@
+"""Runs that were collected earlier, perhaps on another machine, beside those in MLflow here."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pcqc.config import Study
+from pcqc.errors import UserError
+from pcqc.files import read_json
+from pcqc.job_outputs import job_output
+from pcqc.paths import Paths
+from pcqc.predictions import write_table
+from pcqc.shapes import CollectedRuns
+
+TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
+UPDATES = "updates.parquet"
+START = "shared_sft"  # what every run of a study starts from
+
+
+def collected_runs(study: Study) -> list[dict]:
+    """Entries of `collected/runs.json`; UserError where it is missing or altered."""
+    job_output(study, "collect").require()
+    return read_json(Paths.of(study).collected / "runs.json", CollectedRuns)
+
+
+def check_start(study: Study, earlier: list[dict], runs: list[dict]) -> None:
+    """Raise UserError where runs collected earlier and those of this machine have other actors.
+
+    They are no runs of one study then. Another type of processor makes another actor.
+    """
+    first, second = (
+        {run["evaluation"]["checkpoint"] for run in some if run["method"] == START}
+        for some in (earlier, runs)
+    )
+    if first != second:
+        raise UserError(
+            f"{Paths.of(study).collected}: its runs start from another actor than those of this "
+            "machine (another processor?); train all of them on one type of processor"
+        )
+
+
+def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list[dict]:
+    """Add runs that were collected earlier to a collection of others.
+
+    Args:
+        study: the study.
+        earlier: entries of `collected/runs.json`.
+        runs: entries of the runs in `new`, of which those that `earlier` has are not taken; each
+            run of the study is in one of the two.
+        new: the collection, as it is written but for `runs.json`.
+
+    Returns:
+        All entries in the study's order.
+    """
+    every = {_key(run): run for run in (*runs, *earlier)}
+    wanted = [(n, r) for n, m in study.methods.items() if not m.on_demand for r in m.runs]
+    kept = {_key(run) for run in earlier}
+    old = Paths.of(study).collected
+    sources = {key: old if key in kept else new for key in wanted}
+    for name in (*TABLES, UPDATES):
+        _join_table(sources, (old, new), name, new / name)
+    for method, run in kept.intersection(wanted):
+        for kind in ("dialogues", "continuation"):
+            source, target = (folder / kind / method / run for folder in (old, new))
+            shutil.rmtree(target, ignore_errors=True)
+            if source.exists():
+                shutil.copytree(source, target)
+    return [every[key] for key in wanted]
+
+
+def _key(run: dict) -> tuple[str, str]:
+    return run["method"], run["run"]
+
+
+def _join_table(
+    sources: dict[tuple[str, str], Path], folders: Sequence[Path], name: str, target: Path
+) -> None:
+    """Write the rows of every run, each from its folder, in order; nothing where none has any."""
+    tables = {
+        folder: pq.read_table(folder / name) for folder in folders if (folder / name).exists()
+    }
+    parts = [
+        table.filter((pc.field("method") == method) & (pc.field("run") == run))
+        for (method, run), folder in sources.items()
+        if (table := tables.get(folder)) is not None
+    ]
+    if not parts:
+        return
+    joined = pa.concat_tables(parts, promote_options="default")
+    if name == UPDATES:  # the two may have recorded different numbers
+        keys = ["method", "run", "kind", "update"]
+        joined = joined.select([*keys, *sorted({*joined.column_names} - {*keys})])
+    write_table(target, joined.replace_schema_metadata())
