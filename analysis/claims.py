@@ -119,7 +119,7 @@ def _utility_claim(collected: Collected) -> Claim:
         "A question's diagnostic utility predicts downstream success.",
         f"+{success['gain']:.2f} [{low:+.2f}, {high:+.2f}] over uniform selection",
         gains,
-        "" if gains else "This study has no continuations.",
+        "" if gains else "This study has too few continuations.",
     )
 
 
