@@ -97,9 +97,14 @@ def of_snakemake(words: list[str], _: str) -> None:
     given = dict(entry.split("=", 1) for entry in parsed.config or ())
     assert set(given) <= {"study", "data", "launcher"}
     name = given.get("study", "clinic")
-    methods = set() if name == "large" else set(load_study(name).methods)
+    methods = {} if name == "large" else load_study(name).methods
+    evaluated = {
+        f"results/{name}/evaluation/{method}/{run}/manifest.json"
+        for method, settings in methods.items()
+        for run in settings.runs
+    }
     variation = {name for name in parsed.targets if name.startswith("pcqc_learning_rate")}
-    assert set(parsed.targets) <= methods | TARGETS | variation
+    assert set(parsed.targets) <= {*methods} | evaluated | TARGETS | variation
 
 
 def of_python(words: list[str], _: str) -> None:
