@@ -5,7 +5,8 @@ from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.evaluated import evaluated_methods, load_evaluated, parent
 from analysis.notices import captioned, on_base_models
-from analysis.table import Number, Range, listed
+from analysis.statistics.verdicts import LEVEL
+from analysis.table import Number, Probability, Range, listed
 from pcqc.config import Study
 from pcqc.errors import UserError
 
@@ -84,12 +85,22 @@ def _claims(found: list[Claim]) -> list[str]:
     sentences = []
     for claim in found:
         said = [
-            f"{comparison.judged.verdict} for {_difference(comparison)}"
+            f"{comparison.judged.verdict} for {_difference(comparison)}{_although(comparison)}"
             for comparison in claim.comparisons
         ]
         text = claim.text.rstrip(".")
         sentences.append(f"{text}: {'; '.join(said) if said else 'not tested'}.")
     return sentences
+
+
+def _although(found: Comparison) -> str:
+    """Why a difference is undecided whose own interval leaves out zero; else nothing."""
+    effect, judged = found.effect, found.judged
+    if judged.verdict != "undecided" or found.single or effect.low <= 0 <= effect.high:
+        return ""
+    if judged.p >= LEVEL:
+        return f" (among all claims p = {Probability(judged.p).text()})"
+    return " (not so under each base model)"
 
 
 def _difference(found: Comparison, colon: str = "") -> str:

@@ -6,10 +6,13 @@ import pyarrow as pa
 import pytest
 import simulated
 
+from analysis import answer
 from analysis.answer import answer_of, conclusion
-from analysis.claims import claims
+from analysis.claims import Claim, Comparison, claims
 from analysis.evaluated import parent
 from analysis.render import render
+from analysis.statistics.crossed import Effect
+from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from pcqc.config import load_study
@@ -199,3 +202,24 @@ def test_one_run_of_each_method_decides_nothing_between_them(collected):
     verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
     assert verdicts == ["undecided"] * 5
     assert "undecided for PCQC − GRPO" in claimed[0]
+
+
+@pytest.mark.parametrize(
+    ("others", "by_base", "said"),
+    [
+        (
+            9,
+            {"one": 11.9, "other": 11.9},
+            "undecided for it +11.90 pp [+5.45, +18.35] (among all claims p = 0.155).",
+        ),
+        (0, {"one": 24.8, "other": -1.0}, "+18.35] (not so under each base model)."),
+        (0, {"one": 11.9, "other": 11.9}, "supported for it +11.90 pp [+5.45, +18.35]."),
+    ],
+)
+def test_why_an_interval_without_zero_is_undecided_is_said(others, by_base, said):
+    effect = Effect(11.9, 1.5, 2, "case and run", by_base)
+    effects = [effect, *[replace(effect, difference=0.0, by_base={})] * others]
+    judged = judge(effects, [2.0] * len(effects))[0]
+    claim = Claim("accuracy", "It is.", "", (Comparison("it", effect, "pp", judged=judged),))
+    (sentence,) = answer._claims([claim])
+    assert said in sentence
