@@ -69,8 +69,12 @@ def python() -> str:
 
 
 def run(place: str, program: str, *arguments: str) -> int:
-    """Hand a command to the server and wait for its exit status."""
-    if arguments[:1] != ("-m",):
+    """Hand a command to the server and wait for its exit status.
+
+    One of several processes that train together is started cold: it ends unless its parent is the
+    process that launched it.
+    """
+    if arguments[:1] != ("-m",) or "PCQC_LAUNCHED_BY" in os.environ:
         os.execv(sys.executable, [sys.executable, *arguments])
     request = {"arguments": arguments, "cwd": os.getcwd(), "env": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as server:
