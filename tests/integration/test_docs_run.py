@@ -25,6 +25,7 @@ NOT_HERE = {
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
     r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
     r"pcqc (restore|clinic|tables) clinic-full(-b)?": "at full size; see test_archive.py",
+    r"(snakemake .*study=|pcqc (track \w+|archive) )clinic-full\b.*": "see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
