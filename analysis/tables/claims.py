@@ -4,7 +4,7 @@ from analysis.claims import Claim, claims
 from analysis.collected import Collected
 from analysis.statistics.crossed import Effect
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import by_base, drawn_anew
 
 NAME = "claims"
 COLUMNS = (
@@ -62,10 +62,8 @@ def _by_base(found: list[Claim]) -> tuple[str, ...]:
     """A note with each difference under every base model, where there are several."""
     said = []
     for comparison in (c for claim in found for c in claim.comparisons):
-        parts = comparison.effect.by_base
-        if len(parts) > 1:
-            texts = [f"{Number(d, signed=True).text()} ({base})" for base, d in parts.items()]
-            said.append(f"{comparison.label}: {listed(texts)}")
+        if len(comparison.effect.by_base) > 1:
+            said.append(f"{comparison.label}: {by_base(comparison.effect)}")
     return (f"By base model: {'; '.join(said)}.",) if said else ()
 
 

@@ -22,6 +22,7 @@ from analysis.table import (
     mean_of_runs,
     number,
 )
+from analysis.tables.layout import by_base
 from pcqc.clinic.quality import EARLY
 from pcqc.config import Study
 from pcqc.config.rates import RIVALS, at_rates
@@ -189,21 +190,17 @@ def _on_each_base(
     pair = [best[rival] for rival in RIVALS if rival in best]
     if len(pair) < len(RIVALS) or pair == [*RIVALS]:
         return ()
-    others = tuple(
-        found
-        for other in replicates(study)
-        if {*pair} <= {*(found := load_peer_runs(other)).methods()}
-    )
+    elsewhere = [load_peer_runs(other) for other in replicates(study)]
+    others = tuple(one for one in elsewhere if {*pair} <= {*one.methods()})
     if not others:
         return ()
     grpo, pcqc = pair
     every, benchmarks = replace(runs, others=others), list(runs.benchmarks)
     effect = compared(every, pcqc, grpo, benchmarks, "accuracy", alike).effect
-    by_base = [f"{Number(d, signed=True).text()} ({base})" for base, d in effect.by_base.items()]
     return (
         f"{runs.title(pcqc)} over {runs.title(grpo)} on every base model: "
         f"{Number(effect.difference, signed=True).text()} pp "
-        f"{Range(effect.low, effect.high).text()}; {listed(by_base)}. The rates are those that are "
+        f"{Range(effect.low, effect.high).text()}; {by_base(effect)}. The rates are those that are "
         "best on the first.",
     )
 

@@ -13,7 +13,7 @@ from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.job_outputs import job_output
 from pcqc.paths import Paths
 from pcqc.predictions import read_predictions, write_table
-from pcqc.tracking.earlier import START, check_start, collected_runs, join
+from pcqc.tracking.earlier import START, check_start, collected_runs, join, key
 from pcqc.tracking.finished import PLACES, record_of
 from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes
 from pcqc.tracking.values import is_number
@@ -55,7 +55,7 @@ def collect(study: Study, add: bool = False) -> Path:
             name for name, method in study.methods.items() if method.runs and not method.on_demand
         ]
         # Shared SFT of both says whether their runs start from one actor.
-        had = {(run["method"], run["run"]) for run in earlier if run["method"] != START}
+        had = {key(run) for run in earlier if run["method"] != START}
         runs = [entry for method in methods for entry in _runs(store, study, method, new, had)]
         if add:
             check_start(study, earlier, runs)

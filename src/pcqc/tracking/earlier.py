@@ -56,11 +56,11 @@ def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list
     Returns:
         All entries in the study's order.
     """
-    every = {_key(run): run for run in (*runs, *earlier)}
+    every = {key(run): run for run in (*runs, *earlier)}
     wanted = [(n, r) for n, m in study.methods.items() if not m.on_demand for r in m.runs]
-    kept = {_key(run) for run in earlier}
+    kept = {key(run) for run in earlier}
     old = Paths.of(study).collected
-    sources = {key: old if key in kept else new for key in wanted}
+    sources = {one: old if one in kept else new for one in wanted}
     for name in (*TABLES, UPDATES):
         _join_table(sources, (old, new), name, new / name)
     for method, run in kept.intersection(wanted):
@@ -69,10 +69,11 @@ def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list
             shutil.rmtree(target, ignore_errors=True)
             if source.exists():
                 shutil.copytree(source, target)
-    return [every[key] for key in wanted]
+    return [every[one] for one in wanted]
 
 
-def _key(run: dict) -> tuple[str, str]:
+def key(run: dict) -> tuple[str, str]:
+    """Method and letter of an entry of `collected/runs.json`."""
     return run["method"], run["run"]
 
 
