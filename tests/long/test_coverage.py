@@ -11,7 +11,7 @@ PAPER = Model(((0.6,), (0.3,)), cases=(1268, 150, 536), runs=(3, 3))
 CLINIC = (400, 400, 400, 400)
 ONE_BASE = Model(((1.5,), (1.3,)), cases=CLINIC, runs=(3, 3))
 NEAR = Model(((1.5, 1.8), (1.3, 1.7)), cases=CLINIC, runs=(2, 2))  # as PCQC and Executed-local
-FAR = replace(NEAR, levels=((1.5, 1.8), (0.6, 0.8)))  # as PCQC and GRPO
+FAR = replace(NEAR, levels=((1.5, 1.8), (0.6, 0.8)), runs=(2, 4), ratio=2)  # as PCQC and GRPO
 STUDIES = {
     "paper, three runs": PAPER,
     "clinic, three runs": ONE_BASE,

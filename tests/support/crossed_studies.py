@@ -24,8 +24,9 @@ class Model:
     Attributes:
         levels: log-odds of both methods, one per base model.
         cases: of each benchmark.
-        runs: of each method, under each base model; the second has the first ones of its letters.
-        run_sd: of runs; 0.08 is 1.2 points of accuracy.
+        runs: of each method, under each base model; letters from A on.
+        run_sd: of the first method's runs; 0.08 is 1.2 points of accuracy.
+        ratio: how many times as far apart the second method's runs lie.
         alike: correlation of both methods' runs of one letter.
     """
 
@@ -33,6 +34,7 @@ class Model:
     cases: tuple[int, ...]
     runs: tuple[int, int]
     run_sd: float = 0.08
+    ratio: float = 1.0
     alike: float = 0.0
     case_sd: float = 1.8
     own_case_sd: float = 0.5
@@ -40,9 +42,16 @@ class Model:
     @property
     def truth(self) -> float:
         """The difference of expected accuracies, mean over base models, in points."""
-        sd = (self.run_sd**2 + self.case_sd**2 + self.own_case_sd**2) ** 0.5
-        shares = expit(np.array(self.levels)[..., None] + sd * NODES) @ WEIGHTS / WEIGHTS.sum()
-        return 100 * float((shares[0] - shares[1]).mean())
+        shares = []
+        for levels, run_sd in zip(self.levels, self._run_sds, strict=True):
+            sd = (run_sd**2 + self.case_sd**2 + self.own_case_sd**2) ** 0.5
+            by_base = expit(np.array(levels)[:, None] + sd * NODES) @ WEIGHTS / WEIGHTS.sum()
+            shares.append(by_base.mean())
+        return 100 * float(shares[0] - shares[1])
+
+    @property
+    def _run_sds(self) -> tuple[float, float]:
+        return self.run_sd, self.ratio * self.run_sd
 
     def draw(self, rng: np.random.Generator) -> tuple[Sample, Sample]:
         """One study: outcomes of both methods, 0 or 100."""
@@ -70,9 +79,8 @@ class Model:
         shape = (bases, max(self.runs))
         common = rng.normal(size=shape)
         return [
-            self.run_sd
-            * (self.alike**0.5 * common + (1 - self.alike) ** 0.5 * rng.normal(size=shape))
-            for _ in (0, 1)
+            sd * (self.alike**0.5 * common + (1 - self.alike) ** 0.5 * rng.normal(size=shape))
+            for sd in self._run_sds
         ]
 
 
