@@ -42,12 +42,10 @@ class Model:
     @property
     def truth(self) -> float:
         """The difference of expected accuracies, mean over base models, in points."""
-        shares = []
-        for levels, run_sd in zip(self.levels, self._run_sds, strict=True):
-            sd = (run_sd**2 + self.case_sd**2 + self.own_case_sd**2) ** 0.5
-            by_base = expit(np.array(levels)[:, None] + sd * NODES) @ WEIGHTS / WEIGHTS.sum()
-            shares.append(by_base.mean())
-        return 100 * float(shares[0] - shares[1])
+        sd = np.sqrt(np.square(self._run_sds) + self.case_sd**2 + self.own_case_sd**2)
+        odds = np.array(self.levels)[..., None] + sd[:, None, None] * NODES
+        shares = expit(odds) @ WEIGHTS / WEIGHTS.sum()
+        return 100 * float((shares[0] - shares[1]).mean())
 
     @property
     def _run_sds(self) -> tuple[float, float]:
