@@ -7,6 +7,8 @@ from analysis.evaluated import evaluated_methods, load_evaluated, parent
 from analysis.notices import captioned, on_base_models
 from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
+from analysis.tables.question_quality_by_base import shares_of_best
+from pcqc.clinic.quality import EARLY
 from pcqc.config import Study
 from pcqc.errors import UserError
 
@@ -14,10 +16,11 @@ SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradict
 
 
 def conclusion(collected: Collected) -> list[str]:
-    """Who diagnoses best, at how many questions, and which of the paper's claims hold here."""
+    """Who diagnoses best and asks best, and which of the paper's claims hold here."""
     found = claims(collected)
     return [
         _methods(collected.pooled()),
+        *_questions(collected),
         *_limit(collected, found),
         _in_all(found),
         *_claims(found),
@@ -55,6 +58,21 @@ def _methods(collected: Collected) -> str:
         f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks"
         f"{on_base_models(collected.base_models)}."
     )
+
+
+def _questions(collected: Collected) -> list[str]:
+    """Methods and controls from most to least best questions, where a clinic knows them."""
+    if not collected.study.clinic:
+        return []
+    ordered = sorted(shares_of_best(collected).items(), key=lambda item: -item[1][0].value)
+    said = [f"{best.text()}% with {collected.title(m)}" for m, (best, _) in ordered]
+    if not said:
+        return []
+    by_chance = sorted(chance.value for _, (_, chance) in ordered)
+    return [
+        f"Best ones among the first {EARLY} questions: {listed(said)}; by chance "
+        f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."
+    ]
 
 
 def _in_all(found: list[Claim]) -> str:

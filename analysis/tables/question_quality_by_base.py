@@ -4,12 +4,13 @@ from collections.abc import Collection, Sequence
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument
-from analysis.table import Cell, Column, Row, Table, mean_of_runs
+from analysis.table import Cell, Column, Number, Row, Table, mean_of_runs
 from pcqc.clinic.quality import EARLY, AskedQuestion, summary
 
 NAME = "question_quality_by_base"
 TURNS = {str(turn): (turn,) for turn in range(1, EARLY + 1)}
-TURNS[f"1–{EARLY}"] = tuple(range(1, EARLY + 1))
+ALL = f"1–{EARLY}"
+TURNS[ALL] = tuple(range(1, EARLY + 1))
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("turn", "Turn", numeric=False),
@@ -34,6 +35,17 @@ def build(collected: Collected) -> Table:
     )
     columns = (*COLUMNS, *_of_bases(len(every)))
     return Table(NAME, "How good the first questions are.", caption, columns, tuple(rows))
+
+
+def shares_of_best(collected: Collected) -> dict[str, tuple[Number, Number]]:
+    """Method -> percent of best ones among all early questions, and by chance; as in the table."""
+    found = {}
+    for row in build(collected).rows:
+        method, turn = row.key.split(":")
+        best, chance = row.cells[2:4]
+        if turn == ALL and isinstance(best, Number) and isinstance(chance, Number):
+            found[method] = best, chance
+    return found
 
 
 def _of_bases(count: int) -> list[Column]:

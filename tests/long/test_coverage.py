@@ -10,8 +10,8 @@ from analysis.statistics.crossed import crossed_effect
 PAPER = Model(((0.6,), (0.3,)), cases=(1268, 150, 536), runs=(3, 3))
 CLINIC = (400, 400, 400, 400)
 ONE_BASE = Model(((1.5,), (1.3,)), cases=CLINIC, runs=(3, 3))
-NEAR = Model(((1.5, 1.8), (1.3, 1.7)), cases=CLINIC, runs=(2, 2))  # as PCQC and Executed-local
-FAR = replace(NEAR, levels=((1.5, 1.8), (0.6, 0.8)), runs=(2, 4), ratio=2)  # as PCQC and GRPO
+NEAR = Model(((1.5, 1.8), (1.3, 1.7)), cases=CLINIC, runs=(4, 4))  # as PCQC and Executed-local
+FAR = replace(NEAR, levels=((1.5, 1.8), (0.6, 0.8)), runs=(4, 6), ratio=2)  # as PCQC and GRPO
 STUDIES = {
     "paper, three runs": PAPER,
     "clinic, three runs": ONE_BASE,

@@ -15,6 +15,7 @@ from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
+from analysis.tables.question_quality_by_base import shares_of_best
 from pcqc.config import load_study
 from pcqc.config.rates import with_rates
 from pcqc.errors import UserError
@@ -175,7 +176,7 @@ def test_without_evaluated_peers_there_is_no_table(study):
 
 
 def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
-    first, in_all, *rest = conclusion(collected)
+    first, asked, in_all, *rest = conclusion(collected)
     counts = [int(word) for word in in_all.replace("none", "0").split() if word.isdigit()]
     assert counts[0] == sum(counts[1:]) == len(rest)
     means = {
@@ -184,6 +185,12 @@ def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
     }
     places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
     assert places == sorted(places)
+    best = shares_of_best(collected)
+    places = [
+        asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m][0].value)
+    ]
+    assert places == sorted(places)
+    assert len(best) == len(collected.methods())
     assert len(rest) == 5
     assert rest[1].startswith(
         "PCQC asks fewer questions than GRPO: supported for GRPO − PCQC +1.04"
@@ -196,7 +203,7 @@ def test_one_run_of_each_method_decides_nothing_between_them(collected):
         name: replace(method, runs=method.runs[:1]) for name, method in study.methods.items()
     }
     single = replace(collected, study=replace(study, methods=methods))
-    _, limit, _, *claimed = conclusion(single)
+    _, _, limit, _, *claimed = conclusion(single)
     assert limit.startswith("One run of each method")
     assert "make results STUDY=clinic-full" in limit
     verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
