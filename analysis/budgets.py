@@ -40,6 +40,7 @@ COSTS = {
     "sampled_tokens": Cost("million tokens", 1e-6, 3),
     "device_hours": Cost("device-hours", digits=4),
 }
+WORK, CLOCK = "sampled_tokens", "device_hours"
 RULE = (
     "The largest budget of a kind is the least that any run spent which made all its updates (if "
     "none did, the most that any spent), the others are a half and a quarter of it. A run that "
@@ -48,7 +49,9 @@ RULE = (
 )
 COUNTED = (
     "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
-    "candidates included; device-hours are of all devices. Shared SFT and validation are excluded."
+    "candidates included; device-hours are of all devices, at the pace (tokens an hour) of each "
+    "method's first run, since another may come of another machine. Shared SFT and validation are "
+    "excluded."
 )
 
 # (method, run) -> validated update -> an amount spent by then.
@@ -199,5 +202,14 @@ def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, f
     for method, run in ((m, run) for m in trained(collected) for run in collected.runs(m)):
         validated = collected.curve(method, run, "validation", "accuracy").index
         spent = collected.curve(method, run, "update", cost)
+        if cost == CLOCK:
+            spent = spent * _pace(collected, method, run) / _pace(collected, method)
         found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
     return found
+
+
+def _pace(collected: Collected, method: str, run: str | None = None) -> float:
+    """Tokens that a run, or the method's first, sampled in a device-hour; 1 where unknown."""
+    run = run or collected.runs(method)[0]
+    work, clock = (collected.curve(method, run, "update", cost) for cost in (WORK, CLOCK))
+    return float(work.iloc[-1] / clock.iloc[-1]) if len(work) and len(clock) else 1.0

@@ -7,6 +7,8 @@ import pytest
 from budgeted import SPENT, fifths, two_methods
 from built_tables import build
 
+from analysis.budgets import budgets
+
 
 @pytest.fixture
 def table(collected):
@@ -78,6 +80,22 @@ def test_a_share_that_one_run_lacks_is_not_known_of_the_method(collected):
     found = cells(build("equal_budgets", both), "trajectories:whole:grpo")
     assert found["best"] == "—"
     assert found["accuracy"].value == pytest.approx(10)
+
+
+def test_a_run_on_a_slow_machine_has_spent_as_much_as_one_on_a_fast(collected):
+    """GRPO's second run does the work of its first in three times the hours."""
+    one = two_methods(collected, fifths)
+    slow = one.updates[one.updates["method"] == "grpo"].assign(run="B")
+    slow = slow.assign(device_hours=3 * slow["device_hours"])
+    methods = {**one.study.methods, "grpo": replace(one.study.method("grpo"), runs=("A", "B"))}
+    both = replace(
+        one,
+        study=replace(one.study, methods=methods),
+        updates=pd.concat([one.updates, slow], ignore_index=True),
+    )
+    (spent,) = budgets(both, "device_hours").spent
+    assert spent["grpo", "B"] == pytest.approx(spent["grpo", "A"])
+    assert spent["grpo", "A"] == budgets(one, "device_hours").spent[0]["grpo", "A"]
 
 
 def test_what_no_run_recorded_has_no_budget(collected):
