@@ -50,7 +50,7 @@ RULE = (
 COUNTED = (
     "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
     "candidates included; device-hours are of all devices, at the pace (tokens an hour) of each "
-    "method's first run, since another may come of another machine. Shared SFT and validation are "
+    "method's fastest run, since others may be of a slower machine. Shared SFT and validation are "
     "excluded."
 )
 
@@ -203,13 +203,13 @@ def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, f
         validated = collected.curve(method, run, "validation", "accuracy").index
         spent = collected.curve(method, run, "update", cost)
         if cost == CLOCK:
-            spent = spent * _pace(collected, method, run) / _pace(collected, method)
+            fastest = max(_pace(collected, method, other) for other in collected.runs(method))
+            spent = spent * _pace(collected, method, run) / fastest
         found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
     return found
 
 
-def _pace(collected: Collected, method: str, run: str | None = None) -> float:
-    """Tokens that a run, or the method's first, sampled in a device-hour; 1 where unknown."""
-    run = run or collected.runs(method)[0]
+def _pace(collected: Collected, method: str, run: str) -> float:
+    """Tokens that a run sampled in a device-hour; 1 where unknown."""
     work, clock = (collected.curve(method, run, "update", cost) for cost in (WORK, CLOCK))
     return float(work.iloc[-1] / clock.iloc[-1]) if len(work) and len(clock) else 1.0

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.budgets import COSTS, RULE, START, Budgets, budgets, estimate_at
+from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import Collected, load
 from analysis.notices import captioned
@@ -86,7 +86,9 @@ def build(study: Study) -> Table | None:
         name: max(every, key=lambda at: runs.estimate(at, study.development).mean)
         for name, every in tried.items()
     }
-    kinds = {kind: budgets(runs, kind) for kind in KINDS}
+    # Peers have one run each, so that a later run's machine may be another than theirs.
+    compared_on = {kind: _first_runs(runs) if kind == CLOCK else runs for kind in KINDS}
+    kinds = {kind: (of, budgets(of, kind)) for kind, of in compared_on.items()}
     front = _front(runs, list(best.values()))
     start = [START] if START in ready else []
     best |= dict.fromkeys(start, START)
@@ -97,7 +99,8 @@ def build(study: Study) -> Table | None:
         _row(runs, name, best, kinds, best[name] in front, known, alike)
         for name in [*start, *names]
     ]
-    caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
+    amounts = {kind: found for kind, (_, found) in kinds.items()}
+    caption = captioned(study, _caption(study, amounts, rates, list(repeated)))
     title = f"Published credits: {study.title}."
     notes = (*_by_rate(runs, tried, rates), *_on_each_base(study, runs, best, alike))
     return Table(NAME, title, caption, tuple(known), tuple(rows), notes)
@@ -162,8 +165,8 @@ def _caption(
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
         f"intervals: runs and cases are random, crossed; {varies}. At equal: "
         f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
-        f"spent as much. {RULE} {quality}Front: no other is at least as good in accuracy, turns "
-        "and its first run's device-hours, and better in one."
+        f"spent as much, of device-hours every first run. {RULE} {quality}Front: no other is at "
+        "least as good in accuracy, turns and its first run's device-hours, and better in one."
     )
 
 
@@ -209,7 +212,7 @@ def _row(
     runs: Collected,
     name: str,
     best: dict[str, str],
-    kinds: dict[str, Budgets | None],
+    kinds: dict[str, tuple[Collected, Budgets | None]],
     on_front: bool,
     columns: list[Column],
     alike: list[Sample],
@@ -228,10 +231,18 @@ def _row(
         effect = compared(runs, method, best[rival], benchmarks, "accuracy", alike).effect
         cells[f"difference_{rival}"] = Number(effect.difference, signed=True)
         cells[f"interval_{rival}"] = Range(effect.low, effect.high)
-    for kind, found in kinds.items():
-        cells[f"accuracy_{kind}"] = _at_budget(runs, method, found)
+    for kind, (of, found) in kinds.items():
+        cells[f"accuracy_{kind}"] = _at_budget(of, method, found)
     row = tuple(cells.get(column.key, MISSING) for column in columns)
     return Row(name, row, strong=name == "pcqc")
+
+
+def _first_runs(runs: Collected) -> Collected:
+    """The first run of each method alone."""
+    methods = {
+        name: replace(method, runs=method.runs[:1]) for name, method in runs.study.methods.items()
+    }
+    return replace(runs, study=replace(runs.study, methods=methods))
 
 
 def _quality(runs: Collected, method: str) -> Cell:
