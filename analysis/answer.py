@@ -64,11 +64,13 @@ def _questions(collected: Collected) -> list[str]:
     """Methods and controls from most to least best questions, where a clinic knows them."""
     if not collected.study.clinic:
         return []
-    ordered = sorted(shares_of_best(collected).items(), key=lambda item: -item[1][0].value)
-    said = [f"{best.text()}% with {collected.title(m)}" for m, (best, _) in ordered]
+    ordered = sorted(shares_of_best(collected).items(), key=lambda item: -item[1][0])
+    said = [
+        f"{Number(best, digits=1).text()}% with {collected.title(m)}" for m, (best, _) in ordered
+    ]
     if not said:
         return []
-    by_chance = sorted(chance.value for _, (_, chance) in ordered)
+    by_chance = sorted(chance for _, (_, chance) in ordered)
     return [
         f"Best ones among the first {EARLY} questions: {listed(said)}; by chance "
         f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."

@@ -35,12 +35,12 @@ class Cost:
         return Number(self.factor * amount, digits=self.digits)
 
 
+WORK, CLOCK = "sampled_tokens", "device_hours"
 COSTS = {
     "trajectories": Cost("consultations"),
-    "sampled_tokens": Cost("million tokens", 1e-6, 3),
-    "device_hours": Cost("device-hours", digits=4),
+    WORK: Cost("million tokens", 1e-6, 3),
+    CLOCK: Cost("device-hours", digits=4),
 }
-WORK, CLOCK = "sampled_tokens", "device_hours"
 RULE = (
     "The largest budget of a kind is the least that any run spent which made all its updates (if "
     "none did, the most that any spent), the others are a half and a quarter of it. A run that "
@@ -199,13 +199,14 @@ def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, f
     if cost not in collected.updates:
         return {}
     found = {}
-    for method, run in ((m, run) for m in trained(collected) for run in collected.runs(m)):
-        validated = collected.curve(method, run, "validation", "accuracy").index
-        spent = collected.curve(method, run, "update", cost)
-        if cost == CLOCK:
-            fastest = max(_pace(collected, method, other) for other in collected.runs(method))
-            spent = spent * _pace(collected, method, run) / fastest
-        found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
+    for method in trained(collected):
+        runs = collected.runs(method)
+        paces = {run: _pace(collected, method, run) if cost == CLOCK else 1.0 for run in runs}
+        for run in runs:
+            validated = collected.curve(method, run, "validation", "accuracy").index
+            spent = collected.curve(method, run, "update", cost)
+            spent = spent * paces[run] / max(paces.values())
+            found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
     return found
 
 

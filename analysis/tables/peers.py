@@ -33,7 +33,7 @@ from pcqc.paths import Paths
 
 NAME = "peers"
 FORMS = ("tex", "csv", "md")
-KINDS = ("trajectories", "device_hours")
+KINDS = ("trajectories", CLOCK)
 COLUMNS = (
     Column("method", "Credit", numeric=False),
     Column("accuracy", "Acc. (%)", "All benchmarks"),
@@ -87,8 +87,7 @@ def build(study: Study) -> Table | None:
         for name, every in tried.items()
     }
     # Peers have one run each, so that a later run's machine may be another than theirs.
-    compared_on = {kind: _first_runs(runs) if kind == CLOCK else runs for kind in KINDS}
-    kinds = {kind: (of, budgets(of, kind)) for kind, of in compared_on.items()}
+    kinds = {k: budgets(_first_runs(runs) if k == CLOCK else runs, k) for k in KINDS}
     front = _front(runs, list(best.values()))
     start = [START] if START in ready else []
     best |= dict.fromkeys(start, START)
@@ -99,8 +98,7 @@ def build(study: Study) -> Table | None:
         _row(runs, name, best, kinds, best[name] in front, known, alike)
         for name in [*start, *names]
     ]
-    amounts = {kind: found for kind, (_, found) in kinds.items()}
-    caption = captioned(study, _caption(study, amounts, rates, list(repeated)))
+    caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
     title = f"Published credits: {study.title}."
     notes = (*_by_rate(runs, tried, rates), *_on_each_base(study, runs, best, alike))
     return Table(NAME, title, caption, tuple(known), tuple(rows), notes)
@@ -212,7 +210,7 @@ def _row(
     runs: Collected,
     name: str,
     best: dict[str, str],
-    kinds: dict[str, tuple[Collected, Budgets | None]],
+    kinds: dict[str, Budgets | None],
     on_front: bool,
     columns: list[Column],
     alike: list[Sample],
@@ -231,8 +229,8 @@ def _row(
         effect = compared(runs, method, best[rival], benchmarks, "accuracy", alike).effect
         cells[f"difference_{rival}"] = Number(effect.difference, signed=True)
         cells[f"interval_{rival}"] = Range(effect.low, effect.high)
-    for kind, (of, found) in kinds.items():
-        cells[f"accuracy_{kind}"] = _at_budget(of, method, found)
+    for kind, found in kinds.items():
+        cells[f"accuracy_{kind}"] = _at_budget(runs, method, found)
     row = tuple(cells.get(column.key, MISSING) for column in columns)
     return Row(name, row, strong=name == "pcqc")
 
@@ -256,10 +254,11 @@ def _quality(runs: Collected, method: str) -> Cell:
 
 
 def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:
-    """Validation accuracy at the largest budget of a kind."""
+    """Validation accuracy at the largest budget of a kind, over the runs that it is of."""
     if found is None or method == START:
         return MISSING
-    weights = {run: found.weights(method, run, "whole") for run in runs.runs(method)}
+    counted = [run for name, run in found.spent[0] if name == method]
+    weights = {run: found.weights(method, run, "whole") for run in counted}
     accuracy = estimate_at(runs, method, "accuracy", weights, 100.0)
     return number(accuracy, 2) if accuracy else MISSING
 

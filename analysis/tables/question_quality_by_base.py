@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument
-from analysis.table import Cell, Column, Number, Row, Table, mean_of_runs
+from analysis.statistics.estimates import over_runs
+from analysis.table import Cell, Column, Row, Table, mean_of_runs
 from pcqc.clinic.quality import EARLY, AskedQuestion, summary
 
 NAME = "question_quality_by_base"
@@ -24,7 +25,7 @@ COLUMNS = (
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark: each early turn, and all together."""
     development = collected.study.development
-    every = [Instrument(one, development) for one in collected.on_each_base]
+    every = _instruments(collected)
     rows = [row for m in collected.methods() for row in _rows(every, m, collected.title(m))]
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
@@ -37,15 +38,25 @@ def build(collected: Collected) -> Table:
     return Table(NAME, "How good the first questions are.", caption, columns, tuple(rows))
 
 
-def shares_of_best(collected: Collected) -> dict[str, tuple[Number, Number]]:
+def shares_of_best(collected: Collected) -> dict[str, tuple[float, float]]:
     """Method -> percent of best ones among all early questions, and by chance; as in the table."""
-    found = {}
-    for row in build(collected).rows:
-        method, turn = row.key.split(":")
-        best, chance = row.cells[2:4]
-        if turn == ALL and isinstance(best, Number) and isinstance(chance, Number):
-            found[method] = best, chance
+    every, found = _instruments(collected), {}
+    for method in collected.methods():
+        runs = [_shares(run, TURNS[ALL]) for base in _asked(every, method) for run in base]
+        if runs and all(runs):
+            best, chance = (over_runs([run[key] for run in runs]) for key in ("best", "chance"))
+            found[method] = best.mean, chance.mean
     return found
+
+
+def _instruments(collected: Collected) -> list[Instrument]:
+    """One for each base model, on the development benchmark."""
+    return [Instrument(one, collected.study.development) for one in collected.on_each_base]
+
+
+def _asked(every: Sequence[Instrument], method: str) -> list[list[list[AskedQuestion]]]:
+    """[base models][runs] the early questions of a method."""
+    return [[one.early(method, run) for run in one.collected.runs(method)] for one in every]
 
 
 def _of_bases(count: int) -> list[Column]:
@@ -55,8 +66,7 @@ def _of_bases(count: int) -> list[Column]:
 
 
 def _rows(every: Sequence[Instrument], method: str, title: str) -> list[Row]:
-    by_base = [[one.early(method, run) for run in one.collected.runs(method)] for one in every]
-    rows = []
+    by_base, rows = _asked(every, method), []
     for label, turns in TURNS.items():
         found = [[_shares(run, turns) for run in runs] for runs in by_base]
         pooled = [run for runs in found for run in runs]

@@ -186,9 +186,7 @@ def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
     places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
     assert places == sorted(places)
     best = shares_of_best(collected)
-    places = [
-        asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m][0].value)
-    ]
+    places = [asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m][0])]
     assert places == sorted(places)
     assert len(best) == len(collected.methods())
     assert len(rest) == 5
