@@ -9,8 +9,8 @@ from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.question_quality_by_base import shares_of_best
 from pcqc.clinic.quality import EARLY
-from pcqc.config import Study
 from pcqc.errors import UserError
+from pcqc.study import Study
 
 SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradicted"
 

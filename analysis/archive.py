@@ -16,13 +16,13 @@ from typing import Any
 
 from analysis import peer_runs
 from analysis.collected import load
-from pcqc.config import ROOT, Study
-from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.files import hold, parse_json, write_atomic
-from pcqc.job_outputs import is_trained, job_output
-from pcqc.paths import Paths
-from pcqc.provenance import job_settings, run_settings
+from pcqc.study import ROOT, Study
+from pcqc.study.job_outputs import is_trained, job_output
+from pcqc.study.paths import Paths
+from pcqc.study.provenance import job_settings, run_settings
+from pcqc.study.replicates import replicates
+from pcqc.system.files import hold, parse_json, write_atomic
 
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"

@@ -94,8 +94,8 @@ def run_report(arguments: argparse.Namespace) -> None:
 def run_transcripts(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/transcripts/`."""
     from analysis import transcripts
-    from pcqc.config import load_study
-    from pcqc.job_outputs import job_output
+    from pcqc.study import load_study
+    from pcqc.study.job_outputs import job_output
 
     study = load_study(arguments.study)
     page = transcripts.write(study)
@@ -107,7 +107,7 @@ def run_transcripts(arguments: argparse.Namespace) -> None:
 def run_peers(arguments: argparse.Namespace) -> None:
     """Write the table `peers`."""
     from analysis.tables import peers
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     _finish(study, "peers", peers.write(study))
@@ -116,7 +116,7 @@ def run_peers(arguments: argparse.Namespace) -> None:
 def run_credits(arguments: argparse.Namespace) -> None:
     """Write the table and the figure `credit_quality`."""
     from analysis import credits
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     _finish(study, "credits", credits.write(study))
@@ -134,7 +134,7 @@ def run_answer(arguments: argparse.Namespace) -> None:
     """Print the conclusion of a study and where its report is, or the numbers of methods."""
     from analysis.answer import answer_of, conclusion
     from analysis.collected import load
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     for method in arguments.methods:
@@ -158,7 +158,7 @@ def run_paper(arguments: argparse.Namespace) -> None:
 def run_docs(arguments: argparse.Namespace) -> None:
     """Copy tables and figures of a study into README and docs."""
     from analysis.copied_tables import copy_pictures, copy_tables
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     for page in copy_tables(study):
@@ -170,7 +170,7 @@ def run_docs(arguments: argparse.Namespace) -> None:
 def run_archive(arguments: argparse.Namespace) -> None:
     """Write the archives of a study and of its replicates."""
     from analysis import archive
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     for path in archive.write(load_study(arguments.study)):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
@@ -179,7 +179,7 @@ def run_archive(arguments: argparse.Namespace) -> None:
 def run_restore(arguments: argparse.Namespace) -> None:
     """Unpack them, and say what can be done with them."""
     from analysis import archive
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     for folder in archive.restore(study):
@@ -192,14 +192,14 @@ def run_restore(arguments: argparse.Namespace) -> None:
 
 def _load(name: str):
     from analysis.collected import load
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     return load(load_study(name))
 
 
 def _finish(study, job: str, paths: list) -> None:
     """Write the job's receipt, and say what was written."""
-    from pcqc.job_outputs import job_output
+    from pcqc.study.job_outputs import job_output
 
     job_output(study, job).vouch(paths)
     folders = sorted({str(path.parent) for path in paths})

@@ -16,14 +16,14 @@ import pandas as pd
 from analysis.statistics.crossed import Sample
 from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import listed
-from pcqc.config import Benchmark, Study
-from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import SCHEMA
-from pcqc.shapes import CollectedRuns
+from pcqc.study import Benchmark, Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import SCHEMA
+from pcqc.study.replicates import replicates
+from pcqc.study.shapes import CollectedRuns
+from pcqc.system.files import read_json, read_jsonl
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 

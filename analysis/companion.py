@@ -9,7 +9,7 @@ from dataclasses import replace
 from analysis.published import published
 from analysis.statistics.bootstrap import NORMAL
 from analysis.table import MISSING, Cell, Column, Number, Row, Statement, Table
-from pcqc.config import Study
+from pcqc.study import Study
 
 COLUMNS = (
     Column("of", "Row", numeric=False),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from analysis.figures import FIGURES
 from analysis.tables import TABLES
-from pcqc.config import Study
+from pcqc.study import Study
 
 
 @dataclass(frozen=True)

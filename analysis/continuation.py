@@ -14,9 +14,9 @@ from analysis.statistics.bootstrap import (
     percentile_interval,
     resampled_means,
 )
-from pcqc.choice import highest_utility, selected_success
-from pcqc.config import Study
 from pcqc.errors import UserError
+from pcqc.evaluation.choice import highest_utility, selected_success
+from pcqc.study import Study
 
 RULES = {
     "uniform": "Uniform selection",

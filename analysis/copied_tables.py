@@ -8,9 +8,9 @@ A picture `pictures/STUDY-FIGURE.svg` that a page shows is copied into docs/pict
 import re
 from pathlib import Path
 
-from pcqc.config import ROOT, Study, digest
 from pcqc.errors import UserError
-from pcqc.files import write_atomic
+from pcqc.study import ROOT, Study, digest
+from pcqc.system.files import write_atomic
 
 PAGES = ("README.md", "docs/*.md")
 _COPY = re.compile(

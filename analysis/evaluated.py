@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.collected import Collected
-from pcqc.config import Study
-from pcqc.files import read_json, read_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import read_predictions
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import read_predictions
+from pcqc.system.files import read_json, read_jsonl
 
 
 def evaluated_methods(study: Study) -> list[str]:

@@ -7,9 +7,9 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import Continued
 from analysis.instrument import Instrument
-from pcqc.choice import selected_success
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import read_findings
+from pcqc.evaluation.choice import selected_success
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.exact_doctors import ExactDoctor, exact_doctor
-from pcqc.cases import Case, read_cases
+from pcqc.cases.case import Case, read_cases
 from pcqc.clinic import posterior, quality
 from pcqc.clinic.quality import AskedQuestion
 from pcqc.clinic.world import World

@@ -1,6 +1,6 @@
 """What a reader of a study's numbers must know first."""
 
-from pcqc.config import Study
+from pcqc.study import Study
 
 SYNTHETIC = (
     "This clinic is synthetic.",

@@ -13,9 +13,9 @@ from analysis.figures import FIGURES, caption
 from analysis.notices import notice
 from analysis.render.tex import escape
 from analysis.tables import TABLES
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import write_atomic
+from pcqc.study import Study
+from pcqc.system.files import write_atomic
 
 _HEAD = r"""\documentclass[10pt]{article}
 \usepackage[T1]{fontenc}

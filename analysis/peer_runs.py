@@ -16,10 +16,10 @@ from typing_extensions import TypedDict
 from analysis.budgets import COSTS, START
 from analysis.collected import METRICS, Collected, read_runs
 from analysis.evaluated import evaluated_methods, load_evaluated
-from pcqc.config import Study
-from pcqc.config.rates import RIVALS
-from pcqc.paths import Paths
-from pcqc.shapes import CollectedRuns
+from pcqc.study import Study
+from pcqc.study.paths import Paths
+from pcqc.study.rates import RIVALS
+from pcqc.study.shapes import CollectedRuns
 
 # What the table reads of the updates.
 CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS, "best_questions")

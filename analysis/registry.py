@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from analysis.notices import captioned
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import write_atomic
-from pcqc.settings import nearest
+from pcqc.study import Study
+from pcqc.study.settings import nearest
+from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
     from analysis.collected import Collected

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import benchmarks
 from benchmarks.measure import machine
-from pcqc.config import ROOT
-from pcqc.files import read_json, write_atomic, write_json
+from pcqc.study import ROOT
+from pcqc.system.files import read_json, write_atomic, write_json
 
 SHARED = ("__main__", "measure", "talkers", "workers")
 # Sizes for a run of all; each module's own are larger.

@@ -20,15 +20,15 @@ import torch
 
 from benchmarks.measure import Finding, Quartiles, gpu_name, ratios, report, resident_gib, timed
 from benchmarks.workers import Recorded, Worker, finish
-from pcqc.config import LearnerPlacement, Placement, Servers, Study, load_study
-from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.jobs.launch import join_job
 from pcqc.planning.architecture import Architecture, architecture
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import DEVICES, GIB, device, named
 from pcqc.planning.fit import require_fit
-from pcqc.processes import shutdown
+from pcqc.study import LearnerPlacement, Placement, Servers, Study, load_study
+from pcqc.system.determinism import single_threaded
+from pcqc.system.processes import shutdown
 from pcqc.training.token_trees import TokenTree
 
 METHOD = "pcqc"

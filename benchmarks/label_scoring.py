@@ -17,13 +17,13 @@ from vllm import SamplingParams
 
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from benchmarks.rollouts import on_vllm
-from pcqc.cases import read_cases
-from pcqc.config import load_study
-from pcqc.determinism import single_threaded
+from pcqc.cases.case import read_cases
 from pcqc.engines.base import Engine
 from pcqc.jobs.setup import make_scorer
-from pcqc.paths import Paths
 from pcqc.roles import Scorer
+from pcqc.study import load_study
+from pcqc.study.paths import Paths
+from pcqc.system.determinism import single_threaded
 
 LEAST = 3.0
 BATCH = 64  # sequences in a naive forward pass

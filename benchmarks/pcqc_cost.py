@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.measure import Finding, Quartiles, interleaved, report
 from benchmarks.workers import Worker
-from pcqc.config import Study, load_study
-from pcqc.determinism import single_threaded
+from pcqc.study import Study, load_study
+from pcqc.system.determinism import single_threaded
 
 BASE, OURS = "terminal_only", "pcqc"
 # Phase of the loop -> what PCQC does in it that a Terminal-only update does not.

@@ -19,14 +19,14 @@ from vllm import SamplingParams
 
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from benchmarks.workers import Recorded
-from pcqc.cases import read_cases
-from pcqc.config import Study, load_study
+from pcqc.cases.case import read_cases
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.determinism import single_threaded
 from pcqc.engines.base import Request, Sampling, vllm_seed
 from pcqc.engines.vllm import VllmEngine
 from pcqc.jobs.setup import make_context, role_weights
-from pcqc.paths import Paths
+from pcqc.study import Study, load_study
+from pcqc.study.paths import Paths
+from pcqc.system.determinism import single_threaded
 
 LEAST_OF_BARE = 0.85
 ROLLOUTS, CANDIDATES = 4, 4

@@ -22,13 +22,13 @@ from benchmarks.rollouts import bare, together
 from benchmarks.talkers import Lengths, talker
 from benchmarks.update import Work, make_work
 from benchmarks.workers import Recorded
-from pcqc.config import Decoding, load_study
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.determinism import single_threaded
 from pcqc.engines.vllm import VllmEngine
 from pcqc.methods.question_groups import score_groups
-from pcqc.models import save_model
+from pcqc.models.folder import save_model
 from pcqc.roles import Actor, Patient, Scorer
+from pcqc.study import Decoding, load_study
+from pcqc.system.determinism import single_threaded
 
 LEAST_OF_LOCKSTEP, LEAST_OF_BARE = 1.5, 0.85
 ROLLOUTS, CANDIDATES, SLOTS = 4, 4, 8

@@ -13,7 +13,7 @@ import torch
 from transformers import Qwen3ForCausalLM
 
 from pcqc.clinic.pretrain import make_model
-from pcqc.config import ScratchModel
+from pcqc.study import ScratchModel
 
 NEVER = -30.0  # log-probability
 FAINT = 0.02  # of a token's own dimensions, and of what the layers add

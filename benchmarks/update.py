@@ -26,20 +26,20 @@ import torch
 from transformers import PrinterCallback, TrainerCallback
 
 from benchmarks.measure import Finding, Quartiles, ratios, report
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import parse_action
 from pcqc.clinic.pretrain import make_model
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import as_case, draw_patient, make_world
-from pcqc.config import Decoding, Method, Protocol, Rl, load_study
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.methods.grpo import GroupBatch, Grpo
-from pcqc.models import load_model, save_model
-from pcqc.protocol import parse_action
+from pcqc.models.folder import load_model, save_model
 from pcqc.roles import Actor, Patient
+from pcqc.study import Decoding, Method, Protocol, Rl, load_study
 from pcqc.training.policy import Policy, UpdateReport
 
 CASES, GROUP, COMPLETION = 16, 8, 16

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from pcqc.config import Study
 from pcqc.engines.base import Engine, Request, Sampling, Ticket
 from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
-from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.study import Study
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 

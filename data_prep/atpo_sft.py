@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from data_prep.rows import BadRow, Converted, Origin, check_text, take_text
-from pcqc.sft_rows import SftRow
+from pcqc.cases.sft_rows import SftRow
 
 NAME = "atpo-sft"
 FIELDS = {"prompt", "response"}

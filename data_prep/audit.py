@@ -5,9 +5,9 @@ from pathlib import Path
 
 from data_prep.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
 from pcqc.errors import UserError
-from pcqc.files import csv_text, no_formula, sha256_file, write_atomic, write_json
-from pcqc.provenance import MadeFrom
-from pcqc.receipts import Receipt
+from pcqc.study.provenance import MadeFrom
+from pcqc.study.receipts import Receipt
+from pcqc.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]

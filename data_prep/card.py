@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from statistics import mean, median
 
 from data_prep.parts import strip_numbering
-from pcqc.cases import Case
-from pcqc.sft_rows import SftRow
+from pcqc.cases.case import Case
+from pcqc.cases.sft_rows import SftRow
 
 
 def describe(records: Sequence[Case] | Sequence[SftRow]) -> dict:

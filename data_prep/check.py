@@ -7,7 +7,7 @@ from data_prep.convert import BAD_ROW, NOTHING_TO_ASK, Conversion, convert_rows
 from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, known_source, source_name
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.errors import UserError
 
 SHOWN = 100  # problems printed

@@ -47,9 +47,9 @@ def _fetch(arguments: argparse.Namespace) -> None:
     from data_prep.check import check_file
     from data_prep.fetch import fetch, introduce
     from data_prep.sources import load_sources
-    from pcqc.config.data import data_folder
     from pcqc.errors import UserError
-    from pcqc.settings import nearest
+    from pcqc.study.data import data_folder
+    from pcqc.study.settings import nearest
 
     known = load_sources()
     if unknown := [name for name in arguments.sources if name not in known]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from data_prep.parts import strip_numbering
-from pcqc import protocol
-from pcqc.cases import Case
+from pcqc.cases import prompts
+from pcqc.cases.case import Case
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,15 @@ def write_conversation(
     drawn = sorted(rng.permutation(candidates)[:questions])
     messages = [
         {"role": "system", "content": instruction},
-        {"role": "user", "content": protocol.actor_prompt(case.public)},
+        {"role": "user", "content": prompts.actor_prompt(case.public)},
     ]
     for topic in (TOPICS[i] for i in drawn):
         thought = f"This is not settled yet. I should ask about {topic.name}."
-        messages.append(_say(thought, f"{protocol.QUESTION_MARKER} {topic.question}"))
-        answer = " ".join(facts[topic]) or protocol.UNANSWERABLE
+        messages.append(_say(thought, f"{prompts.QUESTION_MARKER} {topic.question}"))
+        answer = " ".join(facts[topic]) or prompts.UNANSWERABLE
         messages.append({"role": "user", "content": answer})
     thought = f"What is known fits {case.options[case.answer].strip()} best."
-    messages.append(_say(thought, f"{protocol.ANSWER_MARKER} {case.answer}"))
+    messages.append(_say(thought, f"{prompts.ANSWER_MARKER} {case.answer}"))
     return messages
 
 
@@ -134,5 +134,5 @@ def write_conversations(
 
 def _say(thought: str, action: str) -> dict[str, str]:
     """The doctor's message, in the form of Qwen3's own template: thinking, a blank line, words."""
-    thinking = f"{protocol.THINK_OPEN}\n{thought}\n{protocol.THINK_CLOSE}"
+    thinking = f"{prompts.THINK_OPEN}\n{thought}\n{prompts.THINK_CLOSE}"
     return {"role": "assistant", "content": f"{thinking}\n\n{action}"}

@@ -9,9 +9,12 @@ from data_prep.card import describe
 from data_prep.recognise import recognise
 from data_prep.rows import BadRow, Conflict, Origin, parse
 from data_prep.sources import source_name
-from pcqc.cases import Case, write_cases
+from pcqc.cases.case import Case, write_cases
+from pcqc.cases.sft_rows import SftRow
 from pcqc.errors import UserError
-from pcqc.files import (
+from pcqc.study.provenance import MadeFrom
+from pcqc.study.receipts import Receipt
+from pcqc.system.files import (
     csv_text,
     no_formula,
     read_lines,
@@ -20,9 +23,6 @@ from pcqc.files import (
     write_json,
     write_jsonl,
 )
-from pcqc.provenance import MadeFrom
-from pcqc.receipts import Receipt
-from pcqc.sft_rows import SftRow
 
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
 

@@ -4,11 +4,11 @@ The paper's conversion preserves the source messages (app:data_provenance). All 
 start with the same system message. It is read from there, and not kept here.
 """
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json
 
 TRAINING = "train"
 

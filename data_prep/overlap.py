@@ -8,9 +8,9 @@ from pathlib import Path
 from data_prep.lexical import CHARACTERS, WORDS, Measure, near_duplicates
 from data_prep.rows import BadRow
 from data_prep.user_message import OPTIONS, Opening, read_opening
-from pcqc.cases import read_cases
-from pcqc.files import read_jsonl
-from pcqc.sft_rows import read_sft_rows
+from pcqc.cases.case import read_cases
+from pcqc.cases.sft_rows import read_sft_rows
+from pcqc.system.files import read_jsonl
 
 MEASURES = (CHARACTERS, WORDS)
 KINDS = ("full_prompt", "case_and_problem", *(measure.name for measure in MEASURES))

@@ -4,7 +4,7 @@ from typing import Any
 
 from data_prep.parts import plain
 from data_prep.rows import BadRow, Converted, Origin, check_text, take, take_text, take_texts
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 
 NAME = "cases"
 FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answer"}

@@ -5,7 +5,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from data_prep.rows import BadRow, Conflict, Converted, check_text
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 
 NO_FACTS = "no facts: the patient can answer nothing"
 SPACES = "the answer's text differs from its option only in spaces or case"

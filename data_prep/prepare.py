@@ -11,11 +11,17 @@ from data_prep.conversations import write_conversations
 from data_prep.convert import NOTHING_TO_ASK, Exclusion, write_exclusions
 from data_prep.instruction import TRAINING, published_instruction, published_otherwise
 from data_prep.templates import compare_renderings
-from pcqc.cases import Case, read_cases, write_cases
-from pcqc.chat import ChatFormat
-from pcqc.config import Data, Study
+from pcqc.cases.case import Case, read_cases, write_cases
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.sft_rows import SftRow, read_sft_rows
 from pcqc.errors import UserError
-from pcqc.files import (
+from pcqc.models.folder import load_tokenizer
+from pcqc.study import Data, Study
+from pcqc.study.instruction import read_instruction
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.settings import nearest
+from pcqc.system.files import (
     read_bytes,
     read_jsonl,
     sha256_file,
@@ -24,13 +30,7 @@ from pcqc.files import (
     write_json,
     write_jsonl,
 )
-from pcqc.instruction import read_instruction
-from pcqc.job_outputs import job_output
-from pcqc.models import load_tokenizer
-from pcqc.paths import Paths
-from pcqc.seeds import generator
-from pcqc.settings import nearest
-from pcqc.sft_rows import SftRow, read_sft_rows
+from pcqc.system.seeds import generator
 
 INSTRUCTION, MANIFEST = "instruction", "manifest"  # sets of no cases
 

@@ -6,8 +6,8 @@ from types import ModuleType
 from data_prep import atpo_dialogues, atpo_sft, mediq, own_cases
 from data_prep.rows import BadRow, parse
 from pcqc.errors import UserError, one_line
-from pcqc.files import read_lines
-from pcqc.settings import nearest
+from pcqc.study.settings import nearest
+from pcqc.system.files import read_lines
 
 FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq, own_cases)}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"

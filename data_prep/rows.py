@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
+from pcqc.cases.sft_rows import SftRow
 from pcqc.errors import one_line
-from pcqc.files import parse_object
-from pcqc.settings import nearest
-from pcqc.sft_rows import SftRow
+from pcqc.study.settings import nearest
+from pcqc.system.files import parse_object
 
 
 class Refused(Exception):

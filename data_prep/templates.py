@@ -1,6 +1,6 @@
 """Compares the states of SFT conversations, as trained, with the model's own chat template.
 
-A consultation is built turn by turn from token ids (`pcqc.chat.ChatFormat`). Its states should
+A consultation is built turn by turn from token ids (`ChatFormat`). Its states should
 equal the template's rendering of the same messages, and the ChatML in which ATPO publishes its
 rows. If they differ, the first differing tokens are recorded.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from data_prep.atpo_sft import chatml
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
 
 SHOWN = 5  # differences recorded in full
 AROUND = 8  # tokens shown from the first difference

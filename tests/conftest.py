@@ -10,7 +10,7 @@ import torch
 from helpers import INSTRUCTION, make_tokenizer, tiny_model
 from workplace import Workplace
 
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
 
 TESTS = Path(__file__).parent
 SHARED = TESTS.parents[1] / "shared"  # the paper's source and the published cases, beside the clone

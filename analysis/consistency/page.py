@@ -6,7 +6,7 @@ from pathlib import Path
 from analysis.consistency.relations import every, title
 from analysis.published import Published, published
 from analysis.table import listed
-from pcqc.files import write_atomic
+from pcqc.system.files import write_atomic
 
 PATH = Path(__file__).parents[2] / "docs" / "paper_consistency.md"
 

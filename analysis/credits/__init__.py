@@ -9,8 +9,8 @@ from analysis.drawing.style import encode, house_style
 from analysis.figures import FIGURES
 from analysis.render import render
 from analysis.tables import TABLES
-from pcqc.config import Study
-from pcqc.files import write_atomic
+from pcqc.study import Study
+from pcqc.system.files import write_atomic
 
 
 def write(study: Study) -> list[Path]:

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 from scipy.stats import rankdata
 
 from analysis.statistics.bootstrap import percentile_interval, resampled_means
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json
 
 SAME = 1e-9  # exact values that differ by less are equal
 # Credit -> its title, and the parts of the drawing that a state's credits take; those that read

@@ -8,8 +8,8 @@ from analysis.map.figure import draw
 from analysis.map.outcomes import FOLDER, load
 from analysis.map.table import NAME, build
 from analysis.render import render
-from pcqc.files import write_atomic
 from pcqc.map.settings import load_map
+from pcqc.system.files import write_atomic
 
 
 def write(folder: Path = FOLDER) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from pcqc.files import read_json
+from pcqc.system.files import read_json
 
 FOLDER = Path("results") / "map"
 LEVEL = 0.95

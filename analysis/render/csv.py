@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.table import Cell, Range, Row, Table
-from pcqc.files import csv_text, no_formula
+from pcqc.system.files import csv_text, no_formula
 
 
 def render(tables: Sequence[Table]) -> str:

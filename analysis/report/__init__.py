@@ -9,7 +9,7 @@ from analysis.collected import Collected
 from analysis.render.html import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
-from pcqc.files import write_atomic
+from pcqc.system.files import write_atomic
 
 FOLDER = Path(__file__).parent
 _SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")

@@ -16,7 +16,7 @@ from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import TABLES, ablations, build, peers
-from pcqc.job_outputs import job_output
+from pcqc.study.job_outputs import job_output
 
 CARDS = (
     "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "

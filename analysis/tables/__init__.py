@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.registry import Entry, Registry
-from pcqc.files import write_atomic
+from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
     # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.

@@ -6,7 +6,7 @@ from analysis.evaluated import evaluated_methods, load_evaluated, parent
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from analysis.tables.layout import drawn_anew
-from pcqc.config import Study
+from pcqc.study import Study
 
 NAME = "ablations"
 COLUMNS = (

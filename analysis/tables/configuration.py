@@ -8,7 +8,7 @@ from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Row, Statement, Table, listed
 from analysis.tables.layout import Words
-from pcqc.config import Decoding, Method, Pretrained, Study
+from pcqc.study import Decoding, Method, Pretrained, Study
 
 NAME = "configuration"
 ROLLOUTS = "rollouts of training at temperature 1 and top-p 1"

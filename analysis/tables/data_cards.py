@@ -5,8 +5,8 @@ from typing import Any
 from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
-from pcqc.files import read_json
-from pcqc.job_outputs import job_output
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import read_json
 
 NAME = "data_cards"
 COLUMNS = (

@@ -1,7 +1,7 @@
 """What each role sees while question credit is built, found out from the prompts themselves.
 
 A role sees an item if changing the item changes the role's prompt. The prompts are built by
-`pcqc.protocol`, which the roles use in training and evaluation.
+`pcqc.cases.prompts`, which the roles use in training and evaluation.
 """
 
 from dataclasses import dataclass, replace
@@ -10,8 +10,8 @@ from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import MISSING, Column, Row, Table
 from analysis.tables.layout import Words
-from pcqc.cases import Case
-from pcqc.protocol import (
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import (
     Exchange,
     actor_prompt,
     parse_action,

@@ -5,8 +5,8 @@ import csv
 from analysis.collected import Collected
 from analysis.published import published
 from analysis.table import Column, Number, Row, Table
-from pcqc.files import read_json
-from pcqc.job_outputs import job_output
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import read_json
 
 NAME = "overlap"
 LABELS = {"evaluation": "Evaluation", "training": "Training"}

@@ -24,12 +24,12 @@ from analysis.table import (
 )
 from analysis.tables.layout import by_base
 from pcqc.clinic.quality import EARLY
-from pcqc.config import Study
-from pcqc.config.rates import RIVALS, at_rates
-from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.files import write_atomic
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.paths import Paths
+from pcqc.study.rates import RIVALS, at_rates
+from pcqc.study.replicates import replicates
+from pcqc.system.files import write_atomic
 
 NAME = "peers"
 FORMS = ("tex", "csv", "md")

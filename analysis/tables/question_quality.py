@@ -6,7 +6,7 @@ from analysis.collected import Collected
 from analysis.instrument import Instrument
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, number
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.quality import AskedQuestion, summary
 
 NAME = "question_quality"

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from analysis.collected import Collected
 from analysis.instrument import Instrument
 from analysis.table import Column, Row, Table, mean_of_runs
-from pcqc import protocol
-from pcqc.cases import Case
+from pcqc.cases import prompts
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import still_likely
 from pcqc.clinic.world import World
-from pcqc.protocol import Exchange
 
 NAME = "thoughts"
 COLUMNS = (
@@ -75,8 +75,8 @@ def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
     said: list[Exchange] = []
     options = frozenset(case.options.values())
     for turn in dialogue["turns"]:
-        thought = turn["response"].partition(protocol.THINK_OPEN)[2]
-        names = thought.partition(protocol.THINK_CLOSE)[0].split(",")
+        thought = turn["response"].partition(prompts.THINK_OPEN)[2]
+        names = thought.partition(prompts.THINK_CLOSE)[0].split(",")
         likely = frozenset(still_likely(world, case, said))
         right = case.options[case.answer]
         yield Thought([name.strip() for name in names], options, likely, right)

@@ -7,7 +7,7 @@ from analysis.published import published
 from analysis.statistics.estimates import Estimate
 from analysis.table import MISSING, Column, Row, Table, mark_best, number
 from analysis.tables.layout import Place, Words
-from pcqc.config import Method
+from pcqc.study import Method
 
 NAME = "training_cost"
 COLUMNS = (

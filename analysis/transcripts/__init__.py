@@ -16,10 +16,10 @@ from markupsafe import Markup
 from analysis.notices import notice
 from analysis.render.html import templates
 from analysis.transcripts.consultations import Consultation, consultations, places
-from pcqc.cases import Case
-from pcqc.config import Study
+from pcqc.cases.case import Case
 from pcqc.errors import UserError
-from pcqc.files import write_atomic
+from pcqc.study import Study
+from pcqc.system.files import write_atomic
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "page.html"

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pcqc.config import Method
-from pcqc.credit import executed_local_credit, same_state_credit
-from pcqc.protocol import visible
+from pcqc.cases.prompts import visible
+from pcqc.methods.credit import executed_local_credit, same_state_credit
+from pcqc.study import Method
 from pcqc.tracking.reading import why
 from pcqc.tracking.search_tree import branches, reached
 

@@ -13,13 +13,13 @@ from analysis.collected import read_frame
 from analysis.evaluated import evaluated_methods
 from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
-from pcqc.cases import Case, read_cases
+from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import World
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json, read_jsonl
 
 TRAINING = "training"
 

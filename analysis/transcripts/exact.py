@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.posterior import evidence, posterior
 from pcqc.clinic.quality import SAME, Values
 from pcqc.clinic.world import World, ask, asked_findings

@@ -8,7 +8,7 @@ import sys
 
 from pcqc.errors import UserError
 from pcqc.jobs.cli import load, run_command, study_command
-from pcqc.processes import report_to_launcher
+from pcqc.system.processes import report_to_launcher
 
 PLAN = """Prints memory needed and there per role and device, consultations and tokens, GPU-hours,
 checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked. The study's
@@ -59,7 +59,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pcqc.config import ROOT
+    from pcqc.study import ROOT
 
     # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
     sys.path.insert(0, str(ROOT))
@@ -171,7 +171,7 @@ def _accept(arguments: argparse.Namespace) -> None:
 
 
 def _vary(arguments: argparse.Namespace) -> None:
-    from pcqc.config.vary import vary
+    from pcqc.study.vary import vary
 
     runs = [letter.strip() for letter in arguments.runs.split(",") if letter.strip()]
     name, path = vary(
@@ -188,7 +188,7 @@ def _status(arguments: argparse.Namespace) -> None:
 
 
 def _superseded(arguments: argparse.Namespace) -> None:
-    from pcqc.superseded import chosen, listing, remove, superseded
+    from pcqc.study.superseded import chosen, listing, remove, superseded
 
     study = load(arguments)
     entries = superseded(study.results)
@@ -212,7 +212,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 def _audit(arguments: argparse.Namespace) -> None:
     from pcqc.audit.table import FOLDER, write_audit
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     # Of all studies, the paper's alone changes no setting of config/methods.yaml that counts here.
     print(write_audit(load_study("paper").methods), end="")

@@ -7,13 +7,13 @@ from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from small_runs import small_study
 
 from pcqc.clinic.build import build_clinic
-from pcqc.job_outputs import job_output
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
-from pcqc.models import save_model
-from pcqc.paths import Paths
+from pcqc.models.folder import save_model
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
 
 
 @pytest.fixture(scope="session")

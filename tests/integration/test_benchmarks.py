@@ -13,9 +13,9 @@ import torch
 from benchmarks import __main__ as run_all
 from benchmarks import pcqc_cost, update
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
-from pcqc.config import load_study
-from pcqc.files import read_json, write_json
-from pcqc.models import load_model
+from pcqc.models.folder import load_model
+from pcqc.study import load_study
+from pcqc.system.files import read_json, write_json
 from pcqc.training.sequences import KL
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pcqc.cli import main
-from pcqc.config import ROOT
+from pcqc.study import ROOT
 
 COMMANDS = [
     ["check", "clinc"],

@@ -5,12 +5,12 @@ import io
 import pytest
 from small_runs import small_study
 
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
+from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.errors import UserError
 from pcqc.jobs.consult import consult
 from pcqc.jobs.select import run_selection
-from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE
+from pcqc.study.paths import Paths
 
 pytestmark = pytest.mark.numerical
 

@@ -14,14 +14,14 @@ from helpers import Alone, tiny_model
 from learner_material import COEFFICIENTS, RL, SFT, UPDATES, critic, sequences, value_sequences
 from safetensors.torch import load_file
 
-from pcqc.config import LearnerPlacement, load_study
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.errors import UserError
 from pcqc.jobs.launch import _reason, processes_wanted
 from pcqc.planning.fit import changed
-from pcqc.processes import Processes, join, report_to_launcher
+from pcqc.study import LearnerPlacement, load_study
+from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
 from pcqc.training.state import ModelState, load_state, save_state

@@ -12,12 +12,12 @@ from helpers import tiny_model
 
 from benchmarks import device
 from benchmarks.measure import Quartiles
-from pcqc.config import ROOT, LearnerPlacement, load_study
 from pcqc.errors import UserError
 from pcqc.planning.architecture import Architecture
 from pcqc.planning.checks import misfits
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import named
+from pcqc.study import ROOT, LearnerPlacement, load_study
 from pcqc.training.batching import SelectedTokens
 from pcqc.training.policy import Policy
 from pcqc.training.token_trees import merge_prefixes

@@ -13,7 +13,7 @@ import yaml
 from docs_pages import BLOCK, PAGES, blocks, typed
 
 from pcqc.cli import _parser, main
-from pcqc.config import ROOT, load_study
+from pcqc.study import ROOT, load_study
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 WORKFLOW = [ROOT / "Snakefile", *ROOT.glob("workflow/rules/*.smk")]
@@ -149,7 +149,7 @@ def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, mon
     shutil.copytree(ROOT / "config", tmp_path / "config")
     with open(tmp_path / "config" / "methods.yaml", "a", encoding="utf-8") as entries:
         entries.write(f"\n{text}")
-    monkeypatch.setattr("pcqc.config.load.ROOT", tmp_path)
+    monkeypatch.setattr("pcqc.study.load.ROOT", tmp_path)
     ((name, given),) = yaml.safe_load(text).items()
     for study in map(load_study, ("clinic", "paper")):
         model = study.method(given["like"])

@@ -7,7 +7,7 @@ import pytest
 from docs_pages import BLOCK, PAGES, typed
 from workplace import STUDY
 
-from pcqc.config import ROOT
+from pcqc.study import ROOT
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 GPUS, NETWORK = "needs GPUs", "downloads from the network"

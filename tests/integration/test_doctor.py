@@ -9,14 +9,14 @@ import pytest
 from stub_server import Stub, said
 
 from pcqc.cli import main
-from pcqc.config import Servers, load_study
-from pcqc.config.models import Server
 from pcqc.doctor import machine as machine_module
 from pcqc.doctor.findings import tried
 from pcqc.doctor.machine import GPU_CHECKS, machine
 from pcqc.doctor.services import services
-from pcqc.models import save_folder
-from pcqc.paths import Paths
+from pcqc.models.folder import save_folder
+from pcqc.study import Servers, load_study
+from pcqc.study.models import Server
+from pcqc.study.paths import Paths
 
 Usage = namedtuple("Usage", "total used free")
 WORDS = 1000  # vocabulary of the stub

@@ -13,7 +13,7 @@ from data_prep.fetch import fetch, git_blob
 from data_prep.sources import Holds, Source, load_sources, source_name
 from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.files import hold
+from pcqc.system.files import hold
 
 CONTENT = bytes(range(256)) * 1024
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

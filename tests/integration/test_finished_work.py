@@ -10,14 +10,14 @@ from damage import DAMAGES, follow, swap
 from helpers import SECRETS
 from small_runs import Killed, digests, small_study
 
-from pcqc import provenance
 from pcqc.errors import UserError
-from pcqc.files import read_json
 from pcqc.jobs import rl_loop
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import accept, explain
 from pcqc.jobs.select import run_selection
-from pcqc.superseded import chosen, listing, remove, superseded
+from pcqc.study import provenance
+from pcqc.study.superseded import chosen, listing, remove, superseded
+from pcqc.system.files import read_json
 
 METHOD, RUN = "pcqc", "A"
 
@@ -170,7 +170,7 @@ def test_an_accepted_run_stands_and_says_why(done, edit, monkeypatch):
     assert digests(ROOT, "runs/**/*", "evaluation/**/*") == before
     assert superseded(ROOT) == []
     # Another edit is another matter.
-    edit("pcqc.files")
+    edit("pcqc.system.files")
     assert "training would run again" in explain(done, METHOD, RUN)
     with pytest.raises(UserError, match="say why"):
         accept(done, METHOD, RUN, " ")

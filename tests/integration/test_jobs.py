@@ -11,21 +11,21 @@ from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, said
 
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.clinic.quality import validation_quality
-from pcqc.config import Server, Servers
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl, sha256_file
-from pcqc.job_outputs import job_output
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.setup import chat_format
-from pcqc.models import save_model
-from pcqc.paths import Paths
-from pcqc.predictions import SCHEMA, read_predictions
+from pcqc.models.folder import save_model
+from pcqc.study import Server, Servers
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import SCHEMA, read_predictions
+from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 METHOD, RUN = "pcqc", "A"
 make_study = small_study

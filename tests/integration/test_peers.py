@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_runs import Killed, digests, small_study
 
-from pcqc.files import read_json, read_jsonl
 from pcqc.jobs import rl_loop
+from pcqc.system.files import read_json, read_jsonl
 
 PEERS = ("igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo", "c3", "expected_answer")
 

@@ -11,10 +11,10 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from learner_material import COEFFICIENTS, gradients, sequences, updated
 from learner_material import UNCLIPPED as RL
 
-from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.planning.architecture import SCRATCH_VOCABULARY
+from pcqc.study import load_study
 from pcqc.training import scoring_head
 from pcqc.training.batching import TokenModel, micro_batches, pad
 from pcqc.training.kl import kl_estimate

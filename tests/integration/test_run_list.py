@@ -11,8 +11,8 @@ import pytest
 from browser import CHROMIUM, Browser
 from workplace import STUDY
 
-from pcqc.config import ROOT, load_study
-from pcqc.files import read_json, read_jsonl
+from pcqc.study import ROOT, load_study
+from pcqc.system.files import read_json, read_jsonl
 from pcqc.tracking.values import LEARNED
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: apt-get install chromium")

@@ -9,7 +9,6 @@ import pytest
 from helpers import make_case, make_tokenizer, scripted_context, tiny_model
 from stub_server import Stub, said
 
-from pcqc.config import Decoding, Method, Server, Servers, load_study
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
 from pcqc.engines.server import ServerEngine
@@ -19,8 +18,9 @@ from pcqc.jobs.setup import make_engine, role_weights
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_utilities import by_scorer
-from pcqc.models import save_model
+from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
+from pcqc.study import Decoding, Method, Server, Servers, load_study
 
 STOP = 7
 # How vLLM hands a completion over, which sampling does not depend on.

@@ -9,7 +9,6 @@ from small_runs import small_study
 from pcqc.clinic import pretrain as pretrain_job
 from pcqc.clinic.build import build_clinic
 from pcqc.clinic.judge import clinic_judge
-from pcqc.job_outputs import job_output
 from pcqc.jobs.continuation import run_continuation
 from pcqc.jobs.credit_quality import run_credit_quality
 from pcqc.jobs.evaluate import run_evaluation
@@ -17,7 +16,8 @@ from pcqc.jobs.grounding import run_grounding
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.sft import run_sft
-from pcqc.provenance import SETTINGS_READ
+from pcqc.study.job_outputs import job_output
+from pcqc.study.provenance import SETTINGS_READ
 
 CONTINUATION = {"states": 1, "candidates": 2, "continuations": 1}
 CREDIT_QUALITY = {"cases": 2, "turns": [1], "candidates": 2, "continuations": 2}
@@ -38,7 +38,7 @@ class Recording:
     def __getattr__(self, name):
         value = getattr(self.real, name)
         readers = [frame.f_globals["__name__"] for frame in (sys._getframe(1), sys._getframe(2))]
-        if {"pcqc.provenance", "pcqc.job_outputs"} & set(readers):
+        if {"pcqc.study.provenance", "pcqc.study.job_outputs"} & set(readers):
             return value
         if name == "dtype" and not self.prefix:
             return lambda role: self.seen.add(f"dtypes.{role}") or value(role)

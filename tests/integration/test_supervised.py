@@ -7,8 +7,8 @@ import torch
 from helpers import plain_logprobs, tiny_model
 from learner_material import SFT, examples
 
+from pcqc.cases.order import batches_per_pass
 from pcqc.errors import UserError
-from pcqc.order import batches_per_pass
 from pcqc.training.backend import adamw_backend
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (

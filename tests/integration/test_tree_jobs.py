@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from small_runs import Killed, digests, small_study
 
-from pcqc.files import read_json, read_jsonl, sha256_file
 from pcqc.jobs import rl_loop
 from pcqc.methods.atpo.critic import Critic
-from pcqc.processes import SINGLE_PROCESS
+from pcqc.system.files import read_json, read_jsonl, sha256_file
+from pcqc.system.processes import SINGLE_PROCESS
 
 METHOD, RUN = "atpo", "A"
 TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}

@@ -8,12 +8,12 @@ import pytest
 import torch
 from helpers import ROUNDING, plain_logprobs, tiny_model
 
-from pcqc.config import Method, Rl, TreeSearch
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo, TreeBatch
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.atpo.trajectories import Trajectory
 from pcqc.methods.sequences import TERMINAL
+from pcqc.study import Method, Rl, TreeSearch
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import KL, Term, TrainingSequence

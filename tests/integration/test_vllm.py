@@ -26,13 +26,13 @@ from engine_checks import (
 )
 from helpers import ROUNDING, make_tokenizer, tiny_model
 
-from pcqc.config import Server
 from pcqc.engines.base import Request
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sync import WeightSync
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.errors import UserError
-from pcqc.seeds import stream
+from pcqc.study import Server
+from pcqc.system.seeds import stream
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pcqc.cli import main
-from pcqc.config import ROOT
+from pcqc.study import ROOT
 
 CLINIC = (ROOT / "config" / "studies" / "clinic.yaml").read_text(encoding="utf-8")
 CASE = json.loads((ROOT / "docs" / "own-cases.md").read_text().split("```json\n")[1].split("\n")[0])

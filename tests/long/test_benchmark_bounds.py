@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pcqc.config import ROOT
+from pcqc.study import ROOT
 
 
 def run(script, *arguments: str) -> str:

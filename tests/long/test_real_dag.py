@@ -10,8 +10,8 @@ import yaml
 from helpers import make_tokenizer, tiny_model
 from workplace import Workplace, digests
 
-from pcqc.config import load_study
-from pcqc.files import read_json, read_jsonl
+from pcqc.study import load_study
+from pcqc.system.files import read_json, read_jsonl
 
 NAME = "tiny-real"
 OPTIONS = {"A": "flu", "B": "cold", "C": "croup", "D": "asthma"}

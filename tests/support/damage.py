@@ -11,9 +11,9 @@ from pathlib import Path
 from kills import essence
 from workplace import STUDY, Workplace
 
-from pcqc.config import Study, load_study
 from pcqc.errors import UserError
-from pcqc.integrity import check_results
+from pcqc.study import Study, load_study
+from pcqc.study.integrity import check_results
 
 # A log is no result, a lock holds nothing, a review sheet is a person's to fill in, and the state
 # of a finished job is read by none.

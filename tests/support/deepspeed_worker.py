@@ -24,10 +24,10 @@ from learner_material import (
 )
 from safetensors.torch import save_file
 
-from pcqc.config import LearnerPlacement, Sft
 from pcqc.errors import UserError
 from pcqc.methods.sequences import TERMINAL
-from pcqc.processes import join, shutdown
+from pcqc.study import LearnerPlacement, Sft
+from pcqc.system.processes import join, shutdown
 from pcqc.training import scoring_head
 from pcqc.training.backend import model_weights
 from pcqc.training.batching import TokenModel

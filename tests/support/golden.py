@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from helpers import scripted_context
 
-from pcqc.cases import Case
-from pcqc.config import Method
+from pcqc.cases.case import Case
 from pcqc.consultation import roll_out
 from pcqc.methods.pcqc import assign_credit, case_sequences
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.study import Method
 from pcqc.training.sequences import TrainingSequence
 
 METHOD = Method("PCQC", terminal_group=1, question_group=2, question_credit="same_state", beta=1.0)

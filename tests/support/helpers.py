@@ -8,16 +8,16 @@ import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
-from pcqc.config import Decoding, Protocol
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.planning.architecture import Architecture
-from pcqc.processes import Processes
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.seeds import stream
+from pcqc.study import Decoding, Protocol
+from pcqc.system.processes import Processes
+from pcqc.system.seeds import stream
 
 INSTRUCTION = "Ask or answer."
 WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", " C", " D")

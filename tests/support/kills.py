@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from workplace import Workplace, digests
 
-from pcqc.files import read_json
+from pcqc.system.files import read_json
 
 # The paper holds the table of training costs.
 TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.pdf")

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from helpers import tiny_model
 
-from pcqc.config import Rl, Sft, TreeSearch
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.study import Rl, Sft, TreeSearch
 from pcqc.training.backend import adamw_backend
 from pcqc.training.policy import Policy
 from pcqc.training.sequences import KL, Term, TrainingSequence

@@ -8,9 +8,9 @@ import pyarrow
 import pyarrow.parquet
 import simulated
 
-from pcqc.config import Study, Tracking, load_study
-from pcqc.files import read_json, sha256_file, write_json, write_jsonl
-from pcqc.job_outputs import JobOutput, job_output
+from pcqc.study import Study, Tracking, load_study
+from pcqc.study.job_outputs import JobOutput, job_output
+from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}
 QUESTIONS = ["Any fever?", "Any rash?", "Any <cough>?", "Any pain?"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pcqc.cases import Case, write_cases
+from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
 from pcqc.clinic.world import (
     World,
@@ -22,9 +22,9 @@ from pcqc.clinic.world import (
     make_world,
     read_findings,
 )
-from pcqc.config import Method, Study, load_study
-from pcqc.files import write_json, write_jsonl
-from pcqc.job_outputs import job_output
+from pcqc.study import Method, Study, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import write_json, write_jsonl
 
 STUDY = Path(__file__).with_suffix(".yaml")
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8

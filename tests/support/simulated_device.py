@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
-from pcqc.config import load_study
 from pcqc.planning.architecture import Architecture
 from pcqc.planning.memory import longest
+from pcqc.study import load_study
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy_loss import Clip, clipped_policy_loss

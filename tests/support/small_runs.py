@@ -5,9 +5,9 @@ from pathlib import Path
 
 import yaml
 
-from pcqc.config import ROOT, load_study
-from pcqc.files import sha256_file
-from pcqc.settings import read_settings
+from pcqc.study import ROOT, load_study
+from pcqc.study.settings import read_settings
+from pcqc.system.files import sha256_file
 
 
 class Killed(BaseException):

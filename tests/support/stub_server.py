@@ -4,8 +4,8 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from pcqc.config import Server
 from pcqc.engines.server import ServerEngine
+from pcqc.study import Server
 
 
 class Stub:

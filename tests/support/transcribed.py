@@ -6,12 +6,12 @@ ten patients with amber have amber spots, and one of ten with azure; coral spots
 
 from dataclasses import replace
 
-from pcqc.cases import Case, write_cases
+from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.world import World
-from pcqc.config import Study, load_study
-from pcqc.files import write_json, write_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import write_json, write_jsonl
 
 WORLD = World(
     ("amber", "azure"),

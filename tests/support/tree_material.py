@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 from helpers import INSTRUCTION, PROTOCOL, make_tokenizer
 
-from pcqc.chat import ChatFormat
-from pcqc.config import Decoding
+from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Actor, Patient
+from pcqc.study import Decoding
 
 COUGH, FEVER = "Question: any cough", "Question: any fever"
 SAYS = (COUGH, FEVER, "no idea", "Final Answer: A", "Final Answer: B")

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pcqc.config import Method, Study
 from pcqc.planning.memory import RoleMemory, role_memories, roles_of, served
 from pcqc.planning.storage import models_gib, storage, sync_gib
 from pcqc.planning.work import fine_tunings, trained
+from pcqc.study import Method, Study
 
 
 class Full(Exception):

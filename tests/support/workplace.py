@@ -12,8 +12,8 @@ from pathlib import Path
 
 import warm
 
-from pcqc.config import ROOT
-from pcqc.files import sha256_file
+from pcqc.study import ROOT
+from pcqc.system.files import sha256_file
 
 STUDY = "clinic-mini"
 ENGINES = "clinic-mini-engines"  # the same with vLLM for every role and two DeepSpeed processes

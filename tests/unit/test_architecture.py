@@ -9,10 +9,10 @@ from helpers import config_of
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
 
-from pcqc.config import Pretrained, load_study
 from pcqc.errors import UserError
-from pcqc.files import write_json
 from pcqc.planning.architecture import KNOWN, Architecture, architecture, read_config
+from pcqc.study import Pretrained, load_study
+from pcqc.system.files import write_json
 from pcqc.training.tree_attention import take_trees, tree_mask
 
 PUBLISHED = {

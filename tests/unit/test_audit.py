@@ -28,12 +28,12 @@ from pcqc.audit.tabular import (
     visited,
 )
 from pcqc.audit.turn_credits import outcome_credits, reference_credits, turn_credits
-from pcqc.config import load_study
-from pcqc.credit import terminal_advantages
+from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.pcqc import assign_credit, case_sequences
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import CREDITS, Known
+from pcqc.study import load_study
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import token_counts
 

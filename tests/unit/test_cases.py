@@ -6,9 +6,9 @@ import json
 import pytest
 from helpers import make_case
 
-from pcqc.cases import read_cases, write_cases
+from pcqc.cases.case import read_cases, write_cases
+from pcqc.cases.public_case import PublicCase
 from pcqc.errors import UserError
-from pcqc.public_case import PublicCase
 
 ROW = dataclasses.asdict(make_case(1, origin={"file": "x.csv", "row": 3}))
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pcqc.config import ROOT
+from pcqc.study import ROOT
 
 LABEL = re.compile(r"\b(?:eq|app|tab|sec|fig):[a-z0-9_]+(?::[a-z0-9_]+)*")
 FOLDERS = ("src", "analysis", "data_prep", "docs", "config", "workflow", "tests/unit")

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from pcqc.cases.prompts import UNANSWERABLE, Exchange, parse_action
 from pcqc.clinic import build
 from pcqc.clinic.build import TRAINING, _Sampler, build_clinic
 from pcqc.clinic.consultations import (
@@ -36,12 +37,11 @@ from pcqc.clinic.world import (
     make_world,
     read_findings,
 )
-from pcqc.config import Benchmark, Clinic, load_study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE, Exchange, parse_action
-from pcqc.seeds import generator
+from pcqc.study import Benchmark, Clinic, load_study
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json
+from pcqc.system.seeds import generator
 
 SETTINGS = Clinic(
     diseases=5,

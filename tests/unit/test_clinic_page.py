@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.clinic.build import build_clinic
 from pcqc.clinic.posterior import best_accuracy, random_accuracy
 from pcqc.clinic.world import World
-from pcqc.config import ROOT, load_study
-from pcqc.paths import Paths
+from pcqc.study import ROOT, load_study
+from pcqc.study.paths import Paths
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
 ACCURACY = {"best": best_accuracy, "random": random_accuracy}

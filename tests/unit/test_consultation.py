@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 from helpers import PROTOCOL, make_case, scripted_context, tiny_model
 
-from pcqc.config import Decoding
+from pcqc.cases.prompts import REMINDER, Exchange
 from pcqc.consultation import Opening, RolloutContext, continue_from, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.protocol import REMINDER, Exchange
 from pcqc.roles import Actor, Patient
+from pcqc.study import Decoding
 
 CASES = [make_case(i) for i in range(3)]
 

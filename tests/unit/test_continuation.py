@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
 
-from pcqc.cases import write_cases
-from pcqc.chat import ChatFormat
-from pcqc.choice import selected_success
+from pcqc.cases.case import write_cases
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.clinic.judge import ClinicJudge
 from pcqc.clinic.ungrounded import UngroundedPatient
 from pcqc.clinic.world import World
-from pcqc.config import Continuation, load_study
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
+from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.evaluation.grounding import (
     Answered,
@@ -28,13 +28,13 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
-from pcqc.files import csv_text, read_json, sha256_file, write_json
-from pcqc.job_outputs import job_output
 from pcqc.jobs import continuation as job
 from pcqc.jobs.grounding import run_grounding
-from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE
 from pcqc.roles.patient import Inquiry
+from pcqc.study import Continuation, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import csv_text, read_json, sha256_file, write_json
 
 CASES = [make_case(i) for i in range(3)]
 
@@ -258,7 +258,7 @@ def written(folder):
 
 def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, monkeypatch):
     """But for the times in its receipt."""
-    for module in ("pcqc.job_outputs", "pcqc.receipts"):
+    for module in ("pcqc.study.job_outputs", "pcqc.study.receipts"):
         monkeypatch.setattr(f"{module}.now", lambda: "2000-01-01T00:00:00+00:00")
     job.run_continuation(study, "pcqc", "A")
     folder = Paths.of(study).continuation("pcqc", "A")

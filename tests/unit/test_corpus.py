@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.corpus import (
     KINDS,
     Subject,
@@ -21,7 +21,7 @@ from pcqc.clinic.posterior import posterior
 from pcqc.clinic.pretrain import FACTS
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import make_world, read_findings
-from pcqc.config import load_study
+from pcqc.study import load_study
 from pcqc.training.supervised import Example
 
 

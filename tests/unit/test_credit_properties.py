@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pcqc.credit import (
+from pcqc.methods.credit import (
     EPSILON,
     THRESHOLD,
     diagnostic_gain,

@@ -1,4 +1,4 @@
-"""Whole files or none: pcqc.files."""
+"""Whole files or none: pcqc.system.files."""
 
 import errno
 import json
@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.files import (
+from pcqc.system.files import (
     hold,
     no_formula,
     read_bytes,

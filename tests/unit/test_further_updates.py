@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pcqc.config import load_study
-from pcqc.files import read_json, sha256_file
 from pcqc.jobs import evaluate as job
+from pcqc.study import load_study
+from pcqc.system.files import read_json, sha256_file
 
 
 class Actor:

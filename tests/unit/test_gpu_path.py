@@ -9,9 +9,6 @@ import pytest
 import torch
 from helpers import config_of
 
-from pcqc import processes
-from pcqc.config import load_study
-from pcqc.determinism import single_threaded
 from pcqc.engines import vllm as engine_module
 from pcqc.engines.vllm_worker import WeightReceiver
 from pcqc.errors import UserError
@@ -21,6 +18,9 @@ from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
 from pcqc.planning.fit import changed
 from pcqc.planning.memory import engine_memory, engines, learner_memory
+from pcqc.study import load_study
+from pcqc.system import processes
+from pcqc.system.determinism import single_threaded
 
 DOCS = Path(__file__).parents[2] / "docs"
 # In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.

@@ -7,14 +7,14 @@ import typing
 import pytest
 from helpers import make_case, scripted_context, scripted_scorer
 
-from pcqc.config import Method
+from pcqc.cases.prompts import Exchange
+from pcqc.cases.public_case import PublicCase
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_utilities import by_scorer
-from pcqc.protocol import Exchange
-from pcqc.public_case import PublicCase
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.roles.scorer import Evidence
+from pcqc.study import Method
 
 METHOD = Method("PCQC", terminal_group=2, question_group=3, question_credit="same_state", beta=1.0)
 

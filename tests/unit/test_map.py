@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pcqc.clinic.posterior import posterior
-from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.map.exact import as_case, best_over_average, fidelity, headroom, predict
 from pcqc.map.job import read_predictions, train_cell, write_predictions
@@ -22,7 +21,8 @@ from pcqc.map.training import (
     terminal_gradient,
     train,
 )
-from pcqc.seeds import generator
+from pcqc.study import load_study
+from pcqc.system.seeds import generator
 
 MAP = load_map()
 METHODS = load_study("paper").methods

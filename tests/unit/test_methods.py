@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from helpers import PROTOCOL, make_case, scripted_context, scripted_scorer
 
-from pcqc.config import Method
-from pcqc.credit import same_state_credit
 from pcqc.errors import UserError
+from pcqc.methods.credit import same_state_credit
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_utilities import by_scorer
 from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.study import Method
 from pcqc.training.sequences import KL, pack_turns, token_counts
 
 PCQC = Method("PCQC", terminal_group=2, question_group=4, question_credit="same_state", beta=0.7)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcqc.config import Study, load_study
-from pcqc.order import batches_per_pass
+from pcqc.cases.order import batches_per_pass
 from pcqc.planning.plan import make_plan
+from pcqc.study import Study, load_study
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
 SETTINGS = yaml.safe_load(FIXTURE.read_text())

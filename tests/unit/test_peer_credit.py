@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pcqc import peer_credit
-from pcqc.credit import same_state_credit
+from pcqc.methods import peer_credit
+from pcqc.methods.credit import same_state_credit
 
 # Two consultations of a case: three turns, then two. The second is right.
 BELIEFS = [np.array([0.2, 0.5, 0.4]), np.array([0.2, 0.8])]

@@ -10,9 +10,8 @@ import torch
 from helpers import make_tokenizer, tiny_model
 
 from pcqc.cli import main
-from pcqc.config import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
 from pcqc.errors import UserError
-from pcqc.models import save_model
+from pcqc.models.folder import save_model
 from pcqc.planning.checks import loads, misfits
 from pcqc.planning.cost import run_cost
 from pcqc.planning.fit import advice, changed, require_fit
@@ -20,6 +19,7 @@ from pcqc.planning.memory import engine_memory, learner_memory, role_memories
 from pcqc.planning.plan import make_plan
 from pcqc.planning.storage import storage, sync_gib
 from pcqc.planning.table import PHASES
+from pcqc.study import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
 from pcqc.training.state import ModelState, save_state
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"

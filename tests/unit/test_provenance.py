@@ -7,12 +7,17 @@ from dataclasses import replace
 import pytest
 from safetensors import SafetensorError
 
-from pcqc import provenance
-from pcqc.config import load_study
 from pcqc.errors import UserError
-from pcqc.files import sha256_file
-from pcqc.models import MANIFEST, check_folder, load_model, load_tokenizer, save_folder, settle
-from pcqc.provenance import (
+from pcqc.models.folder import (
+    MANIFEST,
+    check_folder,
+    load_model,
+    load_tokenizer,
+    save_folder,
+    settle,
+)
+from pcqc.study import load_study, provenance
+from pcqc.study.provenance import (
     MadeFrom,
     job_settings,
     made_from,
@@ -20,6 +25,7 @@ from pcqc.provenance import (
     run_settings,
     source_fingerprint,
 )
+from pcqc.system.files import sha256_file
 
 PLAIN = """import os
 from a import b
@@ -127,14 +133,18 @@ def test_a_run_is_made_from_the_modules_that_it_enters():
         "grpo": set(),
         "atpo": {atpo},
         "pcqc": {"pcqc.methods.pcqc"},
-        "gigpo": {turns, "pcqc.peer_credit"},
-        "c3": {"pcqc.methods.pcqc", "pcqc.peer_credit"},
-        "expected_answer": {"pcqc.methods.pcqc", "pcqc.peer_credit", "pcqc.clinic.expected"},
+        "gigpo": {turns, "pcqc.methods.peer_credit"},
+        "c3": {"pcqc.methods.pcqc", "pcqc.methods.peer_credit"},
+        "expected_answer": {
+            "pcqc.methods.pcqc",
+            "pcqc.methods.peer_credit",
+            "pcqc.clinic.expected",
+        },
     }
     every = set().union(*entered.values())
     for method, own in entered.items():
         found = made_from(study, "train", method, "A").modules
-        assert {"pcqc.jobs.rl_loop", "pcqc.methods.grpo", "pcqc.credit"} <= found.keys()
+        assert {"pcqc.jobs.rl_loop", "pcqc.methods.grpo", "pcqc.methods.credit"} <= found.keys()
         assert every & found.keys() == own, method
 
 
@@ -190,7 +200,7 @@ def test_files_that_were_settled_are_not_hashed_again(tmp_path, monkeypatch):
         write_two(folder)
         return settle(folder, [folder / "sub" / "two.txt"])
 
-    monkeypatch.setattr("pcqc.models.sha256_file", count)
+    monkeypatch.setattr("pcqc.models.folder.sha256_file", count)
     digest = save_folder(tmp_path / "one", write)
     assert sorted(hashed) == [MANIFEST, "one.txt", "two.txt"]
     assert save_folder(tmp_path / "other", write_two) == digest

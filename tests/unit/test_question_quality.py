@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.quality import Values, early_quality, judge_questions, summary
 from pcqc.clinic.world import World
 

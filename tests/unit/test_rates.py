@@ -2,9 +2,9 @@
 
 import pytest
 
-from pcqc.config import load_study
-from pcqc.config.rates import at_rates
 from pcqc.errors import UserError
+from pcqc.study import load_study
+from pcqc.study.rates import at_rates
 
 
 def load(folder, rates):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers import ROUNDING, make_case, make_tokenizer, plain_logprobs
 
+from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.protocol import Exchange, scorer_prompt
 from pcqc.roles import Scorer
 
 EXCHANGE = Exchange("any cough?", "No cough.")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcqc.seeds import generator, stream, uniform
+from pcqc.system.seeds import generator, stream, uniform
 
 
 def test_streams_are_named_by_every_coordinate():

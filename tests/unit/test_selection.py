@@ -4,10 +4,10 @@ import copy
 
 import pytest
 
-from pcqc.config import load_study
 from pcqc.errors import UserError
 from pcqc.evaluation.levelling import levelled_off
 from pcqc.evaluation.selection import select
+from pcqc.study import load_study
 
 DEVELOPMENT = "clinic_dev"
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from pcqc.clinic.world import COMPLAINTS, FINDINGS
-from pcqc.config import ROOT, Study, digest, load_study, tracking_uri
-from pcqc.config.consistency import RULES
 from pcqc.errors import UserError
-from pcqc.provenance import job_settings, run_settings
+from pcqc.study import ROOT, Study, digest, load_study, tracking_uri
+from pcqc.study.consistency import RULES
+from pcqc.study.provenance import job_settings, run_settings
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 import pcqc.engines.vllm
-from pcqc.config import load_study
-from pcqc.config.placement import EnginePlacement
 from pcqc.jobs import setup
 from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.study import load_study
+from pcqc.study.placement import EnginePlacement
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import pytest
 import torch
 from simulated_device import largest_peak
 
-from pcqc.config import load_study
 from pcqc.planning.architecture import KNOWN
 from pcqc.planning.fit import changed
 from pcqc.planning.memory import activation_bytes
+from pcqc.study import load_study
 
 SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
 FEW_WORDS = dataclasses.replace(SHALLOW, vocabulary=4096)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.models import check_folder
-from pcqc.processes import Processes
+from pcqc.models.folder import check_folder
+from pcqc.system.processes import Processes
 from pcqc.training.state import load_state, save_state
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pcqc.config import load_study
-from pcqc.files import hold, write_atomic, write_json
-from pcqc.job_outputs import steps
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, status, status_of_all
-from pcqc.paths import Paths
+from pcqc.study import load_study
+from pcqc.study.job_outputs import steps
+from pcqc.study.paths import Paths
+from pcqc.system.files import hold, write_atomic, write_json
 
 SELECTION = {
     "benchmark": "clinic_dev",

@@ -14,8 +14,8 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.methods.question_groups import score_groups
-from pcqc.processes import Processes
 from pcqc.roles import Scorer
+from pcqc.system.processes import Processes
 
 CASES = [make_case(number) for number in range(5)]
 ROLES = ("actor", "patient")

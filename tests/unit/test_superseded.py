@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.superseded import DESCRIPTION, bring_back, remove, set_aside, superseded
+from pcqc.study.superseded import DESCRIPTION, bring_back, remove, set_aside, superseded
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def test_an_entry_that_is_being_made_or_removed_is_not_listed(run, tmp_path, mon
     assert [one.path for one in superseded(tmp_path)] == [entry]
     # A removal that is stopped half way: the next one takes the rest along.
     with monkeypatch.context() as patch:
-        patch.setattr("pcqc.superseded.shutil.rmtree", lambda path: os.unlink(path / DESCRIPTION))
+        patch.setattr(
+            "pcqc.study.superseded.shutil.rmtree", lambda path: os.unlink(path / DESCRIPTION)
+        )
         remove(superseded(tmp_path))
     assert superseded(tmp_path) == []
     run("g")
@@ -44,7 +46,7 @@ def test_a_full_disk_leaves_no_entry_without_a_description(run, tmp_path, monkey
         path.parent.mkdir(parents=True)
         raise UserError(f"cannot write {path}: no space left on device")
 
-    monkeypatch.setattr("pcqc.superseded.write_json", full)
+    monkeypatch.setattr("pcqc.study.superseded.write_json", full)
     with pytest.raises(UserError, match="no space left"):
         run()
     assert superseded(tmp_path) == []

@@ -7,7 +7,6 @@ import pytest
 from helpers import PROTOCOL, make_case
 from tree_material import SAYS, Critic, make_context
 
-from pcqc.config import Method, TreeSearch
 from pcqc.consultation import roll_out
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo
@@ -16,6 +15,7 @@ from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, uncertainty, visits
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.sequences import TERMINAL
+from pcqc.study import Method, TreeSearch
 from pcqc.training.sequences import KL
 
 CASES = [make_case(i) for i in range(3)]

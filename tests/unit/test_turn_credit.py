@@ -7,13 +7,13 @@ import pytest
 from helpers import make_case, scripted_context, scripted_scorer
 from test_methods import chances, pieces, say
 
-from pcqc import peer_credit
-from pcqc.config import Method
 from pcqc.consultation import roll_out
+from pcqc.methods import peer_credit
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.sequences import TERMINAL
 from pcqc.methods.turn_credit import CREDITS, Known, TurnCredited
+from pcqc.study import Method
 
 CASES = [make_case(0)]
 GROUP = Method("Peer", terminal_group=2)

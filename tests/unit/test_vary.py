@@ -6,10 +6,10 @@ import pytest
 
 from analysis.evaluated import parent
 from pcqc.cli import main
-from pcqc.config import ROOT, load_study
-from pcqc.config.vary import vary
 from pcqc.errors import UserError
-from pcqc.provenance import run_settings
+from pcqc.study import ROOT, load_study
+from pcqc.study.provenance import run_settings
+from pcqc.study.vary import vary
 
 
 @pytest.fixture

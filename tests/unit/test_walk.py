@@ -5,10 +5,10 @@ import torch
 from simulated_device import largest_peak
 from walk import Full, Walk, machine
 
-from pcqc.config import load_study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
 from pcqc.planning.work import trained
+from pcqc.study import load_study
 
 STUDIES = {"real": "H100", "paper": "H800"}
 

@@ -8,7 +8,7 @@ import torch
 
 from pcqc.engines import weight_files
 from pcqc.errors import UserError
-from pcqc.files import hold
+from pcqc.system.files import hold
 
 WEIGHTS = [("a", torch.arange(4.0)), ("b", torch.ones(2, 3))]
 Usage = namedtuple("Usage", "total used free")

@@ -12,17 +12,17 @@ import analysis.figures
 import analysis.paper
 import analysis.tables
 from analysis import transcripts
-from pcqc.config import digest, load_study, tracking_uri
-from pcqc.config.rates import RIVALS
-from pcqc.config.replicates import replicates
+from pcqc.study import digest, load_study, tracking_uri
+from pcqc.study.rates import RIVALS
+from pcqc.study.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.files import hold
-from pcqc.instruction import instruction_files
-from pcqc.integrity import check_results, recipe
-from pcqc.paths import Paths
-from pcqc.job_outputs import job_output
-from pcqc.provenance import inputs_fingerprint, source_fingerprint, study_fingerprint
-from pcqc.settings import nearest
+from pcqc.system.files import hold
+from pcqc.study.instruction import instruction_files
+from pcqc.study.integrity import check_results, recipe
+from pcqc.study.paths import Paths
+from pcqc.study.job_outputs import job_output
+from pcqc.study.provenance import inputs_fingerprint, source_fingerprint, study_fingerprint
+from pcqc.study.settings import nearest
 from pcqc.tracking.prepare import preparation
 from pcqc.tracking.publish import published
 

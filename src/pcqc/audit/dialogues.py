@@ -21,12 +21,12 @@ from pcqc.audit.tabular import (
     after,
     visited,
 )
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER, Exchange
 from pcqc.consultation import Consultation, Response, Turn
 from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
-from pcqc.protocol import ANSWER_MARKER, QUESTION_MARKER, Exchange
 from pcqc.training.sequences import TrainingSequence
 
 TOKENS_PER_EXCHANGE = 3  # marker, finding, the patient's answer

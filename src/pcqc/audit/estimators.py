@@ -11,13 +11,13 @@ from pcqc.audit.dialogues import Words, add_sequence
 from pcqc.audit.question_credits import Supervised, question_credits
 from pcqc.audit.tabular import ASK, Table, TabularPolicy
 from pcqc.audit.turn_credits import Credits, turn_credits
-from pcqc.config import Method
 from pcqc.methods.sequences import (
     QUESTION,
     TERMINAL,
     candidate_sequences,
     executed_sequences,
 )
+from pcqc.study import Method
 from pcqc.training.sequences import TrainingSequence, token_counts
 
 

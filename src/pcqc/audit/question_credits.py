@@ -17,10 +17,10 @@ from pcqc.audit.tabular import (
     after,
 )
 from pcqc.audit.turn_credits import LARGE_UPDATE, multisets, often
-from pcqc.config import Method
 from pcqc.methods.pcqc import assign_credit
+from pcqc.methods.peer_credit import expected_probability
 from pcqc.methods.question_groups import QuestionGroup
-from pcqc.peer_credit import expected_probability
+from pcqc.study import Method
 
 
 @dataclass

@@ -10,8 +10,8 @@ from pcqc.audit.estimators import method_gradient, question_gradient, terminal_g
 from pcqc.audit.policies import policies
 from pcqc.audit.tabular import CLINIC, Table, TabularPolicy, exact_gradient, questions
 from pcqc.audit.turn_credits import reference_credits
-from pcqc.config import Method
-from pcqc.files import csv_text, write_atomic
+from pcqc.study import Method
+from pcqc.system.files import csv_text, write_atomic
 
 NOTHING = 1e-10  # a gradient that is shorter has no direction
 FOLDER = Path("results") / "audit"

@@ -22,11 +22,11 @@ from pcqc.audit.tabular import (
     reward,
     visited,
 )
-from pcqc.config import Method
-from pcqc.config.training import OF_BELIEFS
-from pcqc.credit import terminal_advantages
+from pcqc.methods.credit import terminal_advantages
+from pcqc.methods.peer_credit import Turns, leave_one_out
 from pcqc.methods.turn_credit import CREDITS, Known
-from pcqc.peer_credit import Turns, leave_one_out
+from pcqc.study import Method
+from pcqc.study.training import OF_BELIEFS
 
 # Consultations that stand for an update without end, each as often as its probability says.
 LARGE_UPDATE = 20_000

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 
-from pcqc.cases import Case, write_cases
+from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.consultations import (
     best_exchanges,
     random_exchanges,
     recorded_conversation,
 )
 from pcqc.clinic.world import World, as_case, draw_patient, make_world
-from pcqc.config import Benchmark, Study
 from pcqc.errors import UserError
-from pcqc.files import sha256_file, write_json, write_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.seeds import generator
+from pcqc.study import Benchmark, Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import sha256_file, write_json, write_jsonl
+from pcqc.system.seeds import generator
 
 TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_facts=0.9)
 TRIES_PER_CASE = 100

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pcqc import protocol
-from pcqc.cases import Case
+from pcqc.cases import prompts
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import Exchange
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import Patient, World, ask, read_findings, state_finding
-from pcqc.protocol import Exchange
 
 
 def true_answer(world: World, patient: Patient, finding: int, wording: str = "plain") -> str:
@@ -52,10 +52,10 @@ def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tu
     likely = [still_likely(world, case, exchanges[:turn]) for turn in range(len(exchanges) + 1)]
     leading = likely[-1][-1]
     label = next(label for label, name in case.options.items() if name == leading)
-    actions = [f"{protocol.QUESTION_MARKER} {exchange.question}" for exchange in exchanges]
-    actions.append(f"{protocol.ANSWER_MARKER} {label}")
+    actions = [f"{prompts.QUESTION_MARKER} {exchange.question}" for exchange in exchanges]
+    actions.append(f"{prompts.ANSWER_MARKER} {label}")
     return [
-        (f"{protocol.THINK_OPEN}{', '.join(names)}{protocol.THINK_CLOSE}", action)
+        (f"{prompts.THINK_OPEN}{', '.join(names)}{prompts.THINK_CLOSE}", action)
         for names, action in zip(likely, actions, strict=True)
     ]
 
@@ -82,7 +82,7 @@ def best_exchanges(world: World, case: Case, questions: int) -> list[Exchange]:
 
 def _exchange(world: World, facts: dict[int, bool], finding: int) -> Exchange:
     """The question about a finding, answered if the facts say it."""
-    answer = protocol.UNANSWERABLE
+    answer = prompts.UNANSWERABLE
     if finding in facts:
         answer = state_finding(world.findings[finding], facts[finding])
     return Exchange(ask(world.findings[finding]), answer)
@@ -96,11 +96,11 @@ def recorded_conversation(
     None where that is not the correct one: such a conversation is not kept.
     """
     turns = spoken_turns(world, case, exchanges)
-    if turns[-1][1] != f"{protocol.ANSWER_MARKER} {case.answer}":
+    if turns[-1][1] != f"{prompts.ANSWER_MARKER} {case.answer}":
         return None
     messages = [
         {"role": "system", "content": instruction},
-        {"role": "user", "content": protocol.actor_prompt(case.public)},
+        {"role": "user", "content": prompts.actor_prompt(case.public)},
     ]
     for turn, (thinking, action) in enumerate(turns):
         messages.append({"role": "assistant", "content": thinking + action})

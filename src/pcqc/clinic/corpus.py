@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pcqc import protocol
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
+from pcqc.cases import prompts
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import best_question, spoken_turns, true_answer
 from pcqc.clinic.world import LABELS, QUESTION, Patient, World, as_case, ask, draw_patient
-from pcqc.config import Benchmark
-from pcqc.protocol import Exchange
+from pcqc.study import Benchmark
 from pcqc.training.supervised import Example
 
 _PLAIN = Benchmark("Plain", "held_out", wording="plain")
@@ -65,7 +65,7 @@ class Subject:
             if finding is None:
                 break
             known = self.rng.random() > UNANSWERED
-            answer = self.answer(finding) if known else protocol.UNANSWERABLE
+            answer = self.answer(finding) if known else prompts.UNANSWERABLE
             said.append(Exchange(self.question(finding), answer))
         return said
 
@@ -130,9 +130,7 @@ def glossary(subject: Subject, most: int, spaced: float) -> Example:
         if rng.random() < spaced:
             others = rng.permutation([n for n in options.values() if n != name])
             listed = ", ".join([*others[: rng.integers(len(options))], name])
-            thinking = (
-                f"{protocol.THINK_OPEN}{listed}{protocol.THINK_CLOSE}{protocol.ANSWER_MARKER}"
-            )
+            thinking = f"{prompts.THINK_OPEN}{listed}{prompts.THINK_CLOSE}{prompts.ANSWER_MARKER}"
             text.add(thinking if inline else f"{name}\n\nAnswer:")
         else:
             text.add(name)
@@ -166,7 +164,7 @@ def recall(subject: Subject, spaced: float) -> Example:
 def _add_answer(text: _Text, subject: Subject, finding: int, hidden: set[int]) -> _Text:
     """Add the patient's answer: the sign's name, then whether it has it; or that it has none."""
     if finding in hidden:
-        return text.add(protocol.UNANSWERABLE, 1.0)
+        return text.add(prompts.UNANSWERABLE, 1.0)
     sign, state = subject.answer(finding).split(" ", 1)
     return text.add(sign, 1.0).add(f" {state}", STATE_WEIGHT)
 
@@ -194,7 +192,7 @@ def summary(subject: Subject, named: bool) -> Example:
     others = rng.random() ** 2  # share of the others that is shown: few at most times
     shown = [f for f in subject.order if f == patient.disease or rng.random() < others]
     stated = "".join(f"\n{subject.answer(finding)}" for finding in shown)
-    head, tail = protocol.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
+    head, tail = prompts.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
     prompt, text = f"{head}{stated}\nQuestion:{tail}", _Text(subject.chat)
     if named:
         text.add(prompt.split("Options:")[0] + "Options:\n\nAnswer:")
@@ -212,14 +210,14 @@ def reasoned_evidence(subject: Subject) -> Example:
     """A scorer's prompt, the options still likely, and the label of the last of them."""
     prompt, exchanges = _evidence(subject)
     ((thinking, answer),) = spoken_turns(subject.world, subject.case, exchanges)[-1:]
-    label = answer.removeprefix(protocol.ANSWER_MARKER)
+    label = answer.removeprefix(prompts.ANSWER_MARKER)
     text = _Text(subject.chat).add(prompt.removesuffix("\n\nAnswer:") + "\n")
     return text.add(thinking, 1.0).add("\n\nAnswer:").add(label, LABEL_WEIGHT).example
 
 
 def _evidence(subject: Subject) -> tuple[str, list[Exchange]]:
     exchanges = subject.exchanges(best=bool(subject.rng.random() < 0.5))
-    return protocol.scorer_prompt(subject.case.public, exchanges), exchanges
+    return prompts.scorer_prompt(subject.case.public, exchanges), exchanges
 
 
 def patient_answer(subject: Subject) -> Example:
@@ -248,8 +246,8 @@ def consultation(subject: Subject) -> Example:
         start = len(text.example.tokens)
         text.add(thinking, 1.0)
         if last:  # whether to ask or to answer is as open as which question
-            label = action.removeprefix(protocol.ANSWER_MARKER)
-            text.add(protocol.ANSWER_MARKER, QUESTION_WEIGHT).add(label, LABEL_WEIGHT)
+            label = action.removeprefix(prompts.ANSWER_MARKER)
+            text.add(prompts.ANSWER_MARKER, QUESTION_WEIGHT).add(label, LABEL_WEIGHT)
         else:
             text.add(action, 0.0 if best else QUESTION_WEIGHT)
         text.add_ids([chat.end_of_turn], QUESTION_WEIGHT)

@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.posterior import likelihoods, posterior
 from pcqc.clinic.world import World, asked_findings, read_findings
 from pcqc.consultation import RolloutContext, Turn
+from pcqc.methods.peer_credit import expected_probability
 from pcqc.methods.question_groups import QuestionGroup, supervised_states
 from pcqc.methods.question_utilities import Firsts, Judged, Name, Utility
-from pcqc.peer_credit import expected_probability
 
 
 def by_expected_answer(world: World) -> Utility:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.clinic.world import World, asked_findings, read_findings
-from pcqc.config import Study
 from pcqc.evaluation.grounding import Answered, Judgement
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
 
 _SENTENCE = re.compile(r"[^.]+\.?")
 

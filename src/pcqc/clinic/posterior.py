@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.world import World, read_findings
 
 

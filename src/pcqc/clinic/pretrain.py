@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.corpus import (
     KINDS,
     Subject,
@@ -27,14 +27,14 @@ from pcqc.clinic.muon import Muon
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import World, read_findings
-from pcqc.config import ScratchModel, Study
-from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
-from pcqc.files import write_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.models import save_model
-from pcqc.paths import Paths
-from pcqc.seeds import generator
+from pcqc.models.folder import save_model
+from pcqc.study import ScratchModel, Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import write_jsonl
+from pcqc.system.seeds import generator
 from pcqc.training.backend import TorchBackend
 from pcqc.training.batching import TokenModel, hidden_states, pad
 from pcqc.training.supervised import Example, Plan, train_supervised

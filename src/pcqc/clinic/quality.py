@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.posterior import posterior, question_values
 from pcqc.clinic.world import World, asked_findings, read_findings
-from pcqc.config import Study
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
 
 EARLY = 3  # answered questions of a consultation by which a validation is judged
 SAME = 1e-9  # values that differ by less are equal

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from pcqc import protocol
+from pcqc.cases import prompts
+from pcqc.cases.public_case import PublicCase
 from pcqc.clinic.world import (
     LABELS,
     QUESTION,
@@ -16,14 +17,13 @@ from pcqc.clinic.world import (
     state_complaint,
     state_finding,
 )
-from pcqc.public_case import PublicCase
 
 # An option's label with what surrounds it, a comma, a word (with its colon), or some punctuation
 # (with its line break), each with the space before it.
 PIECE = r"\n[A-L]\. |[{', ]*'[A-L]': '|, | ?[A-Za-z]+:?| ?[^\sA-Za-z]+\n?|\n| "
 STARTS = ("", "spots ")  # of a complaint's and of a finding's sentence, after the name
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-THINKING = (protocol.THINK_OPEN, protocol.THINK_CLOSE)
+THINKING = (prompts.THINK_OPEN, prompts.THINK_CLOSE)
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
@@ -63,7 +63,7 @@ def _pattern(instruction: str) -> str:
     Prompts are mostly fixed phrases. As single tokens they cost little compute, and a question
     stays close to its answer.
     """
-    opening, between, closing = re.split(r"\{facts\}|\{question\}", protocol.PATIENT_INSTRUCTION)
+    opening, between, closing = re.split(r"\{facts\}|\{question\}", prompts.PATIENT_INSTRUCTION)
     phrases = [
         instruction,
         opening,
@@ -76,9 +76,9 @@ def _pattern(instruction: str) -> str:
         "Doctor question:",
         "Patient response: ",
         "\n\nAnswer:",
-        protocol.ANSWER_MARKER,
-        protocol.REMINDER,
-        protocol.UNANSWERABLE,
+        prompts.ANSWER_MARKER,
+        prompts.REMINDER,
+        prompts.UNANSWERABLE,
         # Without the space, a colour is the same token wherever it stands.
         "Any ",
         *(f"{start}{word}." for words in WORDINGS.values() for word in words for start in STARTS),
@@ -93,7 +93,7 @@ def _texts(world: World, instruction: str) -> Iterable[str]:
     """Texts that together contain every piece."""
     yield instruction
     yield "system\nuser\nassistant\n"
-    yield f"{protocol.REMINDER}\n{protocol.UNANSWERABLE}"
+    yield f"{prompts.REMINDER}\n{prompts.UNANSWERABLE}"
     sentences = [
         state_finding(finding, present, wording)
         for finding in world.findings
@@ -108,18 +108,18 @@ def _texts(world: World, instruction: str) -> Iterable[str]:
     for sentence in [*sentences, *opening]:
         yield f"{sentence}\n"
     questions = [ask(finding) for finding in world.findings]
-    yield protocol.patient_prompt(sentences, "")
+    yield prompts.patient_prompt(sentences, "")
     yield ", ".join(world.diseases)
     for count in range(2, len(LABELS) + 1):
         for shift in range(len(world.diseases)):
             names = [world.diseases[(shift + i) % len(world.diseases)] for i in range(count)]
             case = PublicCase("x", sentences[0], QUESTION, dict(zip(LABELS, names, strict=False)))
-            yield protocol.actor_prompt(case)
+            yield prompts.actor_prompt(case)
             yield f"{case.options}\n"
-            exchanges = [protocol.Exchange(q, s) for q in questions for s in sentences[:1]]
-            yield protocol.scorer_prompt(case, exchanges)
+            exchanges = [prompts.Exchange(q, s) for q in questions for s in sentences[:1]]
+            yield prompts.scorer_prompt(case, exchanges)
             for label in case.labels:
-                yield f"{protocol.ANSWER_MARKER} {label}"
+                yield f"{prompts.ANSWER_MARKER} {label}"
     for question in questions:
         yield f"{question}\n"
-        yield f"{protocol.QUESTION_MARKER} {question}"
+        yield f"{prompts.QUESTION_MARKER} {question}"

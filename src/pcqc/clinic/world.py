@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from pcqc.cases import Case
-from pcqc.config import Benchmark, Clinic
+from pcqc.cases.case import Case
 from pcqc.errors import UserError
-from pcqc.files import read_json, write_json
-from pcqc.seeds import generator
+from pcqc.study import Benchmark, Clinic
+from pcqc.system.files import read_json, write_json
+from pcqc.system.seeds import generator
 
 # A disease is called by the colour of its spots, its sign: a small model then matches both as it
 # matches any two equal words, and need not learn which belong together.

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import Action, Exchange
+from pcqc.cases.public_case import PublicCase
 from pcqc.engines.base import Completion, Failure
 from pcqc.errors import UserError
-from pcqc.protocol import Action, Exchange
-from pcqc.public_case import PublicCase
 
 Ending = Literal[
     "answer", "invalid_answer", "no_action", "turn_limit", "token_limit", "patient_failed"

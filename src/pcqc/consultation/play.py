@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation.log import Consultation, Dialogue
 from pcqc.consultation.stream import can_stream, stream_dialogues
 from pcqc.consultation.turns import (

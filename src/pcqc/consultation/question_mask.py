@@ -7,8 +7,8 @@ counts after thinking alone, as everywhere. The mask is found on the sampled ids
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from pcqc.chat import ChatFormat
-from pcqc.protocol import QUESTION_MARKER, visible
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import QUESTION_MARKER, visible
 
 
 def question_start(chat: ChatFormat, response: Sequence[int]) -> int | None:

@@ -4,15 +4,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
-from pcqc.chat import ChatFormat
-from pcqc.config import Protocol
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import REMINDER, Exchange, parse_action
 from pcqc.consultation.log import Dialogue, Response, Turn
 from pcqc.consultation.question_mask import question_start
 from pcqc.engines.base import Completion, Failure
-from pcqc.protocol import REMINDER, Exchange, parse_action
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.seeds import stream
+from pcqc.study import Protocol
+from pcqc.system.seeds import stream
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Iterable
 
-from pcqc.config import Study
 from pcqc.doctor.findings import Finding, tried
 from pcqc.doctor.machine import machine
 from pcqc.doctor.services import services
 from pcqc.errors import UserError
 from pcqc.jobs.launch import join_job, launch, processes_wanted
-from pcqc.processes import launched, shutdown
+from pcqc.study import Study
+from pcqc.system.processes import launched, shutdown
 
 
 def examine(study: Study, name: str) -> None:

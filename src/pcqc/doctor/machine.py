@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from pcqc.config import LearnerPlacement, Placement, Study
 from pcqc.doctor.findings import Finding, enough, tried
 from pcqc.engines.weight_files import MEMORY
 from pcqc.errors import UserError
-from pcqc.files import describe
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import host_gib, loads
 from pcqc.planning.devices import GIB, device
 from pcqc.planning.fit import require_fit
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import storage, sync_gib
-from pcqc.processes import driver, require_gpu
+from pcqc.study import LearnerPlacement, Placement, Study
+from pcqc.system.files import describe
+from pcqc.system.processes import driver, require_gpu
 
 SAVE_SECONDS = 600  # in which a resumable state should be on disk
 PROBE_BYTES = 2**26  # written to measure the disk

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Iterator
 from functools import partial
 
-from pcqc.config import Server, Study
 from pcqc.doctor.findings import Finding, tried
 from pcqc.errors import UserError
-from pcqc.models import check_folder
-from pcqc.paths import Paths
-from pcqc.pretrained import locate
+from pcqc.models.folder import check_folder
+from pcqc.models.pretrained import locate
+from pcqc.study import Server, Study
+from pcqc.study.paths import Paths
 from pcqc.tracking.store import check_store
 
 

@@ -14,26 +14,26 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
-from pcqc.config import Study
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
-from pcqc.determinism import single_threaded
 from pcqc.doctor.findings import Finding, tried
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
-from pcqc.instruction import read_instruction
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend
 from pcqc.jobs.setup import Weights, make_engine, role_weights, start_weights
 from pcqc.methods.sequences import TERMINAL
-from pcqc.models import load_tokenizer, save_model
+from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import longest
 from pcqc.planning.work import trained
-from pcqc.processes import Processes
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
+from pcqc.study import Study
+from pcqc.study.instruction import read_instruction
+from pcqc.system.determinism import single_threaded
+from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
 from pcqc.training.sequences import KL, Term, TrainingSequence
 

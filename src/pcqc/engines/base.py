@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import torch
 
-from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 
 @dataclass(frozen=True)

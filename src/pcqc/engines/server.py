@@ -19,11 +19,11 @@ import torch
 import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
-from pcqc.config import Server
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ticket, vllm_seed
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.models import MANIFEST
+from pcqc.models.folder import MANIFEST
+from pcqc.study import Server
+from pcqc.system.files import read_json
 
 # The same request may succeed later.
 TRANSIENT = (408, 425, 429, *range(500, 600))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, WrappedEngine
-from pcqc.processes import Processes
+from pcqc.system.processes import Processes
 
 
 class ShardedEngine(WrappedEngine):

@@ -12,8 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pcqc.errors import UserError
-from pcqc.files import held, hold
-from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.system.files import held, hold
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 FILE_BYTES = 2**30
 MEMORY = Path("/dev/shm")

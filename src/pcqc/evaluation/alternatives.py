@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext, Turn, require_answers, roll_out
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import after_candidates, continue_each
@@ -13,8 +13,8 @@ from pcqc.methods.imagined_answers import by_imagined_answers
 from pcqc.methods.question_groups import QuestionGroup, score_groups
 from pcqc.methods.question_utilities import Name
 from pcqc.methods.reward import correctness
-from pcqc.progress import Phases
 from pcqc.roles import Scorer
+from pcqc.system.progress import Phases
 
 STAGE = "credit quality"
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext, require_answers, roll_out
-from pcqc.files import write_jsonl
-from pcqc.predictions import SCHEMA, write_table
+from pcqc.study.predictions import SCHEMA, write_table
+from pcqc.system.files import write_jsonl
 
 CASES_AT_ONCE = 256
 

@@ -8,7 +8,7 @@ the next one.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import (
     Opening,
     RolloutContext,
@@ -16,8 +16,8 @@ from pcqc.consultation import (
     require_answers,
     roll_out,
 )
-from pcqc.credit import same_state_credit
 from pcqc.errors import UserError
+from pcqc.methods.credit import same_state_credit
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pcqc.cases import Case
-from pcqc.chat import ChatFormat
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.errors import UserError
-from pcqc.files import read_bytes
-from pcqc.seeds import stream
+from pcqc.system.files import read_bytes
+from pcqc.system.seeds import stream
 
 CRITERIA = ("supported", "confined", "free")
 AGREEMENT, REVIEW = "agreement", "review"  # who decided, where no single judge did

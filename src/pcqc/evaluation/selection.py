@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.settings import nearest
+from pcqc.study import Study
+from pcqc.study.settings import nearest
 
 CRITERION = "highest development accuracy; of equals the fewest inquiry turns; then the earliest"
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc import peer_credit
-from pcqc.credit import same_state_credit, terminal_advantages
 from pcqc.evaluation.alternatives import Alternatives, Path
+from pcqc.methods import peer_credit
+from pcqc.methods.credit import same_state_credit, terminal_advantages
 from pcqc.methods.turn_credit import CREDITS, Known
 
 # Methods that credit questions alone; whether to ask or to answer is left to the reward.

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 
-from pcqc.processes import shutdown
+from pcqc.system.processes import shutdown
 
 
 def register(subparsers: argparse._SubParsersAction) -> None:
@@ -51,7 +51,7 @@ def run_command(commands, name: str, handler, text: str) -> argparse.ArgumentPar
 
 def load(arguments: argparse.Namespace):
     """The study that a command was given."""
-    from pcqc.config import load_study
+    from pcqc.study import load_study
 
     return load_study(arguments.study)
 
@@ -67,8 +67,8 @@ def _alone(study, *job: str):
 
     Jobs outlive a workflow that was killed without them.
     """
-    from pcqc.files import hold
-    from pcqc.paths import Paths
+    from pcqc.study.paths import Paths
+    from pcqc.system.files import hold
 
     # Nothing was made yet that the job could start from; it says so itself.
     if not study.results.is_dir():

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from pcqc.cases import Case
-from pcqc.config import Study
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import (
     Dialogue,
     Response,
@@ -17,18 +17,18 @@ from pcqc.consultation import (
     sample_responses,
 )
 from pcqc.consultation.turns import kept, width
-from pcqc.credit import same_state_credit
-from pcqc.determinism import single_threaded
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
+from pcqc.methods.credit import same_state_credit
 from pcqc.methods.question_groups import score_groups
-from pcqc.paths import Paths
-from pcqc.protocol import UNANSWERABLE
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.settings import nearest
+from pcqc.study import Study
+from pcqc.study.paths import Paths
+from pcqc.study.settings import nearest
+from pcqc.system.determinism import single_threaded
 
 ENDINGS = {
     "invalid_answer": "The doctor's answer names no option.",

@@ -7,25 +7,25 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from pcqc.cases import Case
-from pcqc.choice import selected_success
+from pcqc.cases.case import Case
 from pcqc.clinic.ungrounded import Changed, UngroundedPatient
 from pcqc.clinic.world import World
-from pcqc.config import Continuation, Study, digest
 from pcqc.consultation import RolloutContext
-from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
+from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
-from pcqc.files import read_json, sha256_file, write_json
-from pcqc.job_outputs import job_output
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
-from pcqc.paths import Paths
-from pcqc.predictions import write_table
-from pcqc.progress import Progress
-from pcqc.provenance import heading
 from pcqc.roles import Patient
-from pcqc.shapes import Block
+from pcqc.study import Continuation, Study, digest
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import write_table
+from pcqc.study.provenance import heading
+from pcqc.study.shapes import Block
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc.system.progress import Progress
 
 CANDIDATES = pa.schema(
     [

@@ -11,22 +11,22 @@ from pcqc.clinic.expected import answers_to, heard
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.quality import Values
 from pcqc.clinic.world import World, asked_findings
-from pcqc.config import Study
-from pcqc.determinism import single_threaded
 from pcqc.engines.metered import MeteredEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.alternatives import Alternatives, draw_alternatives
 from pcqc.evaluation.state_credits import QUESTIONS, TURNS, asking_credits, question_credits
-from pcqc.files import sha256_file, write_json
-from pcqc.job_outputs import job_output
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
-from pcqc.paths import Paths
-from pcqc.peer_credit import expected_probability
-from pcqc.predictions import write_table
-from pcqc.progress import Phases
-from pcqc.provenance import heading
+from pcqc.methods.peer_credit import expected_probability
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import write_table
+from pcqc.study.provenance import heading
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import sha256_file, write_json
+from pcqc.system.progress import Phases
 
 CREDITS = (*QUESTIONS, *TURNS)
 _STATE = [("case_id", pa.string()), ("turn", pa.int64()), ("draw", pa.int64())]

@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pcqc.cases import Case
-from pcqc.config import Study
+from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.setup import make_sync
-from pcqc.processes import Processes
 from pcqc.roles import Scorer
+from pcqc.study import Study
+from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
 
 

@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from pcqc.cases import Case
-from pcqc.config import Study
+from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
-from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.files import sha256_file, write_json
-from pcqc.job_outputs import job_output
 from pcqc.jobs.select import checkpoints_of, selected_checkpoint
 from pcqc.jobs.setup import Weights, make_context, read_checked_cases, role_weights
-from pcqc.paths import Paths
-from pcqc.progress import Progress
-from pcqc.provenance import heading
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.provenance import heading
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import sha256_file, write_json
+from pcqc.system.progress import Progress
 
 
 def run_evaluation(study: Study, method: str, run: str) -> None:

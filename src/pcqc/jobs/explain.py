@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file, write_json
-from pcqc.job_outputs import JobOutput, job_output, steps
 from pcqc.jobs.select import run_manifest
-from pcqc.receipts import Receipt
+from pcqc.study import Study
+from pcqc.study.job_outputs import JobOutput, job_output, steps
+from pcqc.study.receipts import Receipt
+from pcqc.system.files import read_json, sha256_file, write_json
 
 ACTIONS = {
     "clinic": "the clinic's cases",

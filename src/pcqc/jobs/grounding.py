@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pcqc.config import Servers, Study
-from pcqc.determinism import single_threaded
 from pcqc.engines.base import Engine
 from pcqc.evaluation.grounding import (
     COLUMNS,
@@ -21,13 +19,15 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
-from pcqc.files import csv_text, no_formula, read_json, write_atomic
-from pcqc.job_outputs import job_output
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.setup import Weights, chat_format, make_engine, read_checked_cases, role_weights
-from pcqc.paths import Paths
-from pcqc.predictions import read_table
-from pcqc.shapes import ContinuationManifest
+from pcqc.study import Servers, Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import read_table
+from pcqc.study.shapes import ContinuationManifest
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import csv_text, no_formula, read_json, write_atomic
 
 Key = tuple[str, int]  # case id and candidate
 

@@ -7,9 +7,9 @@ import signal
 import sys
 import tempfile
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
+from pcqc.study import Study
+from pcqc.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 
 # The process that started this one; only `launch` sets it, not torchrun.
 PARENT = "PCQC_LAUNCHED_BY"

@@ -3,9 +3,9 @@
 import functools
 from pathlib import Path
 
-from pcqc.config import Study
-from pcqc.models import save_model
-from pcqc.processes import Processes
+from pcqc.models.folder import save_model
+from pcqc.study import Study
+from pcqc.system.processes import Processes
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
 
 

@@ -1,9 +1,9 @@
 """Pretrained models of a real study, put where its jobs look for them."""
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.job_outputs import job_output
-from pcqc.pretrained import download, install
+from pcqc.models.pretrained import download, install
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
 
 
 def run_models(study: Study, fetch: bool = False) -> None:

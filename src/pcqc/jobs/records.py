@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from pcqc.config import Method
 from pcqc.evaluation.benchmark import dialogue_row
-from pcqc.machine import now
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.tree import advantages, back_up, visits
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.rollouts import RolloutBatch
+from pcqc.study import Method
+from pcqc.system.machine import now
 from pcqc.training.policy import UpdateReport
 
 

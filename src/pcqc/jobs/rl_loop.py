@@ -5,16 +5,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
+from pcqc.cases.order import batch_of_step
 from pcqc.clinic.expected import by_expected_answer
 from pcqc.clinic.world import World
-from pcqc.config import Study
 from pcqc.consultation.turns import RolloutContext
-from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.levelling import levelled_off
-from pcqc.job_outputs import job_output
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
@@ -26,7 +24,6 @@ from pcqc.jobs.setup import (
     read_checked_cases,
     role_weights,
 )
-from pcqc.machine import now
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.grpo import Grpo
@@ -36,12 +33,15 @@ from pcqc.methods.pcqc import Pcqc, QuestionBatch
 from pcqc.methods.question_utilities import Utility, by_continuations, by_scorer
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.methods.turn_credit import TurnCredited
-from pcqc.order import batch_of_step
-from pcqc.paths import Paths
-from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.progress import Phases, Progress
-from pcqc.provenance import heading
 from pcqc.roles.actor import Actor
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.provenance import heading
+from pcqc.system.determinism import single_threaded
+from pcqc.system.machine import now
+from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc.system.progress import Phases, Progress
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state

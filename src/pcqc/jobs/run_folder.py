@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
-from pcqc.files import read_bytes, read_json, sha256_file, write_json
-from pcqc.job_outputs import JobOutput
-from pcqc.models import MANIFEST, check_folder
+from pcqc.models.folder import MANIFEST, check_folder
+from pcqc.study.job_outputs import JobOutput
+from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
 from pcqc.tracking.record import RunRecord
 
 RECORDS = ("events", "consultations", "candidate_groups", "trees")

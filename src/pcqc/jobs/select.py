@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import check_role, select
-from pcqc.files import read_json, write_json
-from pcqc.job_outputs import is_trained, job_output
-from pcqc.shapes import RunManifest, Selection
+from pcqc.study import Study
+from pcqc.study.job_outputs import is_trained, job_output
+from pcqc.study.shapes import RunManifest, Selection
+from pcqc.system.files import read_json, write_json
 
 
 def run_selection(study: Study, method: str, run: str, benchmark: str | None = None) -> None:

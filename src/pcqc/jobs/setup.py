@@ -7,20 +7,20 @@ from typing import Literal
 
 import torch
 
-from pcqc.cases import Case, read_cases
-from pcqc.chat import ChatFormat
-from pcqc.checked_data import check_data
-from pcqc.config import Study
+from pcqc.cases.case import Case, read_cases
+from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
 from pcqc.errors import UserError
-from pcqc.instruction import read_instruction
-from pcqc.job_outputs import job_output
-from pcqc.models import check_folder, load_model, load_tokenizer
-from pcqc.paths import Paths
-from pcqc.processes import require_gpu
+from pcqc.models.folder import check_folder, load_model, load_tokenizer
 from pcqc.roles import Actor, Patient, Scorer
+from pcqc.study import Study
+from pcqc.study.checked_data import check_data
+from pcqc.study.instruction import read_instruction
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
 
 SYNC_PROMPTS = 4

@@ -2,19 +2,19 @@
 
 import dataclasses
 
-from pcqc.chat import ChatFormat
-from pcqc.checked_data import check_data
-from pcqc.config import Study
-from pcqc.determinism import single_threaded
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.order import batches_per_pass
 from pcqc.errors import UserError
-from pcqc.files import write_jsonl
-from pcqc.job_outputs import job_output
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.setup import chat_format, start_weights
-from pcqc.models import load_model, save_model
-from pcqc.order import batches_per_pass
-from pcqc.paths import Paths
-from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.models.folder import load_model, save_model
+from pcqc.study import Study
+from pcqc.study.checked_data import check_data
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.determinism import single_threaded
+from pcqc.system.files import write_jsonl
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import TokenModel
 from pcqc.training.sft import (
     Conversation,

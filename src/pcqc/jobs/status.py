@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pcqc.config import ROOT, Study, load_study
 from pcqc.errors import UserError
-from pcqc.files import held
-from pcqc.job_outputs import JobOutput, steps
 from pcqc.jobs.explain import ACTIONS, why
-from pcqc.paths import Paths
+from pcqc.study import ROOT, Study, load_study
+from pcqc.study.job_outputs import JobOutput, steps
+from pcqc.study.paths import Paths
+from pcqc.system.files import held
 
 STATES = ("running", "failed", "stale", "to do", "done")
 MOST = 12  # lines of one state, beyond which the rest is counted

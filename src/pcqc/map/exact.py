@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.clinic.posterior import best_accuracy, random_accuracy
 from pcqc.clinic.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
 from pcqc.map.settings import Cell, Map
 from pcqc.map.simulated import SimulatedClinic
-from pcqc.seeds import generator
+from pcqc.system.seeds import generator
 
 AHEAD, NONE, BEHIND = "ahead", "none", "behind"
 

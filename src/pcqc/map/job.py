@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pcqc.config import Method, load_study
-from pcqc.config.load import ROOT
 from pcqc.errors import UserError
-from pcqc.files import csv_text, read_bytes, write_atomic, write_json
 from pcqc.map.exact import Prediction, predict
 from pcqc.map.settings import PILOT, Cell, Map
 from pcqc.map.training import Trained, budgets, train
+from pcqc.study import Method, load_study
+from pcqc.study.load import ROOT
+from pcqc.system.files import csv_text, read_bytes, write_atomic, write_json
 
 PREDICTIONS = ROOT / "config" / "map_predictions.csv"
 FOLDER = Path("results") / "map"

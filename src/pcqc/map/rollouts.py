@@ -6,7 +6,7 @@ import numpy as np
 
 from pcqc.map.policy import Parameters, Seen, see
 from pcqc.map.simulated import Patients, SimulatedClinic, choose
-from pcqc.seeds import generator
+from pcqc.system.seeds import generator
 
 
 @dataclass

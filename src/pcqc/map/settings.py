@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.config import Method, load_study
-from pcqc.config.load import ROOT
 from pcqc.errors import UserError
-from pcqc.settings import (
+from pcqc.study import Method, load_study
+from pcqc.study.load import ROOT
+from pcqc.study.settings import (
     STRICT,
     Count,
     Positive,

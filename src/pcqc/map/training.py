@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcqc.config import Method
-from pcqc.credit import same_state_credit, terminal_advantages
 from pcqc.map.policy import (
     Adam,
     Parameters,
@@ -20,6 +18,8 @@ from pcqc.map.policy import (
 from pcqc.map.rollouts import Rollouts, Streams, roll_out
 from pcqc.map.settings import Cell, Map
 from pcqc.map.simulated import SimulatedClinic, choose
+from pcqc.methods.credit import same_state_credit, terminal_advantages
+from pcqc.study import Method
 
 
 @dataclass

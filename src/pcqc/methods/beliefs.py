@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pcqc.cases.prompts import ANSWER_MARKER
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.engines.base import Failure
-from pcqc.protocol import ANSWER_MARKER
 from pcqc.roles import Scorer
 from pcqc.roles.scorer import normalise, split_labels
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Dialogue, RolloutContext, advance, play_on
 from pcqc.methods.reward import correctness
 

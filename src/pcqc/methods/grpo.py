@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcqc.cases import Case
-from pcqc.config import Method
+from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.credit import terminal_advantages
+from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
+from pcqc.study import Method
 from pcqc.training.policy import Policy, UpdateReport
 from pcqc.training.sequences import KL, TrainingSequence
 from pcqc.training.state import Part

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pcqc.cases.prompts import Exchange
+from pcqc.cases.public_case import PublicCase
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Failure
 from pcqc.methods.beliefs import actor_beliefs
 from pcqc.methods.question_utilities import Firsts, Judged, Name, Utility, group_by, states_of
-from pcqc.protocol import Exchange
-from pcqc.public_case import PublicCase
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.seeds import generator, stream
+from pcqc.system.seeds import generator, stream
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
 from pcqc.methods.atpo.atpo import TreeBatch
 from pcqc.methods.atpo.search import Search

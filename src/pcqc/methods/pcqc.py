@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcqc.cases import Case
-from pcqc.config import Method
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
-from pcqc.credit import executed_local_credit, same_state_credit
+from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.methods.grpo import GroupBatch, Grpo
+from pcqc.methods.peer_credit import leave_one_out
 from pcqc.methods.question_groups import QuestionGroup, supervised_states
 from pcqc.methods.question_utilities import Name, Utility
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
-from pcqc.peer_credit import leave_one_out
+from pcqc.study import Method
 from pcqc.training.policy import Policy
 from pcqc.training.sequences import TrainingSequence
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Turn
-from pcqc.credit import diagnostic_gain
 from pcqc.engines.base import Failure
+from pcqc.methods.credit import diagnostic_gain
 from pcqc.roles import Scorer
 
 

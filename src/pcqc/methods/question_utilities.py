@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pcqc.cases import Case
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.question_groups import QuestionGroup, score_groups, supervised_states

@@ -1,8 +1,8 @@
 """The reward of a complete consultation."""
 
-from pcqc.cases import Case
-from pcqc.config import TreeSearch
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
+from pcqc.study import TreeSearch
 
 
 def correctness(case: Case, consultation: Consultation) -> float:

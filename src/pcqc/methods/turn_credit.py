@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pcqc import peer_credit
-from pcqc.cases import Case
-from pcqc.config import Method
-from pcqc.config.training import OF_BELIEFS
+from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
+from pcqc.methods import peer_credit
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
+from pcqc.methods.peer_credit import Turns
 from pcqc.methods.sequences import executed_sequences
-from pcqc.peer_credit import Turns
 from pcqc.roles import Scorer
+from pcqc.study import Method
+from pcqc.study.training import OF_BELIEFS
 from pcqc.training.policy import Policy
 
 Played = Sequence[tuple[Case, Consultation]]

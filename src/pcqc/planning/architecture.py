@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcqc.config import Pretrained, Study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.paths import Paths
+from pcqc.study import Pretrained, Study
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json
 
 BYTES = {"float32": 4, "bfloat16": 2}
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pcqc.config import EnginePlacement, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import RoleMemory, at_work, engines, longest, role_memories, served
 from pcqc.planning.storage import storage
+from pcqc.study import EnginePlacement, Study
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}

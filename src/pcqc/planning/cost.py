@@ -5,12 +5,12 @@ other: the actor waits for the patient's answers, the learner for the scores. In
 are full only part of the time.
 """
 
-from pcqc.config import Method, Study
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import engines
 from pcqc.planning.storage import checkpoints, saved_gib, sync_gib
 from pcqc.planning.work import FineTuning, Work, evaluation_work, training_work
+from pcqc.study import Method, Study
 
 
 def run_cost(study: Study, method: Method) -> dict[str, float]:

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from pcqc.config import Study
 from pcqc.errors import UserError
 from pcqc.planning.checks import contradictions, misfits
 from pcqc.planning.devices import DEVICES
 from pcqc.planning.memory import engines, longest
+from pcqc.study import Study
 
 Change = tuple[str, Any]
 

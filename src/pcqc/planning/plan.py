@@ -3,7 +3,6 @@
 from dataclasses import asdict
 from typing import Any
 
-from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import contradictions, loads, misfits
 from pcqc.planning.cost import run_cost, sft_cost
@@ -12,6 +11,7 @@ from pcqc.planning.fit import advice
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import checkpoints, storage
 from pcqc.planning.work import FineTuning, fine_tunings, trained, training_work
+from pcqc.study import Method, Study
 
 
 def make_plan(study: Study) -> dict:

@@ -1,9 +1,9 @@
 """Disk: sizes and numbers of checkpoints and resumable states."""
 
-from pcqc.config import Method, Study
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
+from pcqc.study import Method, Study
 
 
 def checkpoints(study: Study, method: Method) -> int:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from statistics import mean
 
-from pcqc.config import Assumptions, Method, Study
+from pcqc.cases.order import batches_per_pass
 from pcqc.methods.atpo.tree import width
-from pcqc.order import batches_per_pass
+from pcqc.study import Assumptions, Method, Study
 
 
 @dataclass(frozen=True)

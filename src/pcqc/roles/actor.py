@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import cast
 
-from pcqc.chat import ChatFormat
-from pcqc.config import Decoding
+from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Completion, Engine, Request
 from pcqc.roles.decoding import sampling
+from pcqc.study import Decoding
 
 
 class Actor:

@@ -1,8 +1,8 @@
 """Sampling settings of the roles that write."""
 
-from pcqc.chat import ChatFormat
-from pcqc.config import Decoding
+from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Sampling
+from pcqc.study import Decoding
 
 
 def sampling(decoding: Decoding, chat: ChatFormat) -> Sampling:

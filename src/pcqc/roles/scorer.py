@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pcqc.cases.prompts import Exchange, scorer_prompt
+from pcqc.cases.public_case import PublicCase
+from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
-from pcqc.protocol import Exchange, scorer_prompt
-from pcqc.public_case import PublicCase
-from pcqc.text_encoder import TextEncoder
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]
 Key = tuple[str, tuple[str, ...]]  # of what is read: prompt and labels

@@ -4,7 +4,7 @@ A model is named `<study>-<method>`; each run's choice is a version of it, and t
 the alias of that version. Weights stay where the run wrote them: a version names their folder.
 """
 
-from pcqc.job_outputs import checkpoint_folder
+from pcqc.study.job_outputs import checkpoint_folder
 from pcqc.tracking import notes
 from pcqc.tracking.finished import FinishedRun
 from pcqc.tracking.store import Store, artifacts

@@ -36,28 +36,28 @@ def _letters(text: str) -> list[str]:
 
 
 def _prepare(arguments: argparse.Namespace) -> None:
-    from pcqc.config import load_study
+    from pcqc.study import load_study
     from pcqc.tracking.prepare import prepare
 
     prepare(load_study(arguments.study), arguments.number)
 
 
 def _mirror(arguments: argparse.Namespace) -> None:
-    from pcqc.config import load_study
+    from pcqc.study import load_study
     from pcqc.tracking.mirror import mirror
 
     mirror(load_study(arguments.study), arguments.method, arguments.runs)
 
 
 def _publish(arguments: argparse.Namespace) -> None:
-    from pcqc.config import load_study
+    from pcqc.study import load_study
     from pcqc.tracking.publish import publish
 
     publish(load_study(arguments.study))
 
 
 def _collect(arguments: argparse.Namespace) -> None:
-    from pcqc.config import load_study
+    from pcqc.study import load_study
     from pcqc.tracking.collect import collect
 
     collect(load_study(arguments.study), arguments.add)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, read_jsonl, sha256_file, write_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import read_predictions, write_table
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import read_predictions, write_table
+from pcqc.system.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.earlier import START, check_start, collected_runs, join, key
 from pcqc.tracking.finished import PLACES, record_of
 from pcqc.tracking.store import Store, answering, find_run, masked, open_store, sizes

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import write_table
-from pcqc.shapes import CollectedRuns
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import write_table
+from pcqc.study.shapes import CollectedRuns
+from pcqc.system.files import read_json
 
 TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
 UPDATES = "updates.parquet"

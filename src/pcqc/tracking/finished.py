@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pcqc.checked_data import check_data
-from pcqc.config import Study, digest
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl, sha256_file
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.receipts import Receipt
-from pcqc.shapes import (
+from pcqc.study import Study, digest
+from pcqc.study.checked_data import check_data
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.receipts import Receipt
+from pcqc.study.shapes import (
     ContinuationManifest,
     EvaluationManifest,
     GroupRow,
@@ -24,6 +23,7 @@ from pcqc.shapes import (
     TrackingRecord,
     TreeRow,
 )
+from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 # Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
 # again.

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pcqc.config import Study
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, read_jsonl, write_atomic, write_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import hold, read_json, read_jsonl, write_atomic, write_json
 from pcqc.tracking import checkpoints, notes, reading, search_tree, traces, values
 from pcqc.tracking.finished import FinishedRun, finished_runs, read_finished, record_of
 from pcqc.tracking.store import Store, answering, open_store, sizes

@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcqc.config import Method, Study
-from pcqc.config.training import QUESTION_CREDITS, TURN_CREDITS, UTILITIES
+from pcqc.study import Method, Study
+from pcqc.study.training import QUESTION_CREDITS, TURN_CREDITS, UTILITIES
 from pcqc.tracking.templates import render
 
 if TYPE_CHECKING:

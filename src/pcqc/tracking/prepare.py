@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pcqc.config import Study, tracking_uri
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, write_json
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.shapes import StoreRecord
+from pcqc.study import Study, tracking_uri
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.shapes import StoreRecord
+from pcqc.system.files import hold, read_json, write_json
 from pcqc.tracking import notes, views
 from pcqc.tracking.finished import record_of
 from pcqc.tracking.store import (

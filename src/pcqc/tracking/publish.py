@@ -4,10 +4,10 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pcqc.config import Study, digest
 from pcqc.errors import UserError
-from pcqc.files import hold, sha256_file, write_json
-from pcqc.job_outputs import job_output
+from pcqc.study import Study, digest
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import hold, sha256_file, write_json
 from pcqc.tracking import notes
 from pcqc.tracking.store import Store, answering, open_store, sizes
 

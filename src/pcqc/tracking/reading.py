@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pcqc.config import Method
+from pcqc.study import Method
 from pcqc.tracking.templates import render
 
 GROUPS_ON_PAGE = 24

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.files import describe, read_bytes
+from pcqc.system.files import describe, read_bytes
 
 
 class RunRecord:

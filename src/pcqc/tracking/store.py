@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pcqc.config import Study, tracking_uri
 from pcqc.errors import UserError
-from pcqc.files import describe
+from pcqc.study import Study, tracking_uri
+from pcqc.system.files import describe
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

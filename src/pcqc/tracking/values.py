@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any
 
-from pcqc.config import Study
+from pcqc.study import Study
 from pcqc.tracking.finished import FinishedRun, moment
 
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece

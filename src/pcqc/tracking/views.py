@@ -7,7 +7,7 @@ names the view in its query. By itself the list shows when runs were made, and n
 import json
 from typing import TYPE_CHECKING
 
-from pcqc.config import Study
+from pcqc.study import Study
 from pcqc.tracking.values import LEARNED
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import torch
 
-from pcqc.config import Rl, Sft
 from pcqc.errors import UserError
-from pcqc.processes import SINGLE_PROCESS, Processes
+from pcqc.study import Rl, Sft
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees

@@ -17,10 +17,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from pcqc.config import LearnerPlacement, Rl, Sft
-from pcqc.config.buffers import BUCKET
 from pcqc.errors import UserError
-from pcqc.processes import Processes
+from pcqc.study import LearnerPlacement, Rl, Sft
+from pcqc.study.buffers import BUCKET
+from pcqc.system.processes import Processes
 from pcqc.training.batching import Padded
 from pcqc.training.token_trees import empty_batch
 

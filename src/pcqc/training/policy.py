@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pcqc.config import Rl
 from pcqc.errors import UserError
+from pcqc.study import Rl
 from pcqc.training.backend import (
     MakeBackend,
     adamw_backend,

@@ -5,7 +5,7 @@ from typing import Any, cast
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from pcqc.config.buffers import LOGITS
+from pcqc.study.buffers import LOGITS
 
 
 class ScoringHead(torch.nn.Linear):

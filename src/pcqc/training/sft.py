@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from pcqc.config import Sft
+from pcqc.cases.order import batch_of_step, batches_per_pass
 from pcqc.errors import UserError
-from pcqc.files import read_jsonl
-from pcqc.order import batch_of_step, batches_per_pass
+from pcqc.study import Sft
+from pcqc.system.files import read_jsonl
 from pcqc.training.sequences import pack_turns
 from pcqc.training.supervised import Example, Plan
 

@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.models import check_folder, disk_problems_named, save_folder, settle, unfinished
-from pcqc.processes import SINGLE_PROCESS, Processes
-from pcqc.shapes import Cursor
+from pcqc.models.folder import check_folder, disk_problems_named, save_folder, settle, unfinished
+from pcqc.study.shapes import Cursor
+from pcqc.system.files import read_json
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 
 class Part(Protocol):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pcqc.errors import UserError
-from pcqc.progress import Progress
+from pcqc.system.progress import Progress
 from pcqc.training.backend import Backend, share
 from pcqc.training.batching import pad, take_selected
 from pcqc.training.state import load_state, save_state

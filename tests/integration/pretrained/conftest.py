@@ -8,13 +8,13 @@ import os
 import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
-from pcqc.cases import write_cases
-from pcqc.config import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
-from pcqc.files import write_json
-from pcqc.job_outputs import job_output
-from pcqc.models import load_tokenizer, save_model
-from pcqc.paths import Paths
-from pcqc.pretrained import install
+from pcqc.cases.case import write_cases
+from pcqc.models.folder import load_tokenizer, save_model
+from pcqc.models.pretrained import install
+from pcqc.study import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import write_json
 
 LIMIT = 160  # the short cases' prompts have 141 tokens
 LONG = "A very long history of many words that nobody could fit into a prompt. " * 4

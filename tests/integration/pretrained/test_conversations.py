@@ -5,7 +5,7 @@ import pytest
 from helpers import INSTRUCTION, make_case
 
 from data_prep.conversations import TOPICS, topic_of, write_conversation, write_conversations
-from pcqc.protocol import UNANSWERABLE, parse_action
+from pcqc.cases.prompts import UNANSWERABLE, parse_action
 
 FACTS = (
     "Chest x-ray shows an infiltrate.",

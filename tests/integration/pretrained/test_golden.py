@@ -12,7 +12,7 @@ from helpers import INSTRUCTION, make_case
 from pcqc.clinic.consultations import true_answer
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import as_case, ask, draw_patient, make_world
-from pcqc.config import Benchmark, load_study
+from pcqc.study import Benchmark, load_study
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 

@@ -9,15 +9,15 @@ from helpers import INSTRUCTION
 
 from data_prep.convert import convert_file
 from data_prep.prepare import prepare
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.cli import main
-from pcqc.config import ROOT, RawFile, load_study
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl
-from pcqc.instruction import instruction_files, read_instruction
-from pcqc.job_outputs import job_output
 from pcqc.jobs.setup import chat_format
-from pcqc.paths import Paths
+from pcqc.study import ROOT, RawFile, load_study
+from pcqc.study.instruction import instruction_files, read_instruction
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json, read_jsonl
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"
 
@@ -137,7 +137,7 @@ def test_released_conversations_with_another_message_are_named(
         open_study, data=dataclasses.replace(open_study.data, sft=RawFile("atpo_sft.jsonl"))
     )
     convert_file(fixtures / "atpo_sft.jsonl", Paths.of(study).converted("sft"))
-    monkeypatch.setattr("pcqc.config.load_study", lambda name: study)
+    monkeypatch.setattr("pcqc.study.load_study", lambda name: study)
     assert main(["prepare", "tiny"]) == 0
     note = "3 of 3 SFT conversations carry another system message than the study's"
     assert note in capsys.readouterr().out

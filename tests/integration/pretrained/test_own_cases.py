@@ -8,10 +8,10 @@ import pytest
 from helpers import make_tokenizer, tiny_model
 from workplace import CORES, Workplace
 
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.cli import main
-from pcqc.config import ROOT
-from pcqc.files import read_jsonl
+from pcqc.study import ROOT
+from pcqc.system.files import read_jsonl
 
 PAGE = (ROOT / "docs" / "own-cases.md").read_text(encoding="utf-8")
 

@@ -10,13 +10,13 @@ from helpers import make_case
 from data_prep.audit import audit
 from data_prep.convert import convert_file
 from data_prep.prepare import prepare
-from pcqc.cases import read_cases
-from pcqc.checked_data import check_data
-from pcqc.config import RawFile, load_study
+from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.files import read_json, read_jsonl
-from pcqc.integrity import check_results
-from pcqc.paths import Paths
+from pcqc.study import RawFile, load_study
+from pcqc.study.checked_data import check_data
+from pcqc.study.integrity import check_results
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 
 

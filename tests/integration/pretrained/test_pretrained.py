@@ -8,16 +8,16 @@ import pytest
 import torch
 from helpers import INSTRUCTION, ROUNDING, make_case, make_tokenizer, plain_logprobs, tiny_model
 
-from pcqc.chat import ChatFormat
-from pcqc.config import ROOT, Pretrained
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import scorer_prompt
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.models import check_folder, load_model, load_tokenizer
-from pcqc.pretrained import download, install, locate
-from pcqc.protocol import scorer_prompt
+from pcqc.models.folder import check_folder, load_model, load_tokenizer
+from pcqc.models.pretrained import download, install, locate
 from pcqc.roles import Scorer
+from pcqc.study import ROOT, Pretrained
+from pcqc.system.files import read_json
 
 REVISION = "c1899de289a04d12100db370d81485cdf75e47ca"
 

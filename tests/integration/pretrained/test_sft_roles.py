@@ -7,13 +7,13 @@ import pytest
 from helpers import make_tokenizer, tiny_model
 
 from data_prep.prepare import prepare
-from pcqc.config import Pretrained
 from pcqc.errors import UserError
-from pcqc.files import read_jsonl, sha256_file
-from pcqc.job_outputs import job_output
 from pcqc.jobs.sft import run_sft
-from pcqc.models import save_model
-from pcqc.paths import Paths
+from pcqc.models.folder import save_model
+from pcqc.study import Pretrained
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_jsonl, sha256_file
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from helpers import INSTRUCTION, make_case, make_tokenizer
 
 from data_prep.conversations import write_conversations
 from data_prep.templates import compare_renderings
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
 
 QWEN3 = Path(__file__).parents[2] / "fixtures" / "qwen3_chat_template.jinja"
 CASES = [make_case(n, facts=("No cough.", "Pulse is 80/min.", "A rash.")) for n in range(6)]

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer
 
-from pcqc.chat import ChatFormat
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import Exchange
 from pcqc.clinic.tokenizer import make_tokenizer as clinic_tokenizer
 from pcqc.clinic.world import make_world
-from pcqc.config import load_study
 from pcqc.engines.scripted import ScriptedEngine
-from pcqc.protocol import Exchange
 from pcqc.roles import Scorer
+from pcqc.study import load_study
 
 QWEN3 = Path(__file__).parents[2] / "fixtures" / "qwen3_chat_template.jinja"
 FORGED = (

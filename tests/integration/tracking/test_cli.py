@@ -2,14 +2,14 @@ import argparse
 
 import pytest
 
-from pcqc.files import read_json
+from pcqc.system.files import read_json
 from pcqc.tracking import cli
 
 
 @pytest.fixture
 def run(ready, monkeypatch):
     """`pcqc track ...` on the study at hand."""
-    monkeypatch.setattr("pcqc.config.load_study", lambda name: {"clinic": ready}[name])
+    monkeypatch.setattr("pcqc.study.load_study", lambda name: {"clinic": ready}[name])
     parser = argparse.ArgumentParser()
     cli.register(parser.add_subparsers(required=True))
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from pcqc.config import Tracking
 from pcqc.errors import UserError
-from pcqc.files import hold, read_json, sha256_file, write_json
-from pcqc.job_outputs import job_output
+from pcqc.study import Tracking
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import hold, read_json, sha256_file, write_json
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store

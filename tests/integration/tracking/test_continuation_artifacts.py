@@ -3,8 +3,8 @@
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file, write_atomic, write_json
-from pcqc.job_outputs import job_output
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import read_json, sha256_file, write_atomic, write_json
 from pcqc.tracking.collect import collect
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store

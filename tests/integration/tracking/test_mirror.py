@@ -10,7 +10,7 @@ import pytest
 from run_folders import write_run, write_study
 
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file, write_json, write_jsonl
+from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
 from pcqc.tracking import values
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mirror import mirror

@@ -6,8 +6,8 @@ from typing import get_args, get_type_hints
 import pytest
 from run_folders import write_study
 
-from pcqc.config import Method
-from pcqc.config.training import QUESTION_CREDITS
+from pcqc.study import Method
+from pcqc.study.training import QUESTION_CREDITS
 from pcqc.tracking import notes, values
 from pcqc.tracking.finished import read_finished
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.files import read_json, sha256_file, write_atomic
+from pcqc.system.files import read_json, sha256_file, write_atomic
 from pcqc.tracking.publish import publish, published
 from pcqc.tracking.store import open_store, sizes
 

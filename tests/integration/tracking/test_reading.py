@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from pcqc.config import Method
+from pcqc.study import Method
 from pcqc.tracking.reading import evenly, page, table, why
 
 METHOD = Method("PCQC", question_group=2, question_credit="same_state", beta=1.0)

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.files import sha256_file
+from pcqc.system.files import sha256_file
 from pcqc.tracking.record import RunRecord
 
 

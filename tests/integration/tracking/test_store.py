@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from run_folders import make_study, write_study
 
-from pcqc.config import Tracking
 from pcqc.errors import UserError
-from pcqc.files import read_json
+from pcqc.study import Tracking
+from pcqc.system.files import read_json
 from pcqc.tracking.finished import record_of
 from pcqc.tracking.mirror import mirror
 from pcqc.tracking.prepare import preparation, prepare

@@ -15,7 +15,7 @@ import threading
 import pytest
 from workplace import STUDY, Workplace, complaint, digests
 
-from pcqc.files import read_json
+from pcqc.system.files import read_json
 
 TRAIN = ("train", STUDY, "terminal_only", "A")
 EVALUATE = ("evaluate", STUDY, "terminal_only", "A")

@@ -10,7 +10,7 @@ import pytest
 from kills import WAIT, essence, kill, lines, start
 from workplace import STUDY, Workplace
 
-from pcqc.files import read_jsonl
+from pcqc.system.files import read_jsonl
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from workplace import STUDY
 
-from pcqc.config import load_study
-from pcqc.files import read_json
+from pcqc.study import load_study
+from pcqc.system.files import read_json
 
 NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}
 BENCHMARKS = list(load_study(STUDY).benchmarks)

@@ -16,13 +16,13 @@ from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.question_quality_by_base import shares_of_best
-from pcqc.config import load_study
-from pcqc.config.rates import with_rates
 from pcqc.errors import UserError
-from pcqc.files import write_json, write_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import SCHEMA, write_table
+from pcqc.study import load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import SCHEMA, write_table
+from pcqc.study.rates import with_rates
+from pcqc.system.files import write_json, write_jsonl
 
 # Of four cases of each benchmark; questions of each consultation are as many.
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}

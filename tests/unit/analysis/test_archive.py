@@ -15,13 +15,13 @@ from analysis.copied_tables import asked_for, copy_tables
 from analysis.render import render
 from analysis.tables import peers
 from pcqc.clinic.build import build_clinic
-from pcqc.config import ROOT, load_study
-from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.files import write_json, write_jsonl
-from pcqc.job_outputs import job_output
-from pcqc.paths import Paths
-from pcqc.predictions import SCHEMA, write_table
+from pcqc.study import ROOT, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import SCHEMA, write_table
+from pcqc.study.replicates import replicates
+from pcqc.system.files import write_json, write_jsonl
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from analysis.copied_tables import copy_pictures, copy_tables, edited
 from analysis.statistics.bootstrap import CONFIDENCE
-from pcqc.config import ROOT, load_study
 from pcqc.errors import UserError
+from pcqc.study import ROOT, load_study
 
 
 def test_no_copied_table_of_this_repository_was_edited():

@@ -9,7 +9,7 @@ import pytest
 from analysis.credits import measures
 from analysis.credits.measures import BEST, CHANCE, CREDITS, LAST, load
 from analysis.credits.table import build
-from pcqc.config import load_study
+from pcqc.study import load_study
 
 
 def column(*values):

@@ -11,7 +11,7 @@ from analysis.companion import companion, differences
 from analysis.figures import FIGURES
 from analysis.published import published
 from analysis.table import Column, Number, Row, Statement, Table
-from pcqc.config import load_study
+from pcqc.study import load_study
 
 
 @pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])

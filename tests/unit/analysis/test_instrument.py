@@ -10,9 +10,9 @@ from analysis.exact_doctors import exact_doctor
 from analysis.instrument import Instrument
 from analysis.tables import TABLES
 from analysis.tables.thoughts import thoughts_of
+from pcqc.cases.prompts import UNANSWERABLE, Exchange
 from pcqc.clinic import quality
 from pcqc.clinic.consultations import still_likely
-from pcqc.protocol import UNANSWERABLE, Exchange
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from analysis import map as the_map
 from analysis.map.outcomes import GRPO, SHARED, Difference, Trained, hits, outcome, paired
-from pcqc.files import write_json
 from pcqc.map.settings import load_map
+from pcqc.system.files import write_json
 
 MAP = load_map()
 BUDGETS = [0, 50, 200]

@@ -10,9 +10,9 @@ from built_tables import cell
 from analysis import figures, report, tables
 from analysis.claims import compared
 from analysis.tables import claims as table
-from pcqc.config import ROOT, load_study
-from pcqc.config.replicates import replicates
 from pcqc.errors import UserError
+from pcqc.study import ROOT, load_study
+from pcqc.study.replicates import replicates
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
 from analysis.statistics.estimates import Estimate
 from pcqc.errors import UserError
-from pcqc.files import write_jsonl
+from pcqc.system.files import write_jsonl
 
 
 def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):

@@ -20,7 +20,7 @@ from analysis.first_questions import first_questions
 from analysis.instrument import Instrument
 from analysis.report import build
 from analysis.tables.continuation import design
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError

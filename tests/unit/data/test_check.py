@@ -10,9 +10,9 @@ from data_prep.convert import convert_file, convert_rows
 from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, load_sources
+from pcqc.cases.prompts import patient_prompt
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.protocol import patient_prompt
+from pcqc.system.files import read_json
 
 FIELDS = ("prompt", "ground_truth", "agent_name", "extra_info", "data_source", "index")
 SETS = {"medqa": 1, "mcqa": 2, "aie": 1}

@@ -10,11 +10,11 @@ from data_prep.convert import convert_file
 from data_prep.parts import NO_FACTS, SPACES, SYNONYM, TWINS, strip_numbering
 from data_prep.rows import BadRow
 from data_prep.user_message import LONGEST_OPTIONS, read_opening, read_options
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
+from pcqc.cases.sft_rows import read_sft_rows
 from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.files import read_json
-from pcqc.sft_rows import read_sft_rows
+from pcqc.system.files import read_json
 
 
 def read_csv(path):

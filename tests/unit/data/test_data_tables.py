@@ -9,10 +9,10 @@ from analysis.render import render
 from analysis.tables import data_cards, overlap
 from data_prep.audit import audit
 from data_prep.convert import convert_file
-from pcqc.config import Benchmark, load_study
 from pcqc.errors import UserError
-from pcqc.files import write_json
-from pcqc.job_outputs import job_output
+from pcqc.study import Benchmark, load_study
+from pcqc.study.job_outputs import job_output
+from pcqc.system.files import write_json
 
 BENCHMARKS = {
     "medqa": Benchmark("MedQA", "development"),

@@ -15,8 +15,8 @@ from data_prep.atpo_sft import source_texts
 from data_prep.convert import convert_file
 from data_prep.recognise import FORMATS
 from data_prep.rows import Origin, Refused, parse
-from pcqc.cases import Case, read_cases
-from pcqc.sft_rows import read_sft_rows
+from pcqc.cases.case import Case, read_cases
+from pcqc.cases.sft_rows import read_sft_rows
 
 FILES = {
     "atpo-dialogues": ("atpo_dialogues",),

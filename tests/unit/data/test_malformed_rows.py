@@ -6,7 +6,7 @@ import pytest
 from helpers import make_case
 
 from data_prep.recognise import recognise
-from pcqc.cases import read_cases
+from pcqc.cases.case import read_cases
 from pcqc.cli import main
 from pcqc.errors import UserError
 

@@ -10,8 +10,8 @@ import pytest
 from data_prep.convert import convert_file
 from data_prep.parts import NO_FACTS, SPACES, SYNONYM
 from data_prep.sources import load_sources
-from pcqc.files import read_json, sha256_file
-from pcqc.protocol import actor_prompt
+from pcqc.cases.prompts import actor_prompt
+from pcqc.system.files import read_json, sha256_file
 
 FILES = {
     "medqa": ("atpo/medqa_test_dataset.jsonl", 1268),

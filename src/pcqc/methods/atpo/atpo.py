@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcqc.cases import Case
-from pcqc.config import Method
+from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.atpo.search import Search, search_trees
@@ -21,7 +20,8 @@ from pcqc.methods.atpo.tree import RunningVariance
 from pcqc.methods.reward import tree_reward
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
-from pcqc.seeds import generator
+from pcqc.study import Method
+from pcqc.system.seeds import generator
 from pcqc.training.policy import Policy, UpdateReport
 from pcqc.training.policy_loss import Clip
 from pcqc.training.sequences import KL

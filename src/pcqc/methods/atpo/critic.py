@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pcqc.config import Rl, TreeSearch
 from pcqc.errors import UserError
+from pcqc.study import Rl, TreeSearch
 from pcqc.training.backend import MakeBackend, adamw_backend, merged_micro_batches, outputs
 from pcqc.training.batching import SelectedTokens, take_selected
 from pcqc.training.value_model import ValueModel, ValueSequence, value_loss

@@ -11,8 +11,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from pcqc.cases import Case
-from pcqc.config import TreeSearch
+from pcqc.cases.case import Case
 from pcqc.consultation import (
     Consultation,
     Dialogue,
@@ -24,7 +23,8 @@ from pcqc.consultation import (
 )
 from pcqc.methods.atpo.tree import RunningVariance, Tree, uncertainty, width
 from pcqc.methods.reward import tree_reward
-from pcqc.seeds import stream, uniform
+from pcqc.study import TreeSearch
+from pcqc.system.seeds import stream, uniform
 
 # Token ids of states -> per state, the critic's outputs at the tokens that end it.
 Values = Callable[[Sequence[Sequence[int]]], list[np.ndarray]]

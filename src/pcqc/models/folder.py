@@ -1,0 +1,175 @@
+"""Models on disk: folders with safetensors weights, a tokenizer, and a manifest of digests."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcqc.errors import UserError
+from pcqc.study.shapes import FolderManifest
+from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
+
+if TYPE_CHECKING:
+    import torch
+
+MANIFEST = "manifest.json"
+
+
+def save_folder(
+    path: Path, write: Callable[[Path], dict[str, str] | None], extra: dict | None = None
+) -> str:
+    """Write a folder atomically: under a temporary name, synced, then renamed.
+
+    Args:
+        path: the folder; an existing one is replaced.
+        write: fills the temporary folder that it is called with; may return what `settle` returned
+            for some of its files.
+        extra: further entries of the manifest.
+
+    Returns:
+        The digest of the folder's manifest, which holds its files' digests.
+
+    Raises:
+        UserError: the disk is full or the folder not writable; the old folder is unchanged.
+    """
+    temporary = unfinished(path)
+    try:
+        with disk_problems_named(path):
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            settled = write(temporary) or {}
+            files = (p for p in temporary.rglob("*") if p.is_file())
+            rest = [p for p in files if str(p.relative_to(temporary)) not in settled]
+            digests = {**settled, **settle(temporary, rest)}
+            write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(temporary, path)
+            sync(path.parent)
+    except Exception:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return sha256_file(path / MANIFEST)
+
+
+def settle(folder: Path, files: Sequence[Path]) -> dict[str, str]:
+    """Put files on the disk, and compute their digests while the disk is at work.
+
+    Returns:
+        Name relative to the folder -> hexadecimal SHA-256.
+    """
+    with ThreadPoolExecutor() as threads:
+        synced, digests = threads.map(sync, files), threads.map(sha256_file, files)
+        list(synced)
+        return {str(p.relative_to(folder)): d for p, d in zip(files, digests, strict=True)}
+
+
+def unfinished(path: Path) -> Path:
+    """The name under which `save_folder` fills the folder `path`."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+@contextmanager
+def disk_problems_named(path: Path) -> Iterator[None]:
+    """Turn an error of the operating system in writing `path` into a `UserError`."""
+    try:
+        yield
+    except Exception as problem:
+        if reason := _disk_problem(problem):
+            raise UserError(f"cannot write {path}: {reason}") from problem
+        raise
+
+
+def _disk_problem(problem: Exception) -> str | None:
+    """The operating system's message; None for any other error.
+
+    Safetensors and tokenizers pass its number on in a text such as `(os error 28)`.
+    """
+    if number := re.search(r"\(os error (\d+)\)", str(problem)):
+        problem = OSError(int(number.group(1)), "")
+    return describe(problem) if isinstance(problem, OSError) else None
+
+
+def check_folder(path: Path, remedy: str = "") -> dict:
+    """The manifest of a folder, after all its files were compared with it.
+
+    Args:
+        path: the folder.
+        remedy: how to get the folder back, for an error message.
+
+    Raises:
+        UserError: no folder, no manifest, or a missing or altered file.
+    """
+    remedy = remedy or f"remove {path} and rerun"
+    if not (path / MANIFEST).is_file():
+        raise UserError(f"{path}: no weights (no {MANIFEST}); {remedy}")
+    manifest = read_json(path / MANIFEST, FolderManifest, remedy)
+    for name, digest in manifest["files"].items():
+        file = path / name
+        if not file.is_file():
+            raise UserError(f"{file}: missing, but {MANIFEST} lists it; {remedy}")
+        if sha256_file(file) != digest:
+            raise UserError(f"{file}: corrupted (its digest differs); {remedy}")
+    return manifest
+
+
+def load_tokenizer(path: Path):
+    """The tokenizer of a model folder."""
+    from transformers import AutoTokenizer
+
+    if not path.is_dir():
+        raise UserError(f"{path}: no model; `snakemake --cores all` makes it")
+    return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+
+
+def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:
+    """The causal language model of a folder, in evaluation mode; see `check_folder`."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    check_folder(path, remedy)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        path,
+        dtype=getattr(torch, dtype),
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+        attn_implementation="sdpa",
+    )
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device).eval()
+
+
+def save_model(
+    path: Path,
+    model,
+    tokenizer,
+    extra: dict | None = None,
+    weights: Iterable[tuple[str, "torch.Tensor"]] | None = None,
+) -> str:
+    """Write model and tokenizer with `save_folder`; returns the folder's digest.
+
+    Args:
+        path: the folder.
+        model: a causal language model of transformers.
+        tokenizer: the model's.
+        extra: further entries of the manifest.
+        weights: names and tensors, if the model does not hold them itself.
+    """
+
+    def write(folder: Path) -> None:
+        # As `save_pretrained` does, but without its imports, such as DeepSpeed.
+        from safetensors.torch import save_file
+
+        model.config.architectures = [type(model).__name__]
+        model.config.dtype = str(model.dtype).removeprefix("torch.")
+        model.config.save_pretrained(folder)
+        model.generation_config.save_pretrained(folder)
+        tensors = {n: t.detach().contiguous() for n, t in weights or model.named_parameters()}
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        tokenizer.save_pretrained(folder)
+
+    return save_folder(path, write, extra)

@@ -1,0 +1,225 @@
+"""Pretrained weights: found on this machine, and copied to a study's folder as safetensors.
+
+Only `download` reaches the network. Code that comes with weights is neither copied nor run.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib.metadata
+import io
+import shutil
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, cast
+
+from pcqc.errors import UserError
+from pcqc.models.folder import save_folder, save_model
+from pcqc.study import Pretrained
+from pcqc.system.files import read_json, sha256_file
+
+# The files of a model: weights, configuration, tokenizer. No pickled weights and no code.
+FILES = (
+    "*.safetensors",
+    "model.safetensors.index.json",
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+MAX_DOWNLOAD_GIB = 64  # twice the weights of the paper's largest model
+
+
+def install(source: Pretrained, folder: Path) -> str:
+    """Copy pretrained weights and their tokenizer to a folder with a manifest; returns its digest.
+
+    Safetensors are copied byte for byte; a GGUF file is unpacked to float32.
+
+    Raises:
+        UserError: the weights are not on this machine, not in safetensors, or of an architecture
+            that transformers itself does not know.
+    """
+    found = locate(source)
+    extra = {"source": {k: v for k, v in dataclasses.asdict(source).items() if v and k != "dtype"}}
+    if source.gguf:
+        extra["source"]["sha256"] = sha256_file(found)
+        model, tokenizer = _unpack(found)
+        return save_model(folder, model, tokenizer, extra)
+    files = _model_files(found)
+    _check_architecture(found)
+
+    def write(target: Path) -> None:
+        for file in files:
+            shutil.copyfile(file, target / file.name)
+
+    return save_folder(folder, write, extra)
+
+
+def locate(source: Pretrained) -> Path:
+    """Folder of the weights on this machine, or the GGUF file; UserError if there is none."""
+    if source.gguf:
+        return _packaged(source.source, source.gguf)
+    if source.revision:
+        return _cached(source.source, source.revision)
+    folder = Path(source.source).expanduser()
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder}: no folder with pretrained weights; fix the study's 'models' (a Hugging "
+            "Face repository needs a 'revision')"
+        )
+    return folder
+
+
+def download(source: Pretrained) -> Path:
+    """Download a Hugging Face repository's model to that library's cache; returns its folder.
+
+    Connections and redirects are https, and every file has the hash that the repository lists.
+
+    Raises:
+        UserError: repository, revision or network cannot be reached; more than `MAX_DOWNLOAD_GIB`;
+            a file with another hash, which is removed.
+    """
+    from huggingface_hub import HfApi, constants, get_session, snapshot_download
+
+    constants.HF_HUB_DISABLE_XET = True  # its transfers would bypass `_only_https`
+    try:
+        _only_https(get_session())
+        tree = HfApi().list_repo_tree(source.source, revision=source.revision)
+        files = [cast(Any, f) for f in tree if any(fnmatch(f.path, p) for p in FILES)]
+        size = sum(file.size for file in files) / 2**30
+        if size > MAX_DOWNLOAD_GIB:
+            raise UserError(
+                f"{source.source}: {size:.0f} GiB, and at most {MAX_DOWNLOAD_GIB} are downloaded; "
+                "download it yourself and name its folder in the study's 'models'"
+            )
+        names = [file.path for file in files]
+        folder = Path(
+            snapshot_download(source.source, revision=source.revision, allow_patterns=names)
+        )
+        for file in files:
+            _check_download(folder / file.path, file)
+        return folder
+    except UserError:
+        raise
+    except Exception as problem:  # the library's own, the network's, the disk's
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(
+            f"{source.source} at {source.revision}: cannot be downloaded ({reason}); check name, "
+            "revision and network, or name a local folder"
+        ) from problem
+
+
+def _only_https(session) -> None:
+    """Have the library's HTTP client refuse any other scheme, also where it is redirected."""
+
+    def refuse(request) -> None:
+        if request.url.scheme != "https":
+            raise UserError(f"{request.url}: not https, so nothing is downloaded from there")
+
+    hooks = session.event_hooks
+    session.event_hooks = hooks | {"request": [*hooks["request"], refuse]}
+
+
+def _check_download(path: Path, listed) -> None:
+    """Compare a file with its hash: SHA-256 if it is large (LFS), else the hash of its git blob."""
+    if listed.lfs:
+        same = sha256_file(path) == listed.lfs.sha256
+    else:
+        content = path.read_bytes()
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
+        same = blob.hexdigest() == listed.blob_id
+    if not same:
+        path.resolve().unlink()
+        raise UserError(
+            f"{path}: its hash is not the one that the repository lists; removed, download again"
+        )
+
+
+def _packaged(package: str, name: str) -> Path:
+    """A file that an installed package carries."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(
+            f"the package '{package}', which carries {name}, is not installed; run `make env`"
+        ) from None
+    for file in files:
+        if file.name == name and Path(file.locate()).is_file():
+            return Path(file.locate())
+    held = ", ".join(sorted(f.name for f in files if f.suffix == ".gguf")) or "none"
+    raise UserError(
+        f"the package '{package}' has no file {name}; name one of its GGUF files ({held}) in the "
+        "study's 'models'"
+    )
+
+
+def _cached(repository: str, revision: str) -> Path:
+    """Folder of a repository's snapshot in the Hugging Face cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(repository, revision=revision, local_files_only=True))
+    except HFValidationError:
+        raise UserError(
+            f"'{repository}' is no name of a Hugging Face repository; a local folder takes no "
+            "'revision'"
+        ) from None
+    except LocalEntryNotFoundError:
+        raise UserError(
+            f"{repository} at revision {revision}: not on this machine; download it with "
+            "`pcqc models STUDY --download`, or name a local folder instead"
+        ) from None
+
+
+def _model_files(folder: Path) -> list[Path]:
+    """The files of a model, all of its weights among them."""
+    files = sorted({file for pattern in FILES for file in folder.glob(pattern)})
+    names = {file.name for file in files}
+    needed = {"config.json"}
+    if "model.safetensors.index.json" in names:
+        needed |= set(read_json(folder / "model.safetensors.index.json")["weight_map"].values())
+    elif not any(name.endswith(".safetensors") for name in names):
+        raise UserError(f"{folder}: no weights in safetensors; no other format is read")
+    if missing := sorted(needed - names):
+        raise UserError(f"{folder}: {missing[0]} is missing; fetch the model again")
+    return files
+
+
+def _check_architecture(folder: Path) -> None:
+    from transformers import AutoConfig
+
+    try:
+        AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except (ValueError, OSError) as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(f"{folder}/config.json: not a model that can be loaded: {reason}") from None
+
+
+def _unpack(file: Path):
+    """Model (float32) and tokenizer of a GGUF file, dequantised."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    # The library has no setting for its last progress bar.
+    with contextlib.redirect_stderr(io.StringIO()):
+        tokenizer = AutoTokenizer.from_pretrained(
+            file.parent, gguf_file=file.name, trust_remote_code=False
+        )
+        model = AutoModelForCausalLM.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            trust_remote_code=False,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+        )
+    return model, tokenizer

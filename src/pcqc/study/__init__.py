@@ -1,0 +1,55 @@
+"""Settings of a study and of its methods: what a researcher edits, typed and checked.
+
+A study is one file in `config/studies/`. Its methods are the entries of `config/methods.yaml`, of
+which it may override single settings. Every field is documented where it is declared.
+"""
+
+from pcqc.study.data import Benchmark, Clinic, Data, RawFile, data_folder
+from pcqc.study.load import ROOT, digest, load_study, tracking_uri, variations
+from pcqc.study.models import (
+    Decoding,
+    Engine,
+    Judge,
+    Models,
+    Pretrained,
+    ScratchModel,
+    Server,
+    Servers,
+)
+from pcqc.study.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
+from pcqc.study.study import Continuation, Equivalence, Study, Tracking
+from pcqc.study.training import Method, Protocol, Rl, Sft, TreeSearch
+
+__all__ = [
+    "ROOT",
+    "Assumptions",
+    "Benchmark",
+    "Clinic",
+    "Continuation",
+    "Data",
+    "Decoding",
+    "Engine",
+    "EnginePlacement",
+    "Equivalence",
+    "Judge",
+    "LearnerPlacement",
+    "Method",
+    "Models",
+    "Placement",
+    "Pretrained",
+    "Protocol",
+    "RawFile",
+    "Rl",
+    "ScratchModel",
+    "Server",
+    "Servers",
+    "Sft",
+    "Study",
+    "Tracking",
+    "TreeSearch",
+    "data_folder",
+    "digest",
+    "load_study",
+    "tracking_uri",
+    "variations",
+]

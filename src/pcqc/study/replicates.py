@@ -1,0 +1,47 @@
+"""Studies that repeat another one on a base model of their own."""
+
+from pcqc.errors import UserError
+from pcqc.study.load import load_study
+from pcqc.study.study import Study
+
+# What a replicate may have otherwise, beside the base model and the letters of a method's runs.
+OWN = ("name", "title", "replicates")
+
+
+def replicates(study: Study) -> list[Study]:
+    """The studies that repeat this one, read from their files.
+
+    Raises:
+        UserError: one has the same base model as another, or differs in more than that.
+    """
+    found = [load_study(name) for name in study.replicates]
+    seeds = {_seed(study): study.name}
+    for other in found:
+        if unlike := sorted(_differences(study, other)):
+            raise UserError(
+                f"study '{other.name}' is no replicate of '{study.name}': {', '.join(unlike)} "
+                f"differ; make it `like: {study.name}` with another scratch_model.seed"
+            )
+        if same := seeds.get(_seed(other)):
+            raise UserError(
+                f"study '{other.name}' has the base model of '{same}'; give it another "
+                "scratch_model.seed"
+            )
+        seeds[_seed(other)] = other.name
+    return found
+
+
+def _seed(study: Study) -> int | None:
+    return study.scratch_model.seed if study.scratch_model else None
+
+
+def _differences(study: Study, other: Study) -> list[str]:
+    """Names of settings in which the two differ, and may not."""
+    mine, theirs = study.to_dict(), other.to_dict()
+    for settings in (mine, theirs):
+        for name in OWN:
+            del settings[name]
+        settings["scratch_model"] = {**(settings["scratch_model"] or {}), "seed": None}
+        for method in settings["methods"].values():
+            method["runs"] = bool(method["runs"])
+    return [name for name in mine if mine[name] != theirs[name]]

@@ -1,0 +1,1 @@
+"""The machine below: files, processes, threads, random streams, progress."""

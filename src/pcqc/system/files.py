@@ -1,0 +1,321 @@
+"""Reading and writing whole files, so that a reader never sees half of one."""
+
+import contextlib
+import csv
+import errno
+import fcntl
+import functools
+import glob
+import hashlib
+import io
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pcqc.errors import UserError
+
+REMEDIES = {
+    errno.ENOSPC: "free some space on that disk and run again",
+    errno.EDQUOT: "free some of your quota on that disk and run again",
+    errno.EACCES: "make the folder writable for this user",
+    errno.EPERM: "make the folder writable for this user",
+    errno.EROFS: "that disk is mounted read-only: choose another folder",
+    errno.EEXIST: "a file stands where a folder is needed: move it away",
+    errno.ENOTDIR: "a file stands where a folder is needed: move it away",
+    errno.EISDIR: "a folder stands where the file belongs: move it away",
+    errno.ENOENT: "check the path: make the file first, or correct its name",
+}
+
+
+def describe(problem: OSError) -> str:
+    """One clause for an operating-system error: its reason and, where there is one, the remedy."""
+    reason = os.strerror(problem.errno) if problem.errno else str(problem)
+    remedy = REMEDIES.get(problem.errno or 0)
+    return f"{reason}; {remedy}" if remedy else reason
+
+
+def write_atomic(path: str | Path, content: bytes | str) -> None:
+    """Put `content` (text as UTF-8) at `path`, whole and on disk, or leave what was there.
+
+    The bytes go to a temporary name in the same folder, are synced, and are renamed into place; the
+    folder is synced last, so that the new name survives a crash too. Missing folders are made.
+
+    Raises UserError, with no temporary file left, when the disk is full or the folder not writable.
+    """
+    path = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_beside(path, data)
+        sync(path.parent)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {describe(problem)}") from problem
+
+
+def _write_beside(path: Path, data: bytes) -> None:
+    """Write `data` to a synced temporary file in the folder of `path`, and rename it.
+
+    What killed writers of the same file left goes first: a living one holds a lock on its own,
+    which is empty until then.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
+            if left.stat().st_size and not held(left):
+                left.unlink()
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    with os.fdopen(handle, "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # mkstemp makes private files; a result is as readable as the user's umask allows.
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
+    """Hold a lock file until the returned file is closed or the process ends, however it ends.
+
+    Args:
+        lock: the file, made where missing.
+        what: what it guards, as `a run of the study`, for the error.
+        patience: seconds to wait for another process that holds it.
+
+    Raises:
+        UserError: another process still holds it, or it cannot be made.
+    """
+    deadline = time.monotonic() + patience
+    try:
+        Path(lock).parent.mkdir(parents=True, exist_ok=True)
+        file = open(lock, "ab")  # noqa: SIM115 (held by the caller)
+        while not _locked(file):
+            if time.monotonic() >= deadline:
+                raise UserError(
+                    f"{what} is already under way ({lock} is held); wait for it to end, or stop it"
+                )
+            time.sleep(0.05)
+    except OSError as problem:
+        raise UserError(f"cannot write {lock}: {describe(problem)}") from problem
+    return file
+
+
+def held(lock: Path) -> bool:
+    """Whether a living process holds a lock file.
+
+    The lock is taken for an instant, shared: who wants it then waits that instant.
+    """
+    try:
+        with open(lock, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _locked(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    """The process's umask, which can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or a folder's entries, so that a rename in it outlives a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """All bytes of a file. Raises UserError naming it where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {describe(problem)}") from problem
+
+
+def sha256_file(path: str | Path) -> str:
+    """Hexadecimal SHA-256 of a file's bytes. Raises UserError where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {describe(problem)}") from problem
+    return digest.hexdigest()
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` as JSON with sorted keys: equal values give equal bytes. Refuses NaN."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_atomic(path, text + "\n")
+
+
+def parse_json(data: bytes) -> Any:
+    """The value of JSON in UTF-8, read strictly.
+
+    Python alone would keep the last of two duplicate keys, and accept NaN, numbers that overflow to
+    infinity, and lone surrogates, which fail only where they are written again.
+
+    Raises ValueError; its message is a clause that names the problem. For broken JSON it is a
+    json.JSONDecodeError, which knows line and column.
+    """
+    try:
+        text = data.decode()
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
+        if b"\\u" in data or _HUGE.search(data):  # else nothing below can fail
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text; save it as UTF-8") from None
+    except UnicodeEncodeError:
+        raise ValueError("a string holds a lone surrogate (half a character)") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except json.JSONDecodeError:
+        raise
+    except ValueError as problem:
+        huge = "integer" in str(problem) or "JSON compliant" in str(problem)
+        raise ValueError("a number is too large" if huge else str(problem)) from None
+    return value
+
+
+_HUGE = re.compile(rb"\d{309}|[eE]\+?\d{3}")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!a}")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake the file") -> Any:
+    """The value of a JSON file (see `parse_json`).
+
+    Args:
+        path: the file.
+        shape: type that the value must have, one of `pcqc.study.shapes`.
+        remedy: how to get the file back, for an error.
+
+    Raises:
+        UserError: broken JSON, or a value of another shape; names the place and the remedy.
+    """
+    try:
+        value = parse_json(read_bytes(path))
+    except json.JSONDecodeError as problem:
+        where = f"line {problem.lineno} column {problem.colno}"
+        raise UserError(f"{path}, {where}: not JSON ({problem.msg}); {remedy}") from None
+    except ValueError as problem:
+        raise UserError(f"{path}: {problem}; {remedy}") from None
+    if shape is not None:
+        _require_shape(path, value, shape, remedy)
+    return value
+
+
+@functools.cache
+def _adapter(shape: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(shape)
+
+
+def _require_shape(path: str | Path, value: Any, shape: Any, remedy: str) -> None:
+    from pydantic import ValidationError
+
+    try:
+        _adapter(shape).validate_python(value, strict=True)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise UserError(f"{path}: {where}: {first['msg'].lower()}; {remedy}") from None
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def no_formula(text: str) -> str:
+    """A text as a CSV cell; a quote keeps spreadsheets from reading it as a formula."""
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def unquote_formula(cell: str) -> str:
+    """The text that `no_formula` quoted."""
+    return cell[1:] if cell[:1] == "'" and cell.lstrip("'").startswith(_FORMULA) else cell
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
+    """A header and rows as CSV, the same on every system."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
+    """Write one JSON object a line, keys in the order of each row. Refuses NaN."""
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    write_atomic(path, "".join(lines))
+
+
+def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number from 1, bytes) of a file; blank lines are skipped.
+
+    Only a newline ends a line: a string may hold the other characters that break lines.
+    """
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        if line.strip():
+            yield number, line
+
+
+def parse_object(line: bytes) -> dict[str, Any]:
+    """The JSON object of one line. Raises ValueError; its message is a clause."""
+    try:
+        row = parse_json(line)
+    except json.JSONDecodeError as problem:
+        raise ValueError(f"not JSON ({problem.msg} at column {problem.colno})") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object {{...}}, found {type(row).__name__}")
+    return row
+
+
+def read_jsonl(path: str | Path, shape: Any = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
+
+    Raises UserError naming file and line of one that is no object or not of the shape.
+    """
+    for number, line in read_lines(path):
+        try:
+            row = parse_object(line)
+        except ValueError as problem:
+            raise UserError(f"{path}, line {number}: {problem}; fix or remove the line") from None
+        if shape is not None:
+            _require_shape(f"{path}, line {number}", row, shape, "make the file again")
+        yield number, row

@@ -1,0 +1,67 @@
+"""Parsing and masks on texts that nobody thought of."""
+
+from helpers import INSTRUCTION, make_tokenizer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import parse_action, visible
+from pcqc.consultation.question_mask import question_start
+
+settings.register_profile("pcqc", max_examples=80, derandomize=True, deadline=None)
+settings.load_profile("pcqc")
+
+LABELS = ("A", "B", "C", "D")
+PARTS = ["<think>", "</think>", "Question:", "Final Answer:", " A", " B.", " Z", " any?", "\n", "x"]
+responses = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
+CHAT = ChatFormat(make_tokenizer(["x\n", ": A", "\nQuestion: any"]), INSTRUCTION)
+
+
+@given(responses)
+def test_an_action_is_read_from_the_visible_text_alone(response):
+    assert parse_action(response, LABELS) == parse_action(visible(response), LABELS)
+    assert "<think>" not in visible(response)
+    assert "</think>" not in visible(response)
+
+
+@given(responses)
+def test_a_valid_answer_is_a_label_and_is_there(response):
+    action = parse_action(response, LABELS)
+    if action.kind == "final" and action.valid:
+        assert action.text in LABELS
+        assert "Final Answer:" in visible(response)
+    if action.kind == "question":
+        assert action.text == action.text.strip() != ""
+        assert action.text in visible(response)
+    if action.kind == "none":
+        assert "Final Answer:" not in visible(response)
+
+
+@given(responses)
+def test_question_tokens_begin_right_after_the_first_visible_marker(response):
+    ids = CHAT.encode(response)
+    start = question_start(CHAT, ids)
+    if "Question:" not in visible(response):
+        assert start is None
+        return
+    before = visible(CHAT.tokenizer.decode(ids[:start]))
+    assert "Question:" in before
+    shorter = visible(CHAT.tokenizer.decode(ids[: start - 1]))
+    ended = CHAT.thinking_stop(ids) == start
+    assert ended or "Question:" not in shorter
+    assert start >= CHAT.thinking_stop(ids)
+
+
+@given(responses)
+def test_a_parsed_question_has_question_tokens(response):
+    if parse_action(response, LABELS).kind == "question":
+        assert question_start(CHAT, [*CHAT.encode(response), CHAT.end_of_turn]) is not None
+
+
+@given(responses, st.sampled_from(["keep", "drop"]))
+def test_dropping_thinking_leaves_what_was_visible(response, policy):
+    ids = [*CHAT.encode(response), CHAT.end_of_turn]
+    state = CHAT.continue_state([1, 2, 3], ids, "No.", policy)
+    text = CHAT.tokenizer.decode(state[3:])
+    said = response if policy == "keep" else response.rpartition("</think>")[2]
+    assert text == (f"{said}<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n")
