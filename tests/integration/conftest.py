@@ -6,8 +6,8 @@ import pytest
 from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from small_runs import small_study
 
-from pcqc.clinic.build import build_clinic
 from pcqc.jobs import sft as sft_job
+from pcqc.jobs.clinic import run_clinic
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
@@ -23,7 +23,7 @@ def prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         study = small_study(folder)
-        build_clinic(study)
+        run_clinic(study)
         tokenizer = make_tokenizer()
         save_model(Paths.of(study).model("base"), tiny_model(0, len(tokenizer)), tokenizer)
         job_output(study, "pretrain").finish(["base/manifest.json"])

@@ -12,10 +12,10 @@ from small_runs import Killed, digests, small_study
 from stub_server import Stub, said
 
 from pcqc.cases.case import read_cases
-from pcqc.clinic.quality import validation_quality
 from pcqc.errors import UserError
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
+from pcqc.jobs.clinic import validation_quality
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
 from pcqc.jobs.select import run_selection

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from small_runs import small_study
 
-from pcqc.clinic import pretrain as pretrain_job
-from pcqc.clinic.build import build_clinic
-from pcqc.clinic.judge import clinic_judge
+from pcqc.clinic import pretrain
+from pcqc.jobs.clinic import clinic_judge, run_clinic
 from pcqc.jobs.continuation import run_continuation
 from pcqc.jobs.credit_quality import run_credit_quality
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.grounding import run_grounding
+from pcqc.jobs.pretrain import run_pretrain
 from pcqc.jobs.rl_loop import run_training
 from pcqc.jobs.select import run_selection
 from pcqc.jobs.sft import run_sft
@@ -70,11 +70,11 @@ def seen(tmp_path_factory, prepared):
         methods={"pcqc": {"updates": 1}},
     )
     method, run = study.continued[0]
-    found = {"clinic": reads(study, "clinic", build_clinic)}
-    patch.setattr(pretrain_job, "train_supervised", lambda *_: ())
-    patch.setattr(pretrain_job, "is_finished", lambda *_: True)
-    patch.setattr(pretrain_job, "validate", lambda *_: {})
-    found["pretrain"] = reads(study, "pretrain", pretrain_job.pretrain)
+    found = {"clinic": reads(study, "clinic", run_clinic)}
+    patch.setattr(pretrain, "train_supervised", lambda *_: ())
+    patch.setattr(pretrain, "is_finished", lambda *_: True)
+    patch.setattr(pretrain, "validate", lambda *_: {})
+    found["pretrain"] = reads(study, "pretrain", run_pretrain)
     assert job_output(study, "pretrain").path.is_dir()
     found["sft"] = reads(study, "sft", run_sft)
     for job, do in (

@@ -9,7 +9,7 @@ import pytest
 
 from pcqc.cases.prompts import UNANSWERABLE, Exchange, parse_action
 from pcqc.clinic import build
-from pcqc.clinic.build import TRAINING, _Sampler, build_clinic
+from pcqc.clinic.build import TRAINING, _Sampler
 from pcqc.clinic.consultations import (
     best_exchanges,
     best_question,
@@ -38,6 +38,7 @@ from pcqc.clinic.world import (
     read_findings,
 )
 from pcqc.errors import UserError
+from pcqc.jobs.clinic import run_clinic
 from pcqc.study import Benchmark, Clinic, load_study
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json
@@ -381,7 +382,7 @@ def test_the_study_of_the_repository_draws_the_same_bytes_twice(tmp_path, monkey
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        build_clinic(study)
+        run_clinic(study)
         manifests.append(read_json(Paths.of(study).data / "manifest.json"))
     assert manifests[0] == manifests[1]
     assert {n: e["rows"] for n, e in manifests[0]["files"].items()} == {

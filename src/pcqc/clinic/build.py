@@ -1,6 +1,7 @@
 """Draws the clinic's cases and writes its SFT conversations, each split from its own stream."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.consultations import (
@@ -10,9 +11,7 @@ from pcqc.clinic.consultations import (
 )
 from pcqc.clinic.world import World, as_case, draw_patient, make_world
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
+from pcqc.study import Benchmark, Clinic
 from pcqc.system.files import sha256_file, write_json, write_jsonl
 from pcqc.system.seeds import generator
 
@@ -20,28 +19,36 @@ TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_f
 TRIES_PER_CASE = 100
 
 
-def build_clinic(study: Study) -> None:
+def build_clinic(
+    clinic: Clinic, benchmarks: Mapping[str, Benchmark], instruction: str, folder: Path
+) -> list[str]:
     """Write world, training cases, benchmarks, SFT conversations, and their manifest.
 
-    Splits share no case: one with the options, complaint and facts of an earlier one, as worded, is
-    drawn again.
+    Splits share no case: a case with the options, complaint and facts of an earlier one is drawn
+    again.
+
+    Args:
+        clinic: sizes and seed.
+        benchmarks: by name; each is written as `<name>.jsonl`.
+        instruction: the actor's system message, which opens the SFT conversations.
+        folder: where the files go.
+
+    Returns:
+        Names of the files.
 
     Raises:
-        UserError: too few different cases, or not the files that were made of the same before.
+        UserError: the world has too few different cases.
     """
-    paths, clinic, result = Paths.of(study), study.clinic, job_output(study, "clinic")
-    before = result.begin(resumable=True)
     world = make_world(clinic)
-    world.save(paths.world)
+    world.save(folder / "world.json")
     sampler = _Sampler(world, clinic.seed)
+    splits = {"train": (TRAINING, clinic.training_cases)}
+    splits |= {name: (benchmark, benchmark.cases) for name, benchmark in benchmarks.items()}
     rows = {}
-    training = sampler.cases("train", TRAINING, clinic.training_cases)
-    write_cases(paths.train_cases, training)
-    rows["train.jsonl"] = len(training)
-    for name, benchmark in study.benchmarks.items():
-        drawn = sampler.cases(name, benchmark, benchmark.cases)
-        write_cases(paths.cases(name), drawn)
-        rows[f"{name}.jsonl"] = len(drawn)
+    for split, (benchmark, count) in splits.items():
+        cases = sampler.cases(split, benchmark, count)
+        write_cases(folder / f"{split}.jsonl", cases)
+        rows[f"{split}.jsonl"] = len(cases)
     rng, conversations = generator(clinic.seed, "sft conversations"), []
 
     def recorded(case: Case) -> bool:
@@ -50,25 +57,17 @@ def build_clinic(study: Study) -> None:
             exchanges = best_exchanges(world, case, questions)
         else:
             exchanges = random_exchanges(world, case, questions, rng)
-        messages = recorded_conversation(world, case, study.protocol.instruction, exchanges)
+        messages = recorded_conversation(world, case, instruction, exchanges)
         if messages:
             conversations.append({"case_id": case.case_id, "messages": messages})
         return messages is not None
 
     sampler.cases("sft", TRAINING, clinic.sft_conversations, recorded)
-    write_jsonl(paths.conversations, conversations)
+    write_jsonl(folder / "sft.jsonl", conversations)
     rows["sft.jsonl"] = len(conversations)
-    files = {n: {"rows": r, "sha256": sha256_file(paths.data / n)} for n, r in rows.items()}
-    write_json(paths.data / "manifest.json", {"files": files})
-    names = ["world.json", *rows, "manifest.json"]
-    for name, digest in (before.outputs or {}).items():
-        if sha256_file(paths.data / name) != digest:
-            raise UserError(
-                f"{paths.data / name}: the same settings and modules make another file than before "
-                f"(another version of numpy?); move {paths.data} away and run the workflow again "
-                "if the study is to begin anew"
-            )
-    result.finish(names)
+    files = {n: {"rows": r, "sha256": sha256_file(folder / n)} for n, r in rows.items()}
+    write_json(folder / "manifest.json", {"files": files})
+    return ["world.json", *rows, "manifest.json"]
 
 
 class _Sampler:

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.clinic.world import World, asked_findings, read_findings
 from pcqc.evaluation.grounding import Answered, Judgement
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
 
 _SENTENCE = re.compile(r"[^.]+\.?")
 
@@ -48,9 +45,3 @@ class ClinicJudge:
         """(finding, present) of a sentence of three words; None for any other text."""
         found = read_findings(self.world, sentence)
         return next(iter(found.items())) if found and len(sentence.split()) == 3 else None
-
-
-def clinic_judge(study: Study) -> ClinicJudge:
-    """The judge of a synthetic study's world."""
-    job_output(study, "clinic").require("world.json")
-    return ClinicJudge(World.load(Paths.of(study).world))

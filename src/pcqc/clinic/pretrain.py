@@ -7,6 +7,7 @@ it becomes the actor and the patient.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,9 +30,7 @@ from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import World, read_findings
 from pcqc.errors import UserError
 from pcqc.models.folder import save_model
-from pcqc.study import ScratchModel, Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
+from pcqc.study import ScratchModel
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import write_jsonl
 from pcqc.system.seeds import generator
@@ -101,37 +100,49 @@ def current_stage(losses: Sequence[float], settings: ScratchModel) -> Stage:
     return Stage(level, len(losses) - start)
 
 
-def pretrain(study: Study) -> None:
+def pretrain(
+    world: World,
+    settings: ScratchModel,
+    instruction: str,
+    *,
+    tokens_per_micro_batch: int,
+    models: Path,
+    state: Path,
+) -> list[str]:
     """Train the base model and write it with its tokenizer and its validation scores.
 
+    Args:
+        world: whose texts it learns.
+        settings: sizes and curriculum.
+        instruction: the actor's system message.
+        tokens_per_micro_batch: most tokens in memory at once.
+        models: folder; gets `base/` and the loss of every step.
+        state: folder of the resumable state.
+
+    Returns:
+        Names of the files that say that it is finished, in `models`.
+
     Raises:
-        UserError: it is not sound after `most_steps`.
+        UserError: the model is not sound after `most_steps`.
     """
-    result = job_output(study, "pretrain")
-    if result.stands():
-        return
     single_threaded()
     torch.set_num_threads(THREADS)
-    paths, settings = Paths.of(study), study.scratch_model
-    job_output(study, "clinic").require("world.json")
-    world = World.load(paths.world)
-    tokenizer = make_tokenizer(world, study.protocol.instruction)
-    chat = ChatFormat(tokenizer, study.protocol.instruction)
+    tokenizer = make_tokenizer(world, instruction)
+    chat = ChatFormat(tokenizer, instruction)
     model = make_model(settings, len(tokenizer), tokenizer)
-    optimizers = make_optimizers(model, settings)
     scores = cache(lambda step: validate(world, chat, model, settings.seed))
-    backend = TorchBackend(TokenModel(model), optimizers, max_gradient_norm=1.0)
+    backend = TorchBackend(
+        TokenModel(model), make_optimizers(model, settings), max_gradient_norm=1.0
+    )
     plan = Plan(
         batch=lambda step, losses: draw_batch(world, chat, settings, step, losses),
         steps=settings.most_steps,
         rate=lambda step, losses: learning_rate(step, losses, settings),
-        tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
+        tokens_per_micro_batch=tokens_per_micro_batch,
         save_every=100,
         label="base model",
         finished=lambda losses: is_finished(losses, settings, scores),
     )
-    fingerprint = result.begin().made_from.fingerprint
-    state = paths.root / "models" / "state" / f"base-{fingerprint}"
     losses = [loss for _, loss in train_supervised(backend, plan, state)]
     steps = len(losses)
     if not is_finished(losses, settings, scores):
@@ -141,9 +152,9 @@ def pretrain(study: Study) -> None:
             f"scratch_model.most_steps, or change scratch_model.seed"
         )
     rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
-    write_jsonl(paths.root / "models" / "base_losses.jsonl", rows)
-    save_model(paths.model("base"), model, tokenizer, {"steps": steps, "validation": scores(steps)})
-    result.finish(["base/manifest.json", "base_losses.jsonl"])
+    write_jsonl(models / "base_losses.jsonl", rows)
+    save_model(models / "base", model, tokenizer, {"steps": steps, "validation": scores(steps)})
+    return ["base/manifest.json", "base_losses.jsonl"]
 
 
 def make_model(settings: ScratchModel, vocabulary: int, tokenizer) -> Qwen3ForCausalLM:

@@ -1,17 +1,13 @@
 """How good the questions of a consultation are, by what is known exactly in the clinic."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from pcqc.cases.case import Case
 from pcqc.clinic.posterior import posterior, question_values
 from pcqc.clinic.world import World, asked_findings, read_findings
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
 
 EARLY = 3  # answered questions of a consultation by which a validation is judged
 SAME = 1e-9  # values that differ by less are equal
@@ -163,13 +159,3 @@ def early_quality(
     found = summary(asked)
     names = {"best_questions": "best", "repeated_questions": "repeated"}
     return {name: found[key] for name, key in names.items() if found}
-
-
-def validation_quality(
-    study: Study,
-) -> Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]:
-    """`early_quality` on the development benchmark of a synthetic study."""
-    job_output(study, "clinic").require("world.json")
-    world = World.load(Paths.of(study).world)
-    rates = world.rates(study.benchmarks[study.development].base_rates)
-    return partial(early_quality, Values(world, rates))

@@ -57,9 +57,9 @@ def load(arguments: argparse.Namespace):
 
 
 def _clinic(arguments: argparse.Namespace) -> None:
-    from pcqc.clinic.build import build_clinic
+    from pcqc.jobs.clinic import run_clinic
 
-    build_clinic(load(arguments))
+    run_clinic(load(arguments))
 
 
 def _alone(study, *job: str):
@@ -79,11 +79,11 @@ def _alone(study, *job: str):
 
 
 def _pretrain(arguments: argparse.Namespace) -> None:
-    from pcqc.clinic.pretrain import pretrain
+    from pcqc.jobs.pretrain import run_pretrain
 
     study = load(arguments)
     with _alone(study, "pretrain"):
-        pretrain(study)
+        run_pretrain(study)
 
 
 def _models(arguments: argparse.Namespace) -> None:
@@ -137,7 +137,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
         judged = None
         if study.synthetic and processes.is_main:
-            from pcqc.clinic.quality import validation_quality
+            from pcqc.jobs.clinic import validation_quality
 
             judged = validation_quality(study)
         run_training(study, method, run, processes, judged)
@@ -172,7 +172,7 @@ def _grounding(arguments: argparse.Namespace) -> None:
 
     study, judges = load(arguments), None
     if study.synthetic:
-        from pcqc.clinic.judge import clinic_judge
+        from pcqc.jobs.clinic import clinic_judge
 
         judges = {"rules": clinic_judge(study)}
     with _alone(study, "grounding", arguments.method, arguments.run):

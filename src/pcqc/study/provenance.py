@@ -57,8 +57,6 @@ SETTINGS_READ = {
 }
 # Modules that a job starts in, where they are not `pcqc.jobs.<job>`.
 _ENTRIES = {
-    "clinic": "pcqc.clinic.build",
-    "pretrain": "pcqc.clinic.pretrain",
     "models": "pcqc.jobs.pretrained",
     "train": "pcqc.jobs.rl_loop",
 }

@@ -14,8 +14,8 @@ from analysis.collected import load
 from analysis.copied_tables import asked_for, copy_tables
 from analysis.render import render
 from analysis.tables import peers
-from pcqc.clinic.build import build_clinic
 from pcqc.errors import UserError
+from pcqc.jobs.clinic import run_clinic
 from pcqc.study import ROOT, load_study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
@@ -158,7 +158,7 @@ def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-expert")
     archive.restore(study)
-    build_clinic(study)
+    run_clinic(study)
     collected = load(study)
     written = [*tables.write(collected), *figures.write(collected)]
     assert not any("curves" in path.name for path in written)
@@ -176,7 +176,7 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
     for one in (study, *replicates(study)):
-        build_clinic(one)
+        run_clinic(one)
     names = {name for names in shown.values() for name in names}
     tables.write(load(study), sorted(names - {"peers"}))
     if "peers" in names:
