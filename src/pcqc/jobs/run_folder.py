@@ -136,7 +136,11 @@ class RunFolder:
         return summary
 
     def finish(self, manifest: dict) -> None:
-        """Close the records, write the manifest with all files' digests, then the receipt."""
+        """Close the records, write the manifest, then the receipt.
+
+        The manifest has the digests of the records and of the predictions; the receipt those of
+        all files.
+        """
         names = [*self.written(), "manifest.json"]
         for record in self._open.values():
             record.close()

@@ -1,4 +1,4 @@
-"""What several jobs need: tokenizers, engines, roles, and threads."""
+"""What several jobs need: checked cases, weights, tokenizers, engines and roles."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -21,7 +21,8 @@ class QuestionGroup:
         number: of the turn in its consultation.
         turn: state and responses, the executed one first.
         baseline: b(O_t), the correct option's probability before the exchange; where continuations
-            or imagined answers judge, the mean of the utilities.
+            or imagined answers judge, the mean of the utilities; where the clinic's exact answer
+            distribution judges, the expected probability without an exchange.
         utilities: u_i of every response [K]. Without a parsed question there is no new evidence and
             the scorer would read the very state O_t: the utility is b(O_t), the gain 0. Other
             judges value such a response by what follows it.

@@ -65,7 +65,7 @@ class TreeSearch:
     threshold: Weight = 1.2  # of the uncertainty U, below which a state's children are pruned
     prune_probability: Share = 0.9  # of keeping only one child if U is below the threshold
     variance_weight: Share = 0.3  # of U2 in U; 0: U1 only, 1: U2 only
-    newest_level_weight: Share = 0.4  # of a level's variances in their running statistics
+    newest_level_weight: Share = 0.4  # of an update's variances of Q in their running statistics
     reward_correct: float = 3.0
     reward_wrong: float = 0.0  # a valid final answer that is not the correct one
     reward_none: float = -1.0  # no valid final answer

@@ -12,8 +12,8 @@ from pcqc.system.files import describe, read_bytes
 class RunRecord:
     """An append-only JSON-lines file whose rows carry the number of their update.
 
-    It holds `events.jsonl`, `candidate_groups.jsonl` or `consultations.jsonl`: any rows with an
-    integer "update". A row is one write, so a kill leaves at most one torn line, at the end.
+    Rows are any objects with an integer "update". A row is one write, so a kill leaves at most one
+    torn line, at the end.
     """
 
     def __init__(self, path: str | Path, keep_bytes: int | None = None):

@@ -35,7 +35,7 @@ class UpdateReport:
 
 
 class Policy:
-    """A causal language model in training at a constant learning rate (app:pcqc_frozen_setup).
+    """A causal language model in training (app:pcqc_frozen_setup).
 
     Args:
         model: the actor, trained in place.
