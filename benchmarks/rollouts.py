@@ -18,13 +18,12 @@ import torch
 from vllm import SamplingParams
 
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
-from benchmarks.workers import Recorded
 from pcqc.cases.case import read_cases
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.engines.base import Request, Sampling, vllm_seed
+from pcqc.engines.base import Request, Sampling, WrappedEngine, vllm_seed
 from pcqc.engines.vllm import VllmEngine
 from pcqc.jobs.setup import make_context, role_weights
-from pcqc.study import Study, load_study
+from pcqc.study import load_study
 from pcqc.study.paths import Paths
 from pcqc.system.determinism import single_threaded
 
@@ -33,36 +32,48 @@ ROLLOUTS, CANDIDATES = 4, 4
 Call = tuple[Sequence[Request], Sampling]
 
 
-def on_vllm(name: str) -> Study:
-    """The study, its engines those of vLLM in this process."""
-    study = load_study(name)
-    return dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
+class Recorded(WrappedEngine):
+    """An engine that keeps its calls, and is called turn by turn.
 
+    Attributes:
+        calls: requests and sampling of each call.
+        tokens: that it generated.
+    """
 
-def together(calls: Sequence[Call]) -> list[Call]:
-    """The requests of all calls in one, as if none had to wait for another's reply."""
-    return [([request for requests, _ in calls for request in requests], calls[0][1])]
+    def __init__(self, engine: VllmEngine):
+        super().__init__(engine)
+        self.streams = False  # so that `generate` gets batches
+        self.calls: list[Call] = []
+        self.tokens = 0
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
+        """See `Engine.generate`."""
+        groups = self.engine.generate(requests, sampling)
+        if requests:
+            self.calls.append((requests, sampling))
+        self.tokens += sum(len(completion.tokens) for group in groups for completion in group)
+        return groups
 
 
 def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
-    """The same requests, as one writes them for vLLM itself."""
-    for requests, sampling in calls:
-        pairs = [(r.prompt, stream) for r in requests for stream in r.streams]
-        parameters = [
-            SamplingParams(
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                max_tokens=sampling.max_tokens,
-                stop_token_ids=[sampling.stop],
-                ignore_eos=True,
-                seed=vllm_seed(stream),
-                logprobs=0,
-                detokenize=False,
-            )
-            for _, stream in pairs
-        ]
-        prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
-        engine.llm.generate(prompts, parameters, use_tqdm=False)
+    """All requests of the calls at once, as one writes them for vLLM itself."""
+    pairs = [(r.prompt, stream) for requests, _ in calls for r in requests for stream in r.streams]
+    sampling = calls[0][1]
+    parameters = [
+        SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_tokens,
+            stop_token_ids=[sampling.stop],
+            ignore_eos=True,
+            seed=vllm_seed(stream),
+            logprobs=0,
+            detokenize=False,
+        )
+        for _, stream in pairs
+    ]
+    prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
+    engine.llm.generate(prompts, parameters, use_tqdm=False)
 
 
 @torch.inference_mode()
@@ -85,12 +96,9 @@ def plain(model, calls: Sequence[Call]) -> int:
             eos_token_id=sampling.stop,
             pad_token_id=sampling.stop,
         )[:, width:]
-        tokens += sum(_length(row, sampling.stop) for row in drawn.tolist())
+        stop = sampling.stop
+        tokens += sum(r.index(stop) + 1 if stop in r else len(r) for r in drawn.tolist())
     return tokens
-
-
-def _length(row: list[int], stop: int) -> int:
-    return row.index(stop) + 1 if stop in row else len(row)
 
 
 def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int) -> list[Finding]:
@@ -103,42 +111,40 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
         rounds: that count.
     """
     engines = {"actor": context.actor.engine, "patient": context.patient.engine}
+    recorded = {role: Recorded(engine) for role, engine in engines.items()}
+
+    def consult() -> None:
+        roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
+
+    context.actor.engine, context.patient.engine = recorded.values()
+    consult()
+    context.actor.engine, context.patient.engine = engines.values()
+    drawn = {}
 
     def ours() -> None:
         for engine in engines.values():
             engine.reset_cache()
-        roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
-
-    recorded = {role: Recorded(engine) for role, engine in engines.items()}
-    context.actor.engine, context.patient.engine = recorded.values()
-    for one in recorded.values():
-        one.streams = False  # for the batches that `generate` is to have
-    roll_out(context, cases, rollouts=ROLLOUTS, candidates=CANDIDATES, seed=1, stage="speed")
-    context.actor.engine, context.patient.engine = engines.values()
-    drawn = {}
+        consult()
 
     def bare_vllm() -> None:
         for role, engine in engines.items():
             engine.reset_cache()
-            bare(engine, together(recorded[role].calls))
+            bare(engine, recorded[role].calls)
 
     def generate() -> None:
         drawn["tokens"] = sum(plain(models[role], recorded[role].calls) for role in models)
 
-    calls = {"ours": ours, "bare vLLM": bare_vllm, "generate": generate}
-    seconds = interleaved(calls, rounds)
-    tokens = sum(one.written for one in recorded.values())
-    rate = [tokens / s for s in seconds["ours"]]
+    seconds = interleaved({"ours": ours, "bare": bare_vllm, "generate": generate}, rounds)
+    tokens = sum(engine.tokens for engine in recorded.values())
+    rates = [tokens / s for s in seconds["ours"]]
     slow = [drawn["tokens"] / s for s in seconds["generate"]]
+    beside_bare = ratios(seconds["bare"], seconds["ours"])
     return [
-        Finding("rollouts through the engine", Quartiles.of(rate), "tokens a second"),
+        Finding("rollouts through the engine", Quartiles.of(rates), "tokens a second"),
         Finding(
-            "their rate over bare vLLM's on the same requests",
-            ratios(seconds["bare vLLM"], seconds["ours"]),
-            "times",
-            least=LEAST_OF_BARE,
+            "their rate over bare vLLM's on the same requests", beside_bare, "times", LEAST_OF_BARE
         ),
-        Finding("their rate over `generate`'s", ratios(rate, slow), "times"),
+        Finding("their rate over `generate`'s", ratios(rates, slow), "times"),
     ]
 
 
@@ -149,7 +155,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     arguments = parser.parse_args()
     single_threaded()
-    study = on_vllm(arguments.study)
+    study = load_study(arguments.study)
+    study = dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
     context = make_context(study, role_weights(study, "actor"))
     models = {role: role_weights(study, role).load() for role in ("actor", "patient")}
     cases = read_cases(Paths.of(study).train_cases)[: arguments.cases]

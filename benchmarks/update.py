@@ -1,6 +1,6 @@
 """Our reinforcement-learning update against TRL's GRPOTrainer.
 
-    python -m benchmarks.update [--rounds 20] [--prompts 24 96 256]
+    python -m benchmarks.update [--rounds 8] [--prompts 24 96 256]
 
 Both do the same: 16 cases of the clinic with 8 completions each, one turn, rewards by the same
 function, group-relative advantages, the clipped objective normalised by all tokens, a KL penalty to
@@ -78,10 +78,10 @@ class Work:
 
 
 def make_work(prompt_tokens: int = 0, cases: int = CASES, group: int = GROUP) -> Work:
-    """Cases of the clinic, and completions of which about a quarter is right.
+    """Cases of the clinic, and completions about a quarter of which are right.
 
     Args:
-        prompt_tokens: prompts are lengthened to about so many by telling more of the patient.
+        prompt_tokens: least length of a prompt; more facts of the patient fill it up.
         cases: number of groups.
         group: completions of each.
     """
@@ -108,7 +108,7 @@ def make_work(prompt_tokens: int = 0, cases: int = CASES, group: int = GROUP) ->
 
 
 def _lengthened(case: Case, chat: ChatFormat, tokens: int) -> Case:
-    """The case with more told at its start, until its prompt has so many tokens."""
+    """The case with more of its facts told at the start, until its prompt has so many tokens."""
     told = [case.initial]
     while len(chat.open(case.public)) < tokens:
         told.append(case.facts[len(told) % len(case.facts)])
@@ -133,7 +133,7 @@ def save_start(work: Work, folder: Path) -> None:
 
 
 class GivenCompletions(ScriptedEngine):
-    """An engine that has been told what is drawn, one group after another."""
+    """An engine that returns the given completions, one group after another."""
 
     def __init__(self, work: Work):
         super().__init__()
@@ -279,26 +279,26 @@ def compare(work: Work, generate: bool, rounds: int, warm_up: int = 2) -> InTurn
 
 
 def compared(work: Work, generate: bool, rounds: int) -> dict:
-    """Seconds per step and tokens of both, and how many times our rate is TRL's.
+    """Seconds per step and tokens of both, and `times_trl`, our rate by TRL's.
 
     Generated tokens differ by chance, so the ratio is of tokens per second.
     """
-    found = compare(work, generate, rounds)
+    in_turn = compare(work, generate, rounds)
     per_token = {
-        name: [s / t for s, t in zip(found.seconds[name], found.tokens[name], strict=True)]
-        for name in found.seconds
+        name: [s / t for s, t in zip(in_turn.seconds[name], in_turn.tokens[name], strict=True)]
+        for name in in_turn.seconds
     }
     return {
         "prompt_tokens": int(np.mean([len(work.prompt(case)) for case in work.cases])),
-        "tokens": {name: float(np.mean(counts)) for name, counts in found.tokens.items()},
-        "seconds": {name: vars(Quartiles.of(s)) for name, s in found.seconds.items()},
+        "tokens": {name: float(np.mean(counts)) for name, counts in in_turn.tokens.items()},
+        "seconds": {name: Quartiles.of(s) for name, s in in_turn.seconds.items()},
         "times_trl": ratios(per_token["trl"], per_token["ours"]),
     }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=20, help="steps of each side that count")
+    parser.add_argument("--rounds", type=int, default=8, help="steps of each side that count")
     parser.add_argument(
         "--prompts", type=int, nargs="+", default=[24, 96, 256], help="tokens; the clinic's are 24"
     )

@@ -1,10 +1,7 @@
 """Updates for the benchmarks to time, made as `pcqc train` makes them."""
 
-from collections.abc import Sequence
-
 import torch
 
-from pcqc.engines.base import Engine, Request, Sampling, Ticket
 from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
 from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -12,7 +9,7 @@ from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 
 def finish() -> None:
-    """Wait for what a GPU still works on: a call comes back before that is done."""
+    """Wait for the GPU: a call returns before its work there is done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
@@ -50,7 +47,7 @@ class Worker:
         self.seconds.append(phases.seconds)
 
     def trees(self) -> list[TokenTree]:
-        """What the last update trained on, merged as the learner does."""
+        """The token trees of the last update, merged as the learner merges them."""
         budget = self.run.study.rl.tokens_per_micro_batch
         return merge_prefixes(self.batch.sequences, budget, self.run.policy.device)
 
@@ -66,47 +63,3 @@ class Worker:
             "sequence_tokens": sum(len(s.tokens) for s in sequences),
             "tree_tokens": sum(len(tree.tokens) for tree in self.trees()),
         }
-
-
-class Recorded:
-    """An engine that notes what it was asked to generate, and counts tokens.
-
-    Attributes:
-        calls: requests and sampling of each call of `generate`, or `submit`.
-        written: tokens that it generated.
-        read: tokens of the prompts of which it gave log-probabilities.
-    """
-
-    def __init__(self, engine: Engine):
-        self.engine = engine
-        self.calls: list[tuple[Sequence[Request], Sampling]] = []
-        self.written = self.read = 0
-
-    def __getattr__(self, name: str):
-        return getattr(self.engine, name)
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list:
-        """See `Engine.generate`."""
-        groups = self.engine.generate(requests, sampling)
-        if requests:
-            self.calls.append((requests, sampling))
-        self.written += sum(len(completion.tokens) for group in groups for completion in group)
-        return groups
-
-    def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """See `Engine.submit`."""
-        self.calls.append(([request], sampling))
-        return self.engine.submit(request, sampling)
-
-    def collect(self, wait: bool) -> dict[Ticket, list]:
-        """See `Engine.collect`."""
-        finished = self.engine.collect(wait)
-        self.written += sum(len(one.tokens) for group in finished.values() for one in group)
-        return finished
-
-    def next_logprobs(
-        self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
-    ) -> list[list[float]]:
-        """See `Engine.next_logprobs`."""
-        self.read += sum(map(len, prompts))
-        return self.engine.next_logprobs(prompts, choices)
