@@ -205,7 +205,7 @@ def _superseded(arguments: argparse.Namespace) -> None:
 
 
 def _doctor(arguments: argparse.Namespace) -> None:
-    from pcqc.doctor.examine import examine
+    from pcqc.jobs.doctor import examine
 
     examine(load(arguments), arguments.study)
 

@@ -217,31 +217,6 @@ def check_writable(study: Study, database: Path) -> None:
         file.execute("BEGIN IMMEDIATE")
 
 
-def check_store(study: Study) -> str:
-    """What the store is, in a clause; one that is not prepared yet is usable if it can be made.
-
-    Raises:
-        UserError: it does not answer, is locked or no database, or cannot be written.
-    """
-    uri = tracking_uri(study)
-    database = sqlite_file(uri)
-    load_mlflow(study)
-    with answering(study, "start it, or correct tracking.uri or MLFLOW_TRACKING_URI"):
-        if database is None:
-            from mlflow import MlflowClient
-
-            client = MlflowClient(connection(study))
-            within(study, lambda: client.search_experiments(max_results=1))
-            return f"{masked(uri)} answers"
-        if database.exists():
-            check_writable(study, database)
-            return f"{database} can be written"
-        above = next(path for path in database.absolute().parents if path.is_dir())
-        if not os.access(above, os.W_OK):
-            raise PermissionError(13, "not writable", str(above))
-        return f"{database} is not there yet: the workflow makes it"
-
-
 def find_run(client: "MlflowClient", run_id: str) -> "Run | None":
     """A run that the interface shows; None where it is missing or was deleted."""
     from mlflow.exceptions import MlflowException

@@ -1,0 +1,257 @@
+"""`pcqc doctor`: plan, devices, disk and servers of this machine, then the study's own path once.
+
+The trial builds learner, engines and roles as a run does, samples, scores, and takes one step of
+the optimiser; nothing is kept. Where a clinic's models are not made yet, random ones of their shape
+stand in.
+"""
+
+import dataclasses
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pcqc.cases.case import Case
+from pcqc.cases.chat import ChatFormat
+from pcqc.clinic.pretrain import make_model
+from pcqc.clinic.tokenizer import make_tokenizer
+from pcqc.clinic.world import make_world
+from pcqc.consultation import RolloutContext
+from pcqc.engines.base import Failure
+from pcqc.engines.server import ServerEngine
+from pcqc.errors import UserError, one_line
+from pcqc.jobs.engines import Engines
+from pcqc.jobs.launch import join_job, launch, processes_wanted
+from pcqc.jobs.learner import make_backend
+from pcqc.jobs.setup import Weights, make_engine, role_weights, start_weights
+from pcqc.methods.sequences import TERMINAL
+from pcqc.models.folder import load_tokenizer, save_model
+from pcqc.planning.devices import GIB, device
+from pcqc.planning.fit import require_fit
+from pcqc.planning.memory import longest, role_memories
+from pcqc.planning.storage import storage
+from pcqc.planning.work import trained
+from pcqc.roles import Actor, Patient, Scorer
+from pcqc.roles.patient import Inquiry
+from pcqc.study import Server, Study
+from pcqc.study.instruction import read_instruction
+from pcqc.study.paths import Paths
+from pcqc.system.determinism import single_threaded
+from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, require_gpu, shutdown
+from pcqc.training.policy import Policy
+from pcqc.training.sequences import KL, Term, TrainingSequence
+
+CASE = Case(
+    "doctor", "doctor", "Has cough.", "Which?", {"A": "flu", "B": "cold"}, ("Has fever.",), "A"
+)
+
+
+def examine(study: Study, name: str) -> None:
+    """Print a line for each check; those of the trial only if all others passed.
+
+    Args:
+        study: its placement says how many processes take part in the trial.
+        name: how the study was named to `pcqc`.
+
+    Raises:
+        UserError: a check failed.
+    """
+    if launched():
+        return _try_here(study)
+    failed = 0
+    for check, look in _checks(study).items():
+        try:
+            with _line(check) as notes:
+                notes.append(look())
+        except UserError:
+            failed += 1
+    if failed:
+        raise UserError(f"mend the {failed} red above, then run `pcqc doctor {name}` again")
+    if (count := processes_wanted(study)) > 1:
+        with _line("trial") as notes:
+            launch(["doctor", name], count)
+            notes.append(f"{count} processes ended well")
+    else:
+        _try_here(study)
+    print(f"ready for {study.name}")
+
+
+@contextmanager
+def _line(name: str, processes: Processes = SINGLE_PROCESS) -> Iterator[list[str]]:
+    """One line for the block: `ok`, its notes and its seconds, or `RED` and the error.
+
+    Raises:
+        UserError: whatever the block raises, since it would end a job too.
+    """
+    notes: list[str] = []
+    start = time.perf_counter()
+    try:
+        yield notes
+    except Exception as problem:
+        text = (str(problem).strip().splitlines() or [""])[0]
+        if not isinstance(problem, UserError):
+            text = f"{type(problem).__name__}: {text}; see docs/real-study.md#gpus"
+        print(one_line(f"RED   {name:<17} {text}"), flush=True)
+        raise UserError(f"{name}: {text}") from problem
+    if processes.is_main:
+        notes.append(f"{time.perf_counter() - start:.1f} s")
+        print(f"ok    {name:<17} {', '.join(notes)}", flush=True)
+
+
+def _checks(study: Study) -> Mapping[str, Callable[[], str]]:
+    """What no step of the trial would notice, or not as clearly."""
+    judges = study.continuation.judges if study.continuation else {}
+    servers = {role: getattr(study.servers, role) for role in ("patient", "scorer")}
+    servers |= {f"judge_{name}": judge.server for name, judge in judges.items()}
+    return {
+        "plan": partial(_plan, study),
+        "devices": partial(_devices, study),
+        "disk": partial(_disk, study),
+        **{
+            f"server {role}": partial(_server, study, role, server)
+            for role, server in servers.items()
+            if server
+        },
+    }
+
+
+def _plan(study: Study) -> str:
+    require_fit(study)
+    return "the placement fits" if study.placement else "no placement to check"
+
+
+def _devices(study: Study) -> str:
+    """Every placed device of this node is there, with the memory of its kind."""
+    place = study.placement
+    if place is None or place.device == "CPU":
+        return "the study places nothing on a GPU"
+    require_gpu(place.device)
+    used = {d % place.devices_per_node for role in role_memories(study) for d in role.devices}
+    if (count := torch.cuda.device_count()) <= max(used):
+        raise UserError(
+            f"{count} devices, {max(used) + 1} needed; correct the placement, or "
+            "CUDA_VISIBLE_DEVICES"
+        )
+    names = ", ".join({torch.cuda.get_device_name(index) for index in used})
+    gib = min(torch.cuda.mem_get_info(index)[1] for index in used) / GIB
+    # The plan has the whole memory; CUDA reports up to 3 % less, by what driver and ECC keep.
+    if gib < 0.97 * device(place.device).memory_gib:
+        raise UserError(
+            f"{gib:.1f} GiB each are less than a {place.device} has; set placement.device to what "
+            f"this machine has ({names})"
+        )
+    return f"{count} of {names}, {gib:.1f} GiB each"
+
+
+def _disk(study: Study) -> str:
+    """Room for the results that are not made yet."""
+    made = sum(file.stat().st_size for file in study.results.rglob("*") if file.is_file())
+    needed = max(0.0, storage(study)["total_gib"] - made / GIB)
+    folder = next(path for path in (study.results, *study.results.parents) if path.is_dir())
+    free = shutil.disk_usage(folder).free / GIB
+    text = f"{free:,.2f} GiB free, {needed:,.2f} needed"
+    if free < needed:
+        raise UserError(f"{text}; free some, or put the results on another disk")
+    return text
+
+
+def _server(study: Study, role: str, server: Server) -> str:
+    """A server answers, has the role's weights, and samples as it is asked to."""
+    folder = study.starts_from(role) if role == "scorer" else role
+    # A job is more patient with a server.
+    engine = ServerEngine(dataclasses.replace(server, timeout_seconds=10.0, attempts=2))
+    engine.check_weights(Paths.of(study).model(folder))
+    engine.check_defaults()
+    return f"{server.url} serves {engine.model}, and its defaults change no sample"
+
+
+def _try_here(study: Study) -> None:
+    """The trial in this process, which may be one of several: the launcher ends the others."""
+    processes = join_job(study)
+    with tempfile.TemporaryDirectory(prefix="pcqc-doctor-") as folder:
+        _trial(study, processes, Path(folder))
+    shutdown(processes)
+
+
+def _trial(study: Study, processes: Processes, scratch: Path) -> None:
+    """Load, start, hand over weights, sample, score, step; the first failure ends it."""
+    single_threaded(study.deterministic)
+    methods = trained(study).values()
+    with _line("learner", processes) as notes:
+        weights = {role: _weights(study, role, scratch) for role in ("actor", "patient", "scorer")}
+        model = weights["actor"].load()
+        penalised = any(method.kl_coefficient for method in methods)
+        reference = weights["actor"].load() if penalised else None
+        # No engine samples what it learns from, so there is no gap to alarm at.
+        policy = Policy(model, reference, study.rl, make_backend(study, processes), None)
+        notes.append(f"{processes.count} processes")
+    with _line("engines", processes) as notes:
+        instruction = read_instruction(study)
+        tokenizers = {role: load_tokenizer(weights[role].folder) for role in weights}
+        chat, patients = (
+            ChatFormat(tokenizers[role], instruction) for role in ("actor", "patient")
+        )
+        engine = make_engine(study, "patient", weights["patient"])
+        patient = Patient(engine, patients, study.patient_decoding)
+        shared = model if policy.backend.unsharded else None
+        engine = make_engine(study, "actor", weights["actor"], shared)
+        actor = Actor(engine, chat, study.actor_decoding)
+        scorer = None
+        if any(method.scored for method in methods):
+            engine = make_engine(study, "scorer", weights["scorer"])
+            scorer = Scorer(engine, tokenizers["scorer"])
+        context = RolloutContext(actor, patient, chat, study.protocol)
+        engines = Engines(study, context, scorer, policy, [CASE], processes)
+        notes.append(f"{len(engines.engines)} started")
+    with _line("one turn", processes) as notes, engines.awake() as health:
+        if "sync/gap" in health:
+            notes.append(f"new weights differ by {health['sync/gap']:.2g}")
+        ((action,),) = actor.act([chat.open(CASE.public)], [(1,)])
+        (answer,) = patient.answer([Inquiry(CASE.facts, "Any fever?", 2)])
+        if isinstance(answer, Failure):
+            raise UserError(f"the patient's server failed ({answer}); check the server")
+        notes.append(f"{len(action.tokens)} tokens of the actor and an answer")
+        if scorer:
+            (scores,) = scorer.probabilities([(CASE.public, ())])
+            if isinstance(scores, Failure) or not math.isclose(scores.sum(), 1.0, rel_tol=1e-6):
+                raise UserError(f"the scorer gives {scores}; check its server, or its weights")
+            notes.append(f"scores {', '.join(f'{p:.2f}' for p in scores)}")
+    with _line("optimiser step", processes) as notes:
+        sequences = _longest_sequences(study, processes.count)
+        policy.update(sequences, {TERMINAL: 1.0, KL: 0.001 if reference else 0.0})
+        notes.append(f"{len(sequences)} sequences of {len(sequences[0].tokens)} tokens")
+        if torch.cuda.is_available():
+            notes.append(f"peak {torch.cuda.max_memory_allocated() / GIB:.1f} GiB")
+
+
+def _weights(study: Study, role: str, scratch: Path) -> Weights:
+    """A role's weights, else those it starts from, else random ones of the clinic's shape."""
+    for weights in (role_weights(study, role), start_weights(study, role)):
+        if (weights.folder / "manifest.json").exists():
+            return weights
+    if study.scratch_model is None:
+        raise UserError(f"{weights.folder}: no weights; run `pcqc models {study.name}`")
+    if not (folder := scratch / "random").exists():
+        tokenizer = make_tokenizer(make_world(study.clinic), read_instruction(study))
+        save_model(folder, make_model(study.scratch_model, len(tokenizer), tokenizer), tokenizer)
+    return dataclasses.replace(weights, folder=folder)
+
+
+def _longest_sequences(study: Study, processes: int) -> list[TrainingSequence]:
+    """A full micro-batch of sequences of the longest length for each process."""
+    length, first = longest(study, "actor"), study.protocol.prompt_tokens
+    sequences = []
+    for row in range(max(1, study.rl.tokens_per_micro_batch // length) * processes):
+        credit = Term.zeros(length)
+        credit.select(first, length, 1.0 if row % 2 else -1.0)
+        terms = {TERMINAL: credit, KL: Term(credit.weights, np.zeros(length))}
+        tokens = [(row + i) % 16 for i in range(length)]
+        sequences.append(TrainingSequence(tokens, terms, np.zeros(length)))
+    return sequences
