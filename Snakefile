@@ -18,9 +18,8 @@ include: "workflow/rules/runs.smk"
 include: "workflow/rules/continuation.smk"
 include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/audit.smk"
-include: "workflow/rules/credits.smk"
-include: "workflow/rules/map.smk"
+include: "workflow/rules/peers.smk"
+include: "workflow/rules/credit_lab.smk"
 
 
 # A target names the files on its way too: Snakemake takes a missing file for made where what was

@@ -30,7 +30,6 @@ def register(subparsers) -> None:
         ("report", "write the report of a study, one HTML file", run_report),
         ("transcripts", "write the pages to read a study's consultations", run_transcripts),
         ("peers", "write the table of published credits that are evaluated", run_peers),
-        ("credits", "write the table and figure of how well credits rank questions", run_credits),
         ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
         ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
         ("archive", "pack what a study collected into results/archive/, for git", run_archive),
@@ -40,8 +39,6 @@ def register(subparsers) -> None:
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
         parser.set_defaults(handler=run)
 
-    drawn = "write the map's table and figure from its trained cells"
-    subparsers.add_parser("map-figure", help=drawn, description=drawn).set_defaults(handler=run_map)
     answer = subparsers.add_parser(
         "answer", help="print what a study, or some of its methods, found"
     )
@@ -111,23 +108,6 @@ def run_peers(arguments: argparse.Namespace) -> None:
 
     study = load_study(arguments.study)
     _finish(study, "peers", peers.write(study))
-
-
-def run_credits(arguments: argparse.Namespace) -> None:
-    """Write the table and the figure `credit_quality`."""
-    from analysis import credits
-    from pcqc.study import load_study
-
-    study = load_study(arguments.study)
-    _finish(study, "credits", credits.write(study))
-
-
-def run_map(arguments: argparse.Namespace) -> None:
-    """Write the table and the figure of the map."""
-    from analysis import map as the_map
-
-    for path in the_map.write():
-        print(path)
 
 
 def run_answer(arguments: argparse.Namespace) -> None:

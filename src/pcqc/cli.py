@@ -19,14 +19,18 @@ Exit status 2, with what to change, where the placement cannot work. See docs/pl
 READER_LEFT = 141  # what a shell says of a program that a closed pipe ended
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, parser: argparse.ArgumentParser | None = None) -> int:
     """Run a subcommand; a `UserError` becomes one line on standard error and exit status 2.
+
+    Args:
+        arguments: of the command line; those of this process by default.
+        parser: of the program; that of `pcqc` by default.
 
     It ends quietly where whoever reads its output, such as `head`, has seen enough.
     """
     try:
         try:
-            return _run(arguments)
+            return _run(parser or _parser(), arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -43,8 +47,8 @@ def _reader_left() -> bool:
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
-def _run(arguments: list[str] | None) -> int:
-    parsed = _parser().parse_args(arguments)
+def _run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
+    parsed = parser.parse_args(arguments)
     try:
         parsed.handler(parsed)
     except Exception as error:
@@ -53,7 +57,7 @@ def _run(arguments: list[str] | None) -> int:
             return 2 if expected else 1
         if not expected:
             raise
-        print(f"pcqc: error: {error}", file=sys.stderr)
+        print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
     return 0
 
@@ -66,7 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     import analysis.cli
     import data_prep.cli
     import pcqc.jobs.cli
-    import pcqc.map.cli
     import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
@@ -76,7 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     pcqc.jobs.cli.register(commands)
     _register_runs(commands)
     _register_studies(commands)
-    pcqc.map.cli.register(commands)
     data_prep.cli.register(commands)
     pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)
@@ -136,8 +138,6 @@ def _register_studies(commands) -> None:
     study_command(
         commands, "doctor", _doctor, "check this machine against a study, each line with its remedy"
     )
-    audit = "compare each method's expected gradient with the exact one, in a tiny clinic"
-    commands.add_parser("audit", help=audit, description=audit).set_defaults(handler=_audit)
     plan = study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     plan.add_argument("--json", action="store_true", help="print the plan as JSON")
@@ -208,15 +208,6 @@ def _doctor(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.doctor import examine
 
     examine(load(arguments), arguments.study)
-
-
-def _audit(arguments: argparse.Namespace) -> None:
-    from pcqc.audit.table import FOLDER, write_audit
-    from pcqc.study import load_study
-
-    # Of all studies, the paper's alone changes no setting of config/methods.yaml that counts here.
-    print(write_audit(load_study("paper").methods), end="")
-    print(f"\n{FOLDER / 'table.md'}; each number in {FOLDER / 'table.csv'}")
 
 
 def _plan(arguments: argparse.Namespace) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from small_runs import small_study
 
+from credit_lab.quality.job import run_credit_quality
 from pcqc.clinic import pretrain
 from pcqc.jobs.clinic import clinic_judge, run_clinic
 from pcqc.jobs.continuation import run_continuation
-from pcqc.jobs.credit_quality import run_credit_quality
 from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.grounding import run_grounding
 from pcqc.jobs.pretrain import run_pretrain

@@ -26,7 +26,6 @@ def register(subparsers: argparse._SubParsersAction) -> None:
         ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
         ("continuation", _continuation, "fix candidate questions and continue from each of them"),
         ("grounding", _grounding, "judge the continuation study's answers against the facts"),
-        ("question-credits", _question_credits, "compare credits at the states of a run's policy"),
     ):
         command = run_command(subparsers, name, handler, text)
         if name == "select":
@@ -177,11 +176,3 @@ def _grounding(arguments: argparse.Namespace) -> None:
         judges = {"rules": clinic_judge(study)}
     with _alone(study, "grounding", arguments.method, arguments.run):
         run_grounding(study, arguments.method, arguments.run, judges)
-
-
-def _question_credits(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.credit_quality import run_credit_quality
-
-    study = load(arguments)
-    with _alone(study, "credit_quality", arguments.method, arguments.run):
-        run_credit_quality(study, arguments.method, arguments.run)

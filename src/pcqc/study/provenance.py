@@ -18,6 +18,7 @@ from pcqc.system.machine import machine
 
 _PACKAGES = {
     "pcqc": ROOT / "src" / "pcqc",
+    "credit_lab": ROOT / "src" / "credit_lab",
     "data_prep": ROOT / "data_prep",
     "analysis": ROOT / "analysis",
 }
@@ -59,6 +60,7 @@ SETTINGS_READ = {
 _ENTRIES = {
     "models": "pcqc.jobs.pretrained",
     "train": "pcqc.jobs.rl_loop",
+    "credit_quality": "credit_lab.quality.job",
 }
 # Modules that a job of a synthetic study is handed something of.
 _OF_THE_CLINIC = {"grounding": "pcqc.clinic.judge", "train": "pcqc.clinic.quality"}

@@ -4,7 +4,7 @@ import re
 
 from workplace import Workplace
 
-from pcqc.map.settings import load_map
+from credit_lab.map.settings import load_map
 
 CELLS = list(load_map().cells)
 

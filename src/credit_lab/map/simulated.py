@@ -1,0 +1,136 @@
+"""The clinic of one cell, many patients at a time.
+
+As in `pcqc.clinic.world`: a disease shows its own sign with probability 1 - noise and any other
+with the noise; a complaint makes a random half of the options three times as likely. Findings
+0 .. options - 1 are the options' signs; the others are signs of diseases that are no options.
+All arrays have leading axes of patients, written [...].
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from credit_lab.map.settings import Cell
+
+ODDS = 3.0  # of an option that the complaint speaks for, as in config/studies/clinic.yaml
+
+
+@dataclass
+class Patients:
+    """Drawn patients.
+
+    Attributes:
+        prior: float [..., options], log of P(option | complaint).
+        option: int [...], the correct one.
+        facts: bool [..., findings], which are present.
+    """
+
+    prior: np.ndarray
+    option: np.ndarray
+    facts: np.ndarray
+
+    def repeated(self, group: int) -> "Patients":
+        """Each patient of the last axis `group` times in a row."""
+        return Patients(
+            *(np.repeat(a, group, axis=self.option.ndim - 1) for a in vars(self).values())
+        )
+
+
+class SimulatedClinic:
+    """See the module.
+
+    Attributes:
+        complained: float [options], weights of the options if the first half is likelier.
+        log_answer: float [2, findings, options], log P(answer | option), by noise and patient.
+    """
+
+    def __init__(self, cell: Cell):
+        self.cell = cell
+        half = np.arange(cell.options) < cell.options // 2
+        self.complained = np.where(half, ODDS, 1.0)
+        own = np.eye(cell.findings, cell.options, dtype=bool)
+        self.present = np.where(own, 1 - cell.noise, cell.noise)
+        heard = np.where(own, 1 - cell.heard, cell.heard)
+        self.log_answer = np.log(np.stack([1 - heard, heard]))
+
+    def draw(self, rng: np.random.Generator, *shape: int) -> Patients:
+        """Patients: the complaint first, then the option, then every finding."""
+        order = rng.random((*shape, self.cell.options)).argsort(axis=-1)
+        prior = self.complained[order] / self.complained.sum()
+        option = choose(prior, rng.random(shape))
+        shown = rng.random((*shape, self.cell.findings)) < self.present.T[option]
+        return Patients(np.log(prior), option, shown)
+
+    def opening(self, patients: Patients) -> tuple[np.ndarray, np.ndarray]:
+        """Before any question: log weights [..., options] and what was asked [..., findings]."""
+        return patients.prior.copy(), np.zeros(patients.facts.shape, bool)
+
+    def answer(self, patients: Patients, finding: np.ndarray, draw: np.ndarray) -> np.ndarray:
+        """What patients say about findings; wrong where the draw is below the patient's error.
+
+        Args:
+            patients: [...].
+            finding: int [...], or [..., K] for K questions to each.
+            draw: of the same shape, uniform.
+        """
+        several = finding.ndim > patients.option.ndim
+        places = finding if several else finding[..., None]
+        true = np.take_along_axis(patients.facts, places, axis=-1)
+        return (true if several else true[..., 0]) ^ (draw < self.cell.patient_error)
+
+    def learn(
+        self,
+        weight: np.ndarray,
+        asked: np.ndarray,
+        finding: np.ndarray,
+        heard: np.ndarray,
+        where: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log weights and what was asked after answers; a repeated question says nothing.
+
+        Args:
+            weight: float [..., options].
+            asked: bool [..., findings].
+            finding: int [...].
+            heard: bool [...].
+            where: bool [...], which patients were asked.
+        """
+        new = where & ~np.take_along_axis(asked, finding[..., None], -1)[..., 0]
+        weight = weight + new[..., None] * self.log_answer[heard.astype(int), finding]
+        now = asked | (where[..., None] & (np.arange(self.cell.findings) == finding[..., None]))
+        return weight, now
+
+    def utility(
+        self,
+        weight: np.ndarray,
+        asked: np.ndarray,
+        patients: Patients,
+        finding: np.ndarray,
+        read: np.ndarray,
+    ) -> np.ndarray:
+        """P(correct option) after each of K questions and its answer as read, [..., K].
+
+        A repeated question leaves it as it is.
+        """
+        new = ~np.take_along_axis(asked, finding, axis=-1)
+        told = new[..., None] * self.log_answer[read.astype(int), finding]
+        after = softmax(weight[..., None, :] + told)
+        right = np.broadcast_to(patients.option[..., None, None], (*finding.shape, 1))
+        return np.take_along_axis(after, right, -1)[..., 0]
+
+    def value(self, weight: np.ndarray, finding: np.ndarray) -> np.ndarray:
+        """Accuracy of the Bayes diagnosis after a question not asked before, [...]."""
+        answers = np.exp(self.log_answer[:, finding])  # [2, ..., options]
+        return (answers * softmax(weight)).max(axis=-1).sum(axis=0)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)
+
+
+def choose(probability: np.ndarray, draw: np.ndarray) -> np.ndarray:
+    """An index of the last axis, by one uniform number each, int [...]."""
+    below = probability.cumsum(axis=-1)[..., :-1] <= draw[..., None]
+    return below.sum(axis=-1)

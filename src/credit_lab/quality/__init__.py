@@ -1,0 +1,1 @@
+"""How well each credit ranks the questions of trained policies, beside their exact values."""

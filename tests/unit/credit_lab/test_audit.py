@@ -1,0 +1,314 @@
+"""The audit: the tiny clinic is exact, and expected gradients are what sampling gives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from credit_lab.audit.dialogues import Words
+from credit_lab.audit.estimators import (
+    method_gradient,
+    question_gradient,
+    terminal_gradient,
+)
+from credit_lab.audit.policies import diagnostician, random_policy
+from credit_lab.audit.table import ALONE, REFERENCE, audit, cosine, write_audit
+from credit_lab.audit.tabular import (
+    ANSWER,
+    ASK,
+    CLINIC,
+    Table,
+    TabularPolicy,
+    TinyClinic,
+    exact_gradient,
+    expected,
+    questions,
+    reward,
+    visited,
+)
+from credit_lab.audit.turn_credits import outcome_credits, reference_credits, turn_credits
+from pcqc.methods.credit import terminal_advantages
+from pcqc.methods.pcqc import assign_credit, case_sequences
+from pcqc.methods.question_groups import QuestionGroup
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.methods.turn_credit import CREDITS, Known
+from pcqc.study import load_study
+from pcqc.training.policy_loss import Clip, clipped_policy_loss
+from pcqc.training.sequences import token_counts
+
+METHODS = load_study("paper").methods
+QUESTIONED = [name for name, method in METHODS.items() if method.question_credit != "none"]
+RANDOM = random_policy(CLINIC, 5)
+
+
+def together(table: Table) -> np.ndarray:
+    return np.concatenate([part.ravel() for part in table.parts])
+
+
+@pytest.mark.parametrize("amount", [reward, questions])
+def test_the_exact_gradient_is_that_of_finite_differences(amount):
+    step, policy = 1e-5, random_policy(CLINIC, 5)
+    found = together(exact_gradient(policy, amount))
+    measured = []
+    for part in Table.PARTS:
+        logits = getattr(policy.logits, part)
+        for place in np.ndindex(logits.shape):
+            kept, sides = logits[place], []
+            for moved in (kept + step, kept - step):
+                logits[place] = moved
+                sides.append(expected(TabularPolicy(CLINIC, policy.logits), amount))
+            logits[place] = kept
+            measured.append((sides[0] - sides[1]) / (2 * step))
+    assert np.abs(found).max() > 0.01
+    assert found == pytest.approx(measured, abs=1e-8)
+
+
+def test_patients_and_courses_are_all_there_are():
+    assert sum(p.probability for p in CLINIC.patients) == pytest.approx(1)
+    for patient in CLINIC.patients:
+        shares = [RANDOM.course_probability(patient, course) for course in CLINIC.courses]
+        assert sum(shares) == pytest.approx(1)
+        assert RANDOM.value(patient, ()) == pytest.approx(
+            np.dot(shares, [reward(patient, course) for course in CLINIC.courses])
+        )
+
+
+def test_the_posterior_is_bayes_and_a_repeat_says_nothing():
+    # P(sign 0 absent | option) = 0.1, 0.9, 0.9 beside the prior 0.4, 0.35, 0.25.
+    weight = np.array([0.04, 0.315, 0.225])
+    for state in (((0, False),), ((0, False), (0, False))):
+        assert CLINIC.posterior(state) == pytest.approx(weight / weight.sum())
+
+
+@pytest.mark.parametrize("group", [2, 4])
+def test_leave_one_out_rewards_give_the_exact_gradient(group):
+    """Its only difference is the division by the expected number of tokens."""
+    exact = together(exact_gradient(RANDOM))
+    found = together(terminal_gradient(RANDOM, reference_credits(RANDOM, group)))
+    pairs = [(p, c) for p in CLINIC.patients for c in CLINIC.courses]
+    tokens = sum(2 * len(c) * p.probability * RANDOM.course_probability(p, c) for p, c in pairs)
+    assert found == pytest.approx(exact / tokens, abs=1e-12)
+
+
+def test_the_larger_group_strays_further():
+    """Dividing by the deviation favours patients of whom nearly none or nearly all succeed."""
+    exact = together(exact_gradient(RANDOM))
+    small, large = (
+        cosine(together(terminal_gradient(RANDOM, outcome_credits(RANDOM, size))), exact)
+        for size in (4, 32)
+    )
+    assert 0.5 < large < small - 0.001 < 0.999
+
+
+def test_vineppo_with_exact_values_points_where_the_exact_gradient_points():
+    found = method_gradient(RANDOM, METHODS["vineppo"])
+    assert cosine(together(found), together(exact_gradient(RANDOM))) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", QUESTIONED)
+def test_the_question_loss_leaves_choice_and_answers_alone(name):
+    found = question_gradient(RANDOM, METHODS[name])
+    assert np.abs(found.question).max() > 1e-3
+    assert np.abs(found.choice).max() < 1e-6
+    assert np.abs(found.answer).max() < 1e-6
+    # So does all of the method what the terminal term alone does with them.
+    whole, terminal = (method_gradient(RANDOM, METHODS[n]) for n in (name, "terminal_only"))
+    assert whole.choice == pytest.approx(terminal.choice)
+    assert np.abs(whole.question - terminal.question).max() > 1e-3
+
+
+# With two findings, the question part of a state has one direction: a cosine is only a sign.
+THREE = TinyClinic(CLINIC.prior, np.array([[0.9, 0.1, 0.1], [0.2, 0.7, 0.2], [0.3, 0.3, 0.6]]))
+
+
+def test_c3_compares_the_questions_of_every_state_as_the_exact_gradient_does():
+    """Its weights of states differ: a state has more candidates where the policy asks more."""
+    policy = random_policy(THREE, 5)
+    found = question_gradient(policy, METHODS["c3"]).question
+    exact = exact_gradient(policy).question
+    asked = [row for row in range(len(exact)) if np.abs(exact[row]).max() > 1e-9]
+    assert len(asked) == 7  # with an answer to come: the opening, and after one question
+    for row in asked:
+        assert cosine(found[row], exact[row]) == pytest.approx(1, abs=1e-9)
+    assert 0.9 < cosine(found, exact) < 1 - 1e-6
+    # Equal chances of asking in all states: equal weights.
+    policy = diagnostician(THREE)
+    found, exact = question_gradient(policy, METHODS["c3"]), exact_gradient(policy)
+    assert cosine(found.question, exact.question) == pytest.approx(1, abs=1e-9)
+
+
+def test_pcqc_agrees_where_the_doctor_uses_answers_and_goes_on_evenly():
+    """Its credit looks one answer ahead and reads it as Bayes does, whatever the doctor does."""
+    zero, bayes = Table.zeros(CLINIC), diagnostician(CLINIC).logits.answer
+    drawn, prepared = [], []
+    for seed in range(1, 7):
+        own = random_policy(CLINIC, seed).logits
+        for logits, found in (
+            (own, drawn),
+            (Table(zero.choice, own.question, bayes), prepared),
+        ):
+            policy = TabularPolicy(CLINIC, logits)
+            credited = question_gradient(policy, METHODS["pcqc"]).question
+            found.append(cosine(credited, exact_gradient(policy).question))
+    assert min(prepared) > 0.8
+    assert min(drawn) < -0.5
+
+
+def test_pcqc_asks_for_what_the_scorer_can_use():
+    """The first sign tells the scorer more; the exact gradient agrees if the doctor can use it."""
+    opening = CLINIC.states[()]
+    assert question_gradient(diagnostician(CLINIC), METHODS["pcqc"]).question[opening, 0] > 0.01
+    deaf = TabularPolicy(CLINIC, Table.zeros(CLINIC))
+    assert question_gradient(deaf, METHODS["pcqc"]).question[opening, 0] > 0.01
+    assert np.abs(exact_gradient(deaf).question).max() < 1e-12
+
+
+@pytest.mark.parametrize("name", ["igpo", "tips", "gigpo", "mt_grpo"])
+def test_turn_credits_are_those_of_sampled_groups(name):
+    """Mean credit of each kind of course against the mean over sampled groups of two."""
+    method = dataclasses.replace(METHODS[name], terminal_group=2)
+    patient = CLINIC.patients[0]
+    shares = [RANDOM.course_probability(patient, course) for course in CLINIC.courses]
+    rng, words = np.random.default_rng(1), Words(CLINIC)
+    exact = turn_credits(RANDOM, method)
+    differences = []
+    for drawn in rng.choice(len(shares), (4000, 2), p=shares):
+        row = [CLINIC.courses[i] for i in drawn]
+        beliefs = [_beliefs(method, patient, course) for course in row]
+        states = [
+            [frozenset(turn.exchanges) for turn in words.consultation(patient, course).turns]
+            for course in row
+        ]
+        rewards = np.array([reward(patient, course) for course in row])
+        [found] = CREDITS[method.turn_credit]([Known(rewards, states, beliefs, [])])
+        difference = np.zeros(CLINIC.turns)
+        difference[: len(row[0])] = found[0] - exact[patient, row[0]]
+        differences.append(difference)
+    mean, error = np.mean(differences, axis=0), np.std(differences, axis=0) / np.sqrt(4000)
+    assert (error > 0).all()
+    assert (np.abs(mean) < 4 * error).all()
+
+
+def _beliefs(method, patient, course) -> np.ndarray:
+    """Of the correct option before every turn."""
+    states = visited(patient, course)
+    if method.belief == "actor":
+        rows = [RANDOM.probabilities.answer[CLINIC.states[state]] for state in states]
+    else:
+        rows = [CLINIC.posterior(state) for state in states]
+    return np.array(rows)[:, patient.option]
+
+
+def draw(rng, policy, state):
+    """A response of the policy."""
+    acts = [(ASK, f) for f in range(CLINIC.findings)] + [(ANSWER, y) for y in range(CLINIC.options)]
+    return acts[rng.choice(len(acts), p=[policy.probability(state, act) for act in acts])]
+
+
+def sampled_case(rng, policy, method):
+    """A case as PCQC trains on it: its sequences, of consultations that are really sampled."""
+    words = Words(CLINIC)
+    patients = CLINIC.patients
+    patient = patients[rng.choice(len(patients), p=[p.probability for p in patients])]
+    row, groups, rewards = [], [], []
+    for rollout in range(method.terminal_group):
+        state, course = (), []
+        while not course or (course[-1][0] == ASK and len(course) < CLINIC.turns):
+            course.append(draw(rng, policy, state))
+            if rollout == 0 and course[-1][0] == ASK and len(state) < CLINIC.turns - 1:
+                others = [draw(rng, policy, state) for _ in range(method.question_group - 1)]
+                groups.append(scored(words, patient, state, [course[-1], *others]))
+            if course[-1][0] == ASK:
+                state = (*state, (course[-1][1], patient.findings[course[-1][1]]))
+        row.append(words.consultation(patient, tuple(course)))
+        rewards.append(reward(patient, tuple(course)))
+    assign_credit(groups, method)
+    return case_sequences(row, terminal_advantages(np.array(rewards)), groups, method)
+
+
+def scored(words, patient, state, acts) -> QuestionGroup:
+    """Candidates with the exact posterior as the scorer."""
+    states = [
+        (*state, (which, patient.findings[which])) if kind == ASK else state for kind, which in acts
+    ]
+    utilities = np.array([CLINIC.posterior(one)[patient.option] for one in states])
+    baseline, turn = CLINIC.posterior(state)[patient.option], words.turn(patient, state, acts)
+    return QuestionGroup(words.case(patient), len(state), turn, baseline, utilities, 0 * utilities)
+
+
+def learner_gradient(policy, sequences, term) -> tuple[np.ndarray, float]:
+    """Of the learner's own loss of a term, by autograd, before its division by the tokens."""
+    words = Words(CLINIC)
+    logits = [torch.tensor(part, requires_grad=True) for part in policy.logits.parts]
+    choice, question, answer = (torch.log_softmax(part, 1) for part in logits)
+    logprobs, advantages = [], []
+    for sequence in sequences:
+        chosen = sequence.terms.get(term)
+        for place in np.flatnonzero(chosen.weights) if chosen else ():
+            start = place - place % 3
+            number = CLINIC.states[words.read_state(sequence.tokens[:start])]
+            marker = sequence.tokens[start]
+            if place == start:
+                logprobs.append(choice[number, marker])
+            else:
+                _, content = words.act(sequence.tokens[start : start + 2])
+                logprobs.append((question if marker == ASK else answer)[number, content])
+            advantages.append(chosen.advantages[place])
+    if not logprobs:
+        return np.zeros(sum(part.size for part in policy.logits.parts)), 0.0
+    stacked = torch.stack(logprobs)
+    loss = clipped_policy_loss(
+        stacked, stacked.detach(), torch.tensor(advantages), Clip(0.2, 0.2)
+    ).sum()
+    found = torch.autograd.grad(-loss, logits, allow_unused=True, materialize_grads=True)
+    return np.concatenate([one.numpy().ravel() for one in found]), token_counts(sequences)[term]
+
+
+def worst_score(pairs, gradient) -> float:
+    """Largest deviation of sampled gradients from an expected one, in standard errors.
+
+    A ratio of means is right if numerator less ratio times denominator has the mean 0.
+    """
+    found, tokens = np.array([g for g, _ in pairs]), np.array([n for _, n in pairs])
+    errors = found - tokens[:, None] * together(gradient)
+    seen = (found != 0).sum(axis=0) >= 50  # fewer say little of their own deviation
+    scores = errors.mean(axis=0)[seen] / errors.std(axis=0)[seen] * np.sqrt(len(pairs))
+    return float(np.abs(scores).max())
+
+
+@pytest.mark.numerical
+@pytest.mark.parametrize("name", ["pcqc", "same_state_q1"])
+def test_expected_gradients_are_means_of_the_learners(name):
+    """Against sampled cases, whose sequences and loss are the ones that training has."""
+    method = dataclasses.replace(METHODS[name], terminal_group=2, question_group=3)
+    # No act is rare: one that a sample lacks would make its deviation look small.
+    zero = Table.zeros(CLINIC)
+    policy = TabularPolicy(CLINIC, zero.combined(0.3, RANDOM.logits))
+    rng = np.random.default_rng(2)
+    cases = [sampled_case(rng, policy, method) for _ in range(1000)]
+    for term, exact in (
+        (TERMINAL, terminal_gradient(policy, turn_credits(policy, method))),
+        (QUESTION, question_gradient(policy, method)),
+    ):
+        pairs = [learner_gradient(policy, case, term) for case in cases]
+        assert worst_score(pairs, exact) < 4
+        # And the sample is large enough to tell: the opposite is refused.
+        assert worst_score(pairs, zero.combined(-1, exact)) > 5
+        if term == QUESTION:
+            assert max(np.abs(g[: exact.choice.size]).max() for g, _ in pairs) < 1e-6
+
+
+def test_the_table_has_every_method_at_every_policy(tmp_path, monkeypatch):
+    chosen = {name: METHODS[name] for name in ("grpo", "atpo", "pcqc", "shared_sft")}
+    at = {"one": RANDOM, "deaf": TabularPolicy(CLINIC, Table.zeros(CLINIC))}
+    rows = audit(chosen, at)
+    names = [REFERENCE, "GRPO", "PCQC", f"PCQC, {ALONE}"]
+    assert [(row.policy, row.method) for row in rows] == [(p, n) for p in at for n in names]
+    # A doctor that does not listen has no question part to compare with.
+    assert np.isnan(rows[-2].cosine_question)
+    monkeypatch.setattr("credit_lab.audit.table.policies", lambda clinic: at)
+    text = write_audit(chosen, tmp_path)
+    assert "| PCQC, question loss alone | — |" in text
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == text
+    assert len((tmp_path / "table.csv").read_text().splitlines()) == 1 + len(rows)
