@@ -3,10 +3,11 @@
 from analysis.budgets import START
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
-from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned, on_base_models
 from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
+from analysis.tables.ablations import parent
 from analysis.tables.question_quality_by_base import shares_of_best
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError

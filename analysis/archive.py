@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from analysis import peer_runs
-from analysis.collected import load
+from analysis.load import collected_files, load, peers_folder, written
+from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.study import ROOT, Study
-from pcqc.study.job_outputs import is_trained, job_output
+from pcqc.study.job_outputs import is_trained
 from pcqc.study.paths import Paths
 from pcqc.study.provenance import job_settings, run_settings
 from pcqc.study.replicates import replicates
@@ -36,15 +36,15 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         UserError: what is collected is missing or broken.
     """
     load(study)
-    written = []
+    made = []
     for one in (study, *replicates(study)):
         folder = Paths.of(one).collected
-        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one, folder)}
-        files |= {PEERS + name: content for name, content in peer_runs.archived(one).items()}
+        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one)}
+        files |= {PEERS + name: content for name, content in peers.archived(one).items()}
         files[SETTINGS] = json.dumps(_settings(one, _peers(files)), indent=1).encode()
-        written.append(archives / f"{one.name}.tar.xz")
-        write_atomic(written[-1], _packed(files))
-    return written
+        made.append(archives / f"{one.name}.tar.xz")
+        write_atomic(made[-1], _packed(files))
+    return made
 
 
 def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
@@ -56,18 +56,16 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     """
     every = [study, *replicates(study)]
     unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in every]
-    targets = [
-        folder for one in every for folder in (Paths.of(one).collected, peer_runs.restored(one))
-    ]
+    targets = [folder for one in every for folder in (Paths.of(one).collected, peers_folder(one))]
     if there := [folder for folder in targets if folder.exists()]:
         raise UserError(f"{there[0]}: is there already; move it away to restore the archive")
     for one, files in zip(every, unpacked, strict=True):
-        collected, peers = Paths.of(one).collected, peer_runs.restored(one)
+        collected, folder = Paths.of(one).collected, peers_folder(one)
         own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
         with hold(collected.with_name(".collected.lock"), f"a collection of {one.name}"):
             _unpack(collected, own)
-            job_output(one, "collect").vouch(collected / name for name in own)
-            _unpack(peers, {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()})
+            written(one, "collect", (collected / name for name in own))
+            _unpack(folder, {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()})
     return [folder for folder in targets if folder.exists()]
 
 
@@ -81,12 +79,13 @@ def _unpack(folder: Path, files: dict[str, bytes]) -> None:
         new.rename(folder)
 
 
-def _kept(study: Study, folder: Path) -> Iterator[Path]:
+def _kept(study: Study) -> list[Path]:
     """Files of `collected/` that tables and figures read, in order."""
-    receipt = job_output(study, "collect").receipt_path
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and path != receipt):
-        if "dialogues" not in path.parts or path.stem == study.development:
-            yield path
+    return [
+        path
+        for path in collected_files(study)
+        if "dialogues" not in path.parts or path.stem == study.development
+    ]
 
 
 def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:

@@ -91,13 +91,13 @@ def run_report(arguments: argparse.Namespace) -> None:
 def run_transcripts(arguments: argparse.Namespace) -> None:
     """Write `results/<study>/transcripts/`."""
     from analysis import transcripts
+    from analysis.load import written
     from pcqc.study import load_study
-    from pcqc.study.job_outputs import job_output
 
     study = load_study(arguments.study)
     page = transcripts.write(study)
     files = [path for path in page.parent.rglob("*") if path.is_file()]
-    job_output(study, "transcripts").vouch(files)
+    written(study, "transcripts", files)
     print(f"open {page}")
 
 
@@ -113,7 +113,7 @@ def run_peers(arguments: argparse.Namespace) -> None:
 def run_answer(arguments: argparse.Namespace) -> None:
     """Print the conclusion of a study and where its report is, or the numbers of methods."""
     from analysis.answer import answer_of, conclusion
-    from analysis.collected import load
+    from analysis.load import load
     from pcqc.study import load_study
 
     study = load_study(arguments.study)
@@ -129,10 +129,10 @@ def run_paper(arguments: argparse.Namespace) -> None:
     from analysis import paper
 
     collected = _load(arguments.study)
-    written = paper.write(collected)
+    files = paper.write(collected)
     if not paper.latex():
         print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
-    _finish(collected.study, "paper", written)
+    _finish(collected.study, "paper", files)
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def run_restore(arguments: argparse.Namespace) -> None:
 
 
 def _load(name: str):
-    from analysis.collected import load
+    from analysis.load import load
     from pcqc.study import load_study
 
     return load(load_study(name))
@@ -179,9 +179,9 @@ def _load(name: str):
 
 def _finish(study, job: str, paths: list) -> None:
     """Write the job's receipt, and say what was written."""
-    from pcqc.study.job_outputs import job_output
+    from analysis.load import written
 
-    job_output(study, job).vouch(paths)
+    written(study, job, paths)
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")

@@ -1,13 +1,8 @@
-"""What the runs of a study logged, as the analysis reads it: `results/<study>/collected/`.
+"""A study's runs as tables and figures see them; `analysis.load` reads them."""
 
-That folder is fetched from the MLflow artifacts, digest by digest. Besides it only the study's
-settings and, for the clinic, its world and cases are read.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +13,6 @@ from analysis.statistics.estimates import Estimate, average_over_benchmarks, ove
 from analysis.table import listed
 from pcqc.errors import UserError
 from pcqc.study import Benchmark, Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.predictions import SCHEMA
-from pcqc.study.replicates import replicates
-from pcqc.study.shapes import CollectedRuns
-from pcqc.system.files import read_json, read_jsonl
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 
@@ -48,6 +37,7 @@ class Collected:
         validations: as `predictions`, of every checkpoint on the development benchmark; None where
             no run kept any.
         fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
+        dialogues: (method, run, benchmark) -> the dialogues of a run, in the file's order.
         others: the same study on other base models; claims are judged on all of them.
         base_models: how many its runs are of; several only where they were `pooled`.
     """
@@ -59,12 +49,9 @@ class Collected:
     further: pd.DataFrame | None = None
     validations: pd.DataFrame | None = None
     fixed: dict[str, int] = field(default_factory=dict)
+    dialogues: Callable[[str, str, str], Iterator[dict[str, Any]]] | None = None
     others: tuple["Collected", ...] = ()
     base_models: int = 1
-
-    @property
-    def paths(self) -> Paths:
-        return Paths.of(self.study)
 
     @property
     def on_each_base(self) -> tuple["Collected", ...]:
@@ -141,13 +128,13 @@ class Collected:
         frame = self._cases.get((method, run, benchmark))
         if frame is None:
             raise UserError(
-                f"{self.paths.collected}: no predictions of {method} run {run} on "
+                f"study '{self.study.name}': no predictions of {method} run {run} on "
                 f"{benchmark}; evaluate and collect that run"
             )
         reference = next(f for (_, _, name), f in self._cases.items() if name == benchmark)
         if not frame.index.equals(reference.index):
             raise UserError(
-                f"{self.paths.collected}: {method} run {run} was evaluated on other cases "
+                f"study '{self.study.name}': {method} run {run} was evaluated on other cases "
                 f"of {benchmark} than the rest; evaluate it again"
             )
         return frame
@@ -224,7 +211,7 @@ class Collected:
         """Run id, manifests and selection of a run; UserError where the run is absent."""
         if (method, run) not in self.records:
             raise UserError(
-                f"{self.paths.collected / 'runs.json'}: no run {run} of {method}; train, "
+                f"study '{self.study.name}': no run {run} of {method}; train, "
                 "evaluate and collect it"
             )
         return self.records[method, run]
@@ -281,89 +268,3 @@ class Collected:
             return pd.Series(dtype=float)
         rows = rows[(rows["method"] == method) & (rows["run"] == run) & (rows["kind"] == kind)]
         return rows.set_index("update")[metric].dropna().sort_index()
-
-    def dialogues(self, method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
-        """The dialogues of a run on a benchmark, in the file's order."""
-        path = self.paths.collected / "dialogues" / method / run / f"{benchmark}.jsonl"
-        for _, row in read_jsonl(path):
-            yield row
-
-
-def load(study: Study) -> Collected:
-    """Read `collected/` of a study and of its replicates.
-
-    Raises:
-        UserError: a file is missing or broken, or holds what the study does not have; a replicate
-            is none, or was made on other cases.
-    """
-    found = _load(study)
-    others = tuple(_load(other) for other in replicates(study))
-    for other in others:
-        for name, benchmark in study.benchmarks.items():
-            if not found.case_ids(name).equals(other.case_ids(name)):
-                raise UserError(
-                    f"study '{other.study.name}' has other cases of {benchmark.title} than "
-                    f"'{study.name}'; make it again"
-                )
-    return replace(found, others=others)
-
-
-def _load(study: Study) -> Collected:
-    folder = Paths.of(study).collected
-    job_output(study, "collect").require()
-    further, validations = (
-        read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
-        for name in ("further_updates", "validations")
-    )
-    collected = replace(read_runs(study, folder), further=further, validations=validations)
-    _check(collected, folder / "predictions.parquet")
-    return collected
-
-
-def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collected:
-    """Predictions, updates and records in a folder; UserError where one is missing or broken.
-
-    Args:
-        study: whose they are.
-        folder: where they lie.
-        shape: type that `runs.json` must have.
-    """
-    predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
-    updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
-    runs = read_json(folder / "runs.json", shape, "collect the study's runs again")
-    return Collected(study, predictions, updates, {(r["method"], r["run"]): r for r in runs})
-
-
-def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A collected Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
-    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
-    try:
-        frame = read(path)
-        if lacking := [name for name in columns if name not in frame]:
-            raise ValueError(f"no column {', '.join(lacking)}")
-        return frame
-    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
-        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
-        raise UserError(f"{path}: {reason}; collect the study's runs again") from None
-
-
-def _check(collected: Collected, path: Path) -> None:
-    """Every method, run and benchmark of the study is there, once per case."""
-    study, rows = collected.study, collected.predictions
-    known = {"method": study.methods, "benchmark": study.benchmarks}
-    for column, names in known.items():
-        if stray := set(rows[column]) - set(names):
-            raise UserError(
-                f"{path}: {column} '{min(stray)}' is not in study '{study.name}'; collect again"
-            )
-    keys = ["method", "run", "benchmark", "case_id"]
-    if (repeated := rows.duplicated(keys)).any():
-        row = rows[repeated].iloc[0]
-        raise UserError(
-            f"{path}: case '{row.case_id}' is there twice for {row.method} run {row.run}; "
-            "collect the study's runs again"
-        )
-    for method in collected.methods():
-        for run in collected.runs(method):
-            for benchmark in study.benchmarks:
-                collected.cases(method, run, benchmark)

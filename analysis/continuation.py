@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from analysis.collected import Collected, read_frame
+from analysis.collected import Collected
+from analysis.load import read_continuation
 from analysis.statistics.bootstrap import (
     RESAMPLES,
     SEED,
@@ -218,22 +219,21 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
     Raises:
         UserError: a file is missing, broken, or does not hold what its manifest says.
     """
-    folder = collected.paths.collected / "continuation" / method / run
     manifest = collected.record(method, run).get("continuation")
     if not manifest:
         raise UserError(
-            f"{folder}: no continuation study of {method} run {run}; run the rule `continuation` "
-            "and collect again"
+            f"study '{collected.study.name}': no continuation study of {method} run {run}; run the "
+            "rule `continuation` and collect again"
         )
-    columns = ["case_id", "candidate", "question", "answer", "utility", "credit"]
-    candidates = read_frame(folder / "candidates.parquet", columns)
-    continuations = read_frame(folder / "continuations.parquet", [*columns[:2], "correct"])
-    grounding = read_frame(folder / "grounding.csv", [*columns[:2], "eligible", "judge"])
+    files = read_continuation(collected.study, method, run)
+    candidates, continuations, grounding = files.candidates, files.continuations, files.grounding
     shape = (manifest["states"], manifest["candidates"])
     keys = candidates[["case_id", "candidate"]]
     judged = grounding[list(keys)].values.tolist()
     if len(candidates) != shape[0] * shape[1] or keys.values.tolist() != judged:
-        raise UserError(f"{folder}: its files are not of one study; run the rule `continuation`")
+        raise UserError(
+            f"{files.folder}: its files are not of one study; run the rule `continuation`"
+        )
     successes = continuations.groupby(["case_id", "candidate"], sort=False)["correct"].mean()
     success = successes.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(float)
     column = {name: candidates[name].to_numpy().reshape(shape) for name in candidates}

@@ -13,10 +13,10 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.exact_doctors import ExactDoctor, exact_doctor
-from pcqc.cases.case import Case, read_cases
+from analysis.load import cases_file, read_case_files, read_world
+from pcqc.cases.case import Case
 from pcqc.clinic import posterior, quality
 from pcqc.clinic.quality import AskedQuestion
-from pcqc.clinic.world import World
 from pcqc.errors import UserError
 
 
@@ -33,18 +33,15 @@ class Instrument:
     """Bayes figures of one benchmark of a synthetic study, each computed once."""
 
     def __init__(self, collected: Collected, benchmark: str):
-        paths = collected.paths
-        settings = collected.benchmarks[benchmark]
         self.collected, self.benchmark = collected, benchmark
-        self.world = World.load(paths.world)
-        self.rates = self.world.rates(settings.base_rates)
-        self._path = paths.cases(benchmark)
+        self.world = read_world(collected.study)
+        self.rates = self.world.rates(collected.benchmarks[benchmark].base_rates)
         self._most_questions = collected.study.protocol.max_turns - 1
         self._values = quality.Values(self.world, self.rates)
 
     @cached_property
     def cases(self) -> dict[str, Case]:
-        return {case.case_id: case for case in read_cases(self._path)}
+        return read_case_files(self.collected.study, self.benchmark)
 
     @cached_property
     def best(self) -> ExactDoctor:
@@ -95,8 +92,9 @@ class Instrument:
         for dialogue in self.collected.dialogues(method, run, self.benchmark):
             case = self.cases.get(dialogue["case_id"])
             if case is None:
+                path = cases_file(self.collected.study, self.benchmark)
                 raise UserError(
-                    f"{self._path}: no case '{dialogue['case_id']}', which {method} run {run} was "
+                    f"{path}: no case '{dialogue['case_id']}', which {method} run {run} was "
                     "evaluated on; make data and runs of one study agree"
                 )
             yield case, dialogue

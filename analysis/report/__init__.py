@@ -17,7 +17,7 @@ _SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")
 
 def write(collected: Collected) -> Path:
     """Write `results/<study>/report.html`; equal inputs give equal bytes."""
-    path = collected.paths.root / "report.html"
+    path = collected.study.results / "report.html"
     write_atomic(path, build(collected))
     return path
 

@@ -11,12 +11,13 @@ from analysis.companion import companion, comparable
 from analysis.contents import contents
 from analysis.drawing.style import encode, house_style
 from analysis.figures import FIGURES, caption, draw
+from analysis.load import drawn
 from analysis.notices import notice, on_base_models
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import TABLES, ablations, build, peers
-from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
 
 CARDS = (
     "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "
@@ -77,7 +78,7 @@ def content(collected: Collected) -> dict[str, Any]:
         "consultations": consultations(collected),
         "runs": runs(collected),
         "accepted": accepted(collected),
-        "folder": collected.paths.collected,
+        "folder": Paths.of(collected.study).collected,
         "links": [
             ("conclusion", "Conclusion"),
             *links,
@@ -163,15 +164,9 @@ def _figure(collected: Collected, name: str, place: int) -> Item:
 def _svgs(collected: Collected, name: str) -> list[bytes]:
     """A figure, and the paper's where it has one: as `pcqc figures` drew them from these runs."""
     study = collected.study
-    drawn, source = (job_output(study, job) for job in ("figures", "collect"))
-    paths = [path for path in FIGURES.paths(study, name) if path.suffix == ".svg"]
-    receipt = drawn.receipt()
-    known = (receipt.outputs or {}) if receipt else {}
-    if source.receipt_path.exists() and all(p.exists() and p.name in known for p in paths):
-        since = source.receipt_path.stat().st_mtime_ns
-        if all(path.stat().st_mtime_ns >= since for path in paths):
-            drawn.require(*(path.name for path in paths))
-            return [path.read_bytes() for path in paths]
+    svgs = drawn(study, [path for path in FIGURES.paths(study, name) if path.suffix == ".svg"])
+    if svgs is not None:
+        return svgs
     with house_style():
         return [encode(figure, "svg") for figure in draw(name, collected)]
 

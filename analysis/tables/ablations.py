@@ -1,8 +1,11 @@
 """Ablations beside the method that each differs from in a setting or two; made on demand."""
 
+import dataclasses
+from typing import Any
+
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.evaluated import evaluated_methods, load_evaluated, parent
+from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from analysis.tables.layout import drawn_anew
@@ -69,3 +72,37 @@ def _row(
         Number(hours, digits=2 if hours >= 10 else 4),
     )
     return Row(method, cells, rule=rule)
+
+
+def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:
+    """The method that an ablation differs least from; the settings that differ: (there, here)."""
+    own = _settings(study, method)
+    found = {}
+    for name, other in study.methods.items():
+        if not other.on_demand and other.kind == "rl":
+            theirs = _settings(study, name)
+            keys = sorted(own.keys() | theirs.keys())
+            found[name] = {
+                key: (theirs.get(key), own.get(key))
+                for key in keys
+                if theirs.get(key) != own.get(key)
+            }
+    name = min(found, key=lambda name: len(found[name]))
+    return name, found[name]
+
+
+def _settings(study: Study, method: str) -> dict[str, Any]:
+    """What a method samples and learns from, by dotted name."""
+    flat: dict[str, Any] = {}
+
+    def add(prefix: str, values: dict[str, Any]) -> None:
+        for key, value in values.items():
+            if isinstance(value, dict):
+                add(f"{prefix}{key}.", value)
+            else:
+                flat[f"{prefix}{key}"] = value
+
+    entry = study.to_dict()["methods"][method]
+    entry["rl"] = dataclasses.asdict(study.rl_of(study.method(method)))
+    add("", {key: value for key, value in entry.items() if key not in ("title", "role", "runs")})
+    return flat

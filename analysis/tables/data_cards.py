@@ -3,10 +3,9 @@
 from typing import Any
 
 from analysis.collected import Collected
+from analysis.load import read_cards
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
-from pcqc.study.job_outputs import job_output
-from pcqc.system.files import read_json
 
 NAME = "data_cards"
 COLUMNS = (
@@ -26,12 +25,7 @@ SHOWN_EXCLUSIONS = 3  # of a set; the others stand in its exclusions.csv
 
 def build(collected: Collected) -> Table:
     """One row per published file of the study, in its order."""
-    study, paths = collected.study, collected.paths
-    for name in study.raw_files:
-        job_output(study, "convert", name).require(paths.card(name).name)
-    job_output(study, "prepare", "manifest").require("manifest.json")
-    cards = {n: read_json(paths.card(n)) for n in study.raw_files}
-    used = read_json(paths.data / "manifest.json")["files"]
+    cards, used = read_cards(collected.study)
     titles = {name: _title(collected, name, card) for name, card in cards.items()}
     rows = []
     for name, card in cards.items():

@@ -1,12 +1,11 @@
 """Evaluation cases that overlap with training data, as the audit counts them: app:data_overlap."""
 
-import csv
+from typing import Any
 
 from analysis.collected import Collected
+from analysis.load import read_overlap
 from analysis.published import published
 from analysis.table import Column, Number, Row, Table
-from pcqc.study.job_outputs import job_output
-from pcqc.system.files import read_json
 
 NAME = "overlap"
 LABELS = {"evaluation": "Evaluation", "training": "Training"}
@@ -24,11 +23,8 @@ COUNTS = {
 
 def build(collected: Collected) -> Table:
     """One row per evaluation and training set; counts are of evaluation cases."""
-    folder = collected.paths.overlap
-    job_output(collected.study, "overlap").require()
-    thresholds = read_json(folder / "inputs.json")["thresholds"]
-    with open(folder / "counts.csv", newline="", encoding="utf-8") as file:
-        counted = list(csv.DictReader(file))
+    thresholds, counts = read_overlap(collected.study)
+    counted = counts.to_dict("records")
     columns = [Column(key, title, numeric=False) for key, title in LABELS.items()]
     columns += [Column(key, title, group) for key, (title, group) in COUNTS.items()]
     several = len({count["training"] for count in counted}) > 1
@@ -46,7 +42,7 @@ def build(collected: Collected) -> Table:
     return Table(NAME, title, caption, tuple(columns), tuple(rows))
 
 
-def _row(collected: Collected, count: dict[str, str], rule: bool) -> Row:
+def _row(collected: Collected, count: dict[str, Any], rule: bool) -> Row:
     name, training = count["evaluation"], count["training"]
     title = collected.benchmarks[name].title if name in collected.benchmarks else name
     numbers = [Number(int(count[key]), digits=0) for key in COUNTS]

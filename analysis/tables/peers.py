@@ -1,13 +1,17 @@
 """Published credits beside GRPO and PCQC, at selected checkpoints and at equal budgets."""
 
+import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
-from analysis.collected import Collected, load
+from analysis.collected import METRICS, Collected
+from analysis.load import load, load_peers, of_methods
 from analysis.notices import captioned
-from analysis.peer_runs import load_peer_runs
 from analysis.render import render
 from analysis.statistics.crossed import Sample
 from analysis.table import (
@@ -49,6 +53,8 @@ COLUMNS = (
     Column("front", "Front", numeric=False),
 )
 QUALITY = "best_questions"  # that the clinic knows of each validation
+# What an archive keeps of the peers' updates: what this table reads.
+CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS, QUALITY)
 
 
 def write(study: Study) -> list[Path]:
@@ -69,9 +75,39 @@ def write(study: Study) -> list[Path]:
     return files
 
 
+def peer_runs(study: Study) -> Collected:
+    """Shared SFT, the rivals and the peers, each of which every run is known, at every rate."""
+    return load_peers(study, [START, *RIVALS, *_on_demand(study)])
+
+
+def _on_demand(study: Study) -> list[str]:
+    """Peers, and what is compared at other learning rates."""
+    return [n for n, m in study.methods.items() if m.runs and m.role in ("peer", "rate")]
+
+
+def archived(study: Study) -> dict[str, bytes]:
+    """Files of `peers/` as an archive keeps them; none without peers."""
+    runs = of_methods(peer_runs(study), _on_demand(study))
+    if not runs:
+        return {}
+    records = [{"method": m, "run": run, **runs.records[m, run]} for m, run in runs.records]
+    curves = runs.updates[[column for column in CURVES if column in runs.updates]]
+    return {
+        "predictions.parquet": _parquet(runs.predictions),
+        "updates.parquet": _parquet(curves),
+        "runs.json": json.dumps(records, indent=1).encode(),
+    }
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
 def build(study: Study) -> Table | None:
     """Every evaluated peer and its rivals, each at its best rate; None without evaluated peers."""
-    runs = load_peer_runs(study)
+    runs = peer_runs(study)
     ready = runs.methods()
     peers = [name for name in ready if study.method(name).role == "peer"]
     if not peers:
@@ -191,7 +227,7 @@ def _on_each_base(
     pair = [best[rival] for rival in RIVALS if rival in best]
     if len(pair) < len(RIVALS) or pair == [*RIVALS]:
         return ()
-    elsewhere = [load_peer_runs(other) for other in replicates(study)]
+    elsewhere = [peer_runs(other) for other in replicates(study)]
     others = tuple(one for one in elsewhere if {*pair} <= {*one.methods()})
     if not others:
         return ()

@@ -119,16 +119,17 @@ class Trees:
         }
 
 
-def continued(candidates: list[dict], success: list[float], value: Value) -> dict:
+def continued(candidates: list[dict], value: Value) -> dict:
     """The continuation study's candidates at a case's initial state.
 
     Args:
-        candidates: rows of `candidates.parquet`, of one case.
-        success: share of each candidate's continuations that ended right.
+        candidates: of one case, each with `success`, the share of its continuations that ended
+            right.
         value: of a question in the clinic.
     """
     columns: list[tuple] = [UTILITY, CREDIT, CONTINUED]
-    numbers = [[c["utility"] for c in candidates], [c["credit"] for c in candidates], success]
+    numbers = [[c["utility"] for c in candidates], [c["credit"] for c in candidates]]
+    numbers.append([c["success"] for c in candidates])
     _add_exact(columns, numbers, [], [c["question"] for c in candidates], value)
     return {
         "title": f"{len(candidates)} questions of the continuation study",

@@ -8,7 +8,7 @@ import transcribed
 from browser import CHROMIUM, Browser
 
 from analysis import report, transcripts
-from analysis.collected import load
+from analysis.load import load
 
 CASES = 1250  # on four benchmarks and by two methods: 10,000 consultations
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from analysis.evaluated import parent
+from analysis.tables.ablations import parent
 from pcqc.cli import main
 from pcqc.errors import UserError
 from pcqc.study import ROOT, load_study

@@ -7,7 +7,8 @@ import simulated
 from helpers import SECRET_ADDRESS
 
 from analysis import report
-from analysis.collected import Collected, load
+from analysis.collected import Collected
+from analysis.load import load
 from analysis.published import published
 
 
@@ -35,20 +36,6 @@ def report_text(study_folder):
         return report.build(load(simulated.load_study(simulated.STUDY)))
 
 
-class Renamed(Collected):
-    """Collected runs whose dialogues are found under the benchmark's own name."""
-
-    def dialogues(self, method, run, benchmark):
-        own = dict(
-            zip(
-                published().benchmarks,
-                simulated.load_study(simulated.STUDY).benchmarks,
-                strict=True,
-            )
-        )
-        return super().dialogues(method, run, own[benchmark])
-
-
 @pytest.fixture
 def comparable(collected):
     """The same runs under the paper's benchmark names, as those of a study on real cases."""
@@ -60,4 +47,11 @@ def comparable(collected):
         benchmarks={names[name]: b for name, b in collected.benchmarks.items()},
     )
     frame = collected.predictions.replace({"benchmark": names})
-    return Renamed(study, frame, collected.updates, collected.records)
+    own = {new: old for old, new in names.items()}
+    return Collected(
+        study,
+        frame,
+        collected.updates,
+        collected.records,
+        dialogues=lambda method, run, name: collected.dialogues(method, run, own[name]),
+    )

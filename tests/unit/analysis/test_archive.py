@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 import simulated
 
-from analysis import archive, figures, paper, peer_runs, report, tables
-from analysis.collected import load
+from analysis import archive, figures, paper, report, tables
 from analysis.copied_tables import asked_for, copy_tables
+from analysis.load import load, peers_folder
 from analysis.render import render
 from analysis.tables import peers
 from pcqc.errors import UserError
@@ -97,7 +97,7 @@ def test_peers_are_kept_and_compared_with_what_was_collected(
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert archive.restore(study, path.parent) == [
         Paths.of(study).collected,
-        peer_runs.restored(study),
+        peers_folder(study),
     ]
     assert render("md", [peers.build(study)]) == before
     again = path.read_bytes()

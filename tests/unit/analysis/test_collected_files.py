@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import simulated
 
-from analysis import collected as reader
+from analysis import load as reader
 from pcqc.errors import UserError
 
 

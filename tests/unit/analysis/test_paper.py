@@ -49,13 +49,16 @@ def test_pdf_compiles_and_repeats_byte_for_byte(written):
     assert b"CreationDate" not in before[1]
     paper.write(written)
     assert [path.read_bytes() for path in made] == before
-    assert {path.name for path in written.paths.root.glob("paper.*")} == {"paper.tex", "paper.pdf"}
+    assert {path.name for path in written.study.results.glob("paper.*")} == {
+        "paper.tex",
+        "paper.pdf",
+    }
 
 
 def test_no_line_of_the_document_is_too_wide(written, tmp_path):
     if not paper.latex():
         pytest.skip("pdflatex is not installed: paper.tex was not compiled")
-    shutil.copytree(written.paths.root, tmp_path / "study")
+    shutil.copytree(written.study.results, tmp_path / "study")
     log = paper.compiled(tmp_path / "study" / "paper.tex")[1]
     assert not re.findall(r"Overfull \\hbox.*", log)
 

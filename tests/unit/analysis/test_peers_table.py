@@ -56,7 +56,7 @@ def built(collected, monkeypatch):
     def build(others):
         study, runs = at_two_rates(collected)
         found = {"first": runs, **others}
-        monkeypatch.setattr(peers, "load_peer_runs", lambda one: found[one.name])
+        monkeypatch.setattr(peers, "peer_runs", lambda one: found[one.name])
         monkeypatch.setattr(
             peers, "replicates", lambda one: [replace(study, name=name) for name in others]
         )

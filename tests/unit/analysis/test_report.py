@@ -167,7 +167,7 @@ def test_report_shows_the_same_three_cases_under_every_method(collected, report_
 def test_report_escapes_what_models_say(collected, monkeypatch):
     rows = list(collected.dialogues("pcqc", "A", "clinic_dev"))
     rows[0]["turns"][0]["response"] = "<script>alert(1)</script>"
-    path = collected.paths.collected / "dialogues/pcqc/A/clinic_dev.jsonl"
+    path = collected.study.results / "collected" / "dialogues/pcqc/A/clinic_dev.jsonl"
     before = path.read_bytes()
     try:
         write_jsonl(path, rows)

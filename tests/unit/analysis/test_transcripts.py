@@ -136,14 +136,14 @@ def test_nothing_evaluated_is_said(study):
 def test_candidates_of_the_continuation_study_stand_with_what_came_of_them():
     rows = [
         {"question": one["question"], "answer": one["answer"], "executed": one is AMBER}
-        | {"utility": utility, "credit": credit}
-        for one, utility, credit in ((AMBER, 0.9, 0.7), (CORAL, 0.5, -0.7))
+        | {"utility": utility, "credit": credit, "success": success}
+        for one, utility, credit, success in ((AMBER, 0.9, 0.7, 1.0), (CORAL, 0.5, -0.7, 0.25))
     ]
     exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
 
     def value(turns, question):
         return exact.value(one, turns, question)
 
-    state = transcripts.candidates.continued(rows, [1.0, 0.25], value)
+    state = transcripts.candidates.continued(rows, value)
     assert [title for title, _, _ in state["columns"]][2:] == ["Ended right", "Exact value"]
     assert state["numbers"] == [[0.9, 0.7, 1.0, 0.9], [0.5, -0.7, 0.25, 0.5]]

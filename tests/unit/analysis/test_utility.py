@@ -11,7 +11,7 @@ import pytest
 import simulated
 from matplotlib.container import ErrorbarContainer
 
-from analysis import collected as reader
+from analysis import load as reader
 from analysis import tables
 from analysis.continuation import Continued, continued, main_policy, policies
 from analysis.drawing.style import house_style
@@ -82,7 +82,7 @@ def test_calibration_bins_hold_all_candidates():
 
 def test_files_are_read_into_states_and_candidates(collected):
     found = main_policy(collected)
-    place = collected.paths.collected / "continuation" / "pcqc" / "A"
+    place = collected.study.results / "collected" / "continuation" / "pcqc" / "A"
     rows = pd.read_parquet(place / "continuations.parquet")
     mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
     assert found.success[3, 2] == mine["correct"].mean()
@@ -94,8 +94,10 @@ def test_files_are_read_into_states_and_candidates(collected):
 
 def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     found = main_policy(collected)
-    world = World.load(collected.paths.root / "data" / "world.json")
-    cases = {c.case_id: c for c in read_cases(collected.paths.root / "data" / "clinic_dev.jsonl")}
+    world = World.load(collected.study.results / "data" / "world.json")
+    cases = {
+        c.case_id: c for c in read_cases(collected.study.results / "data" / "clinic_dev.jsonl")
+    }
     first = first_questions(collected, found)
     hits = first.picks
     for i, case_id in enumerate(found.case_ids):

@@ -89,7 +89,7 @@ def test_every_form_is_written(collected, module, form):
     ],
 )
 def test_what_is_not_as_it_was_written_is_named(collected, module, name):
-    path = collected.paths.data / name
+    path = collected.study.results / "data" / name
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(UserError, match=f"{name}: altered since it was written; move"):
         module.build(collected)

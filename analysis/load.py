@@ -1,0 +1,348 @@
+"""Every file that the analysis reads of a study is found and read here.
+
+`collected/` is fetched from the MLflow artifacts, digest by digest. On-demand runs, transcripts and
+data cards are read from their jobs' own folders; what is known of the clinic, from its world and
+cases.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from typing_extensions import TypedDict
+
+from analysis.collected import Collected
+from pcqc.cases.case import Case, read_cases
+from pcqc.clinic.world import World
+from pcqc.errors import UserError
+from pcqc.study import Study
+from pcqc.study.job_outputs import job_output
+from pcqc.study.paths import Paths
+from pcqc.study.predictions import SCHEMA, read_predictions
+from pcqc.study.replicates import replicates
+from pcqc.study.shapes import CollectedRuns
+from pcqc.system.files import read_json, read_jsonl
+
+TRAINING_FILES = ("consultations.jsonl", "candidate_groups.jsonl", "trees.jsonl")
+
+
+class PeerRun(TypedDict):
+    """An entry of `peers/runs.json`."""
+
+    method: str
+    run: str
+    training: dict[str, Any] | None
+    evaluation: dict[str, Any]
+
+
+def load(study: Study) -> Collected:
+    """Read `collected/` of a study and of its replicates.
+
+    Raises:
+        UserError: a file is missing or broken, or holds what the study does not have; a replicate
+            is none, or was made on other cases.
+    """
+    collected = _load(study)
+    others = tuple(_load(other) for other in replicates(study))
+    for other in others:
+        for name, benchmark in study.benchmarks.items():
+            if not collected.case_ids(name).equals(other.case_ids(name)):
+                raise UserError(
+                    f"study '{other.study.name}' has other cases of {benchmark.title} than "
+                    f"'{study.name}'; make it again"
+                )
+    return replace(collected, others=others)
+
+
+def _load(study: Study) -> Collected:
+    folder = Paths.of(study).collected
+    job_output(study, "collect").require()
+    further, validations = (
+        read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
+        for name in ("further_updates", "validations")
+    )
+    collected = replace(read_runs(study, folder), further=further, validations=validations)
+    _check(collected, folder / "predictions.parquet")
+    return collected
+
+
+def _check(collected: Collected, path: Path) -> None:
+    """Every method, run and benchmark of the study has each of its cases once."""
+    study, rows = collected.study, collected.predictions
+    known = {"method": study.methods, "benchmark": study.benchmarks}
+    for column, names in known.items():
+        if stray := set(rows[column]) - set(names):
+            raise UserError(
+                f"{path}: {column} '{min(stray)}' is not in study '{study.name}'; collect again"
+            )
+    keys = ["method", "run", "benchmark", "case_id"]
+    if (repeated := rows.duplicated(keys)).any():
+        row = rows[repeated].iloc[0]
+        raise UserError(
+            f"{path}: case '{row.case_id}' is there twice for {row.method} run {row.run}; "
+            "collect the study's runs again"
+        )
+    for method in collected.methods():
+        for run in collected.runs(method):
+            for benchmark in study.benchmarks:
+                collected.cases(method, run, benchmark)
+
+
+def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collected:
+    """Predictions, updates and records in a folder; UserError where one is missing or broken.
+
+    Args:
+        study: whose they are.
+        folder: where they lie.
+        shape: type that `runs.json` must have.
+    """
+    predictions = read_frame(folder / "predictions.parquet", SCHEMA.names)
+    updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
+    runs = read_json(folder / "runs.json", shape, "collect the study's runs again")
+    records = {(run["method"], run["run"]): run for run in runs}
+    return Collected(study, predictions, updates, records, dialogues=partial(dialogues, folder))
+
+
+def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A collected Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
+    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
+    try:
+        frame = read(path)
+        if lacking := [name for name in columns if name not in frame]:
+            raise ValueError(f"no column {', '.join(lacking)}")
+        return frame
+    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
+        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
+        raise UserError(f"{path}: {reason}; collect the study's runs again") from None
+
+
+def dialogues(folder: Path, method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
+    """The dialogues of a collected run on a benchmark, in the file's order."""
+    for _, row in read_jsonl(folder / "dialogues" / method / run / f"{benchmark}.jsonl"):
+        yield row
+
+
+def collected_files(study: Study) -> list[Path]:
+    """The files of `collected/`, in order."""
+    receipt = job_output(study, "collect").receipt_path
+    files = Paths.of(study).collected.rglob("*")
+    return sorted(path for path in files if path.is_file() and path != receipt)
+
+
+# On-demand runs: ablations and peers are in no collection.
+
+
+def evaluated_methods(study: Study) -> list[str]:
+    """Methods, controls and ablations of which every run is evaluated on this machine."""
+    paths = Paths.of(study)
+    return [
+        name
+        for name, method in study.methods.items()
+        if method.runs
+        and all((paths.evaluation(name, run) / "manifest.json").exists() for run in method.runs)
+    ]
+
+
+def load_evaluated(study: Study, methods: list[str]) -> Collected:
+    """The predictions and curves of these methods' runs as evaluated on this machine."""
+    paths = Paths.of(study)
+    frames, records, events = [], {}, []
+    for name in methods:
+        for run in study.method(name).runs:
+            manifest = read_evaluation(study, name, run)
+            folder = paths.evaluation(name, run)
+            frames += [
+                read_predictions(folder / files["predictions"]).to_pandas()
+                for files in (manifest["benchmarks"][benchmark] for benchmark in study.benchmarks)
+            ]
+            training = paths.run(name, run) / "manifest.json"
+            if training.exists():
+                job_output(study, "train", name, run).require(training.name, "events.jsonl")
+                rows = read_jsonl(training.with_name("events.jsonl"))
+                events += [{"method": name, "run": run, **event} for _, event in rows]
+            records[name, run] = {
+                "evaluation": manifest,
+                "training": read_json(training) if training.exists() else None,
+            }
+    return Collected(study, pd.concat(frames), pd.DataFrame(events), records).only(methods)
+
+
+def read_evaluation(study: Study, method: str, run: str) -> dict[str, Any]:
+    """The manifest of a run's evaluation, its files checked."""
+    job_output(study, "evaluate", method, run).require()
+    return read_json(Paths.of(study).evaluation(method, run) / "manifest.json")
+
+
+def peers_folder(study: Study) -> Path:
+    """Where a restored archive has the published credits that were evaluated."""
+    return study.results / "peers"
+
+
+def load_peers(study: Study, wanted: list[str]) -> Collected:
+    """Of the wanted methods those of which every run is known; all count as methods here.
+
+    A method's runs are those evaluated on this machine, else those restored from an archive, else
+    those collected.
+    """
+    methods = {
+        name: replace(method, role="method") if name in wanted else method
+        for name, method in study.methods.items()
+    }
+    counted = replace(study, methods=methods)
+    ready = [name for name in evaluated_methods(study) if name in wanted]
+    parts = [load_evaluated(counted, ready)] if ready else []
+    sources = ((peers_folder(study), list[PeerRun]), (Paths.of(study).collected, CollectedRuns))
+    for folder, shape in sources:
+        if not folder.exists():
+            continue
+        rest = [name for name in wanted if name not in ready]
+        if whole := of_methods(read_runs(counted, folder, shape), rest):
+            parts.append(whole)
+            ready += whole.methods()
+    return Collected(
+        counted,
+        pd.concat([part.predictions for part in parts]) if parts else pd.DataFrame(),
+        pd.concat([part.updates for part in parts]) if parts else pd.DataFrame(),
+        {key: record for part in parts for key, record in part.records.items()},
+    ).only(ready)
+
+
+def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
+    """Those of some methods of which every run is known; None where there are none."""
+    whole = [
+        name
+        for name in methods
+        if runs.runs(name) and all((name, run) in runs.records for run in runs.runs(name))
+    ]
+    if not whole:
+        return None
+    predictions, updates = (
+        frame[frame["method"].isin(whole)] for frame in (runs.predictions, runs.updates)
+    )
+    records = {key: record for key, record in runs.records.items() if key[0] in whole}
+    return replace(runs, predictions=predictions, updates=updates, records=records).only(whole)
+
+
+# The clinic, the data and the continuation study.
+
+
+def read_world(study: Study) -> World:
+    """The clinic of a synthetic study."""
+    return World.load(Paths.of(study).world)
+
+
+def cases_file(study: Study, benchmark: str) -> Path:
+    """Where the cases of a benchmark lie; those of the training where it is none of them."""
+    paths = Paths.of(study)
+    return paths.cases(benchmark) if benchmark in study.benchmarks else paths.train_cases
+
+
+def read_case_files(study: Study, benchmark: str) -> dict[str, Case]:
+    """Case id -> case."""
+    return {case.case_id: case for case in read_cases(cases_file(study, benchmark))}
+
+
+@dataclass(frozen=True)
+class ContinuationFiles:
+    """One policy's continuation study: candidates, their continuations, and judged answers."""
+
+    folder: Path
+    candidates: pd.DataFrame
+    continuations: pd.DataFrame
+    grounding: pd.DataFrame
+
+
+def read_continuation(study: Study, method: str, run: str) -> ContinuationFiles:
+    """The collected files of a policy's continuation study; UserError where one is broken."""
+    folder = Paths.of(study).collected / "continuation" / method / run
+    keys = ["case_id", "candidate"]
+    return ContinuationFiles(
+        folder,
+        read_frame(
+            folder / "candidates.parquet", [*keys, "question", "answer", "utility", "credit"]
+        ),
+        read_frame(folder / "continuations.parquet", [*keys, "correct"]),
+        read_frame(folder / "grounding.csv", [*keys, "eligible", "judge"]),
+    )
+
+
+def read_cards(study: Study) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Data cards of the study's published files, and the summary of the files it uses."""
+    paths = Paths.of(study)
+    for name in study.raw_files:
+        job_output(study, "convert", name).require(paths.card(name).name)
+    job_output(study, "prepare", "manifest").require("manifest.json")
+    cards = {name: read_json(paths.card(name)) for name in study.raw_files}
+    return cards, read_json(paths.data / "manifest.json")["files"]
+
+
+def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
+    """Thresholds of the audit of overlapping cases, and its counts."""
+    folder = Paths.of(study).overlap
+    job_output(study, "overlap").require()
+    counts = read_frame(folder / "counts.csv", ("evaluation", "training"))
+    return read_json(folder / "inputs.json")["thresholds"], counts
+
+
+# Transcripts.
+
+
+def evaluation_dialogues(study: Study, method: str, run: str) -> dict[str, Iterator[dict]]:
+    """Benchmark -> dialogues of a run as evaluated on this machine."""
+    manifest = read_evaluation(study, method, run)
+    folder = Paths.of(study).evaluation(method, run)
+    return {
+        name: (row for _, row in read_jsonl(folder / files["dialogues"]))
+        for name, files in manifest["benchmarks"].items()
+    }
+
+
+def training_rows(study: Study, method: str, run: str) -> dict[str, list[dict]]:
+    """File of `TRAINING_FILES` -> its rows: what was kept of a run's training."""
+    folder = Paths.of(study).run(method, run)
+    names = [name for name in TRAINING_FILES if (folder / name).exists()]
+    if names:
+        job_output(study, "train", method, run).require(*names)
+    return {name: [row for _, row in read_jsonl(folder / name)] for name in names}
+
+
+def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[dict]]:
+    """Case id -> candidates of the continuation study at its initial state.
+
+    Each is a row of `candidates.parquet` with `success`, the share of right continuations.
+    """
+    folder = Paths.of(study).continuation(method, run)
+    if (method, run) not in study.continued or not (folder / "manifest.json").exists():
+        return {}
+    job_output(study, "continuation", method, run).require()
+    keys = ["case_id", "candidate"]
+    outcomes = read_frame(folder / "continuations.parquet", [*keys, "correct"])
+    success = outcomes.groupby(keys)["correct"].mean().rename("success")
+    candidates = read_frame(folder / "candidates.parquet", keys).join(success, on=keys)
+    groups = candidates.groupby("case_id", sort=False)
+    return {str(case_id): rows.to_dict("records") for case_id, rows in groups}
+
+
+def drawn(study: Study, paths: Sequence[Path]) -> list[bytes] | None:
+    """Figures as `pcqc figures` drew them since the runs were collected; None where it did not."""
+    figures, source = (job_output(study, job) for job in ("figures", "collect"))
+    receipt = figures.receipt()
+    known = (receipt.outputs or {}) if receipt else {}
+    if not source.receipt_path.exists() or not all(p.exists() and p.name in known for p in paths):
+        return None
+    since = source.receipt_path.stat().st_mtime_ns
+    if any(path.stat().st_mtime_ns < since for path in paths):
+        return None
+    figures.require(*(path.name for path in paths))
+    return [path.read_bytes() for path in paths]
+
+
+# What the analysis writes.
+
+
+def written(study: Study, job: str, paths: Iterable[Path]) -> None:
+    """Record the files that a job of the analysis wrote."""
+    job_output(study, job).vouch(paths)
