@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from analysis.transcripts.reasons import why
 from pcqc.cases.prompts import visible
 from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.study import Method
-from pcqc.tracking.reading import why
-from pcqc.tracking.search_tree import branches, reached
+from pcqc.tracking.traces import children, node_of
 
 Turns = list[dict[str, Any]]
 # Value of a question in the clinic after some turns; None elsewhere.
@@ -98,10 +98,10 @@ class Trees:
     def at(self, row: dict, number: int, value: Value) -> dict | None:
         """The branches at a state of a sampled consultation; None where its tree is not kept."""
         nodes = self.by_case.get((row["update"], row["case_id"]), [])
-        taken = reached(nodes, [turn["response"] for turn in row["turns"][: number + 1]])
+        taken = node_of(nodes, [turn["response"] for turn in row["turns"][: number + 1]])
         if taken is None:
             return None
-        found = branches(nodes, nodes[taken]["parent"])
+        found = children(nodes, nodes[taken]["parent"])
         columns: list[tuple] = [*BRANCH, ADVANTAGE]
         keys = ("value", "backed_up", "visits", "advantage")
         numbers = [[nodes[i][key] for i in found] for key in keys]

@@ -101,7 +101,7 @@ def test_methods_stand_with_mean_accuracy_and_turns_first(listed, link):
 def test_letters_open_below_their_method_and_a_superseded_run_says_so(listed):
     listed.value(f"{NAMES}.forEach(cell => cell.querySelector('button')?.click())")
     runs = {m.title: [f"{m.title}, run {letter}" for letter in m.runs] for m in METHODS}
-    runs["Shared SFT"].append("Shared SFT, run A (superseded)")
+    runs["Shared SFT"].append("superseded: Shared SFT, run A")
     runs[REPORT] = []
     listed.wait(f"{NAMES}.length === {len(runs) + sum(map(len, runs.values()))}")
     found: dict[str, list[str]] = {}

@@ -19,7 +19,7 @@ from pcqc.study.integrity import check_results
 # of a finished job is read by none.
 NO_RESULTS = {"logs", "locks", "review", "superseded", "state"}
 # Where a name is a table's, a figure's or a method's, its ending alone says what it is.
-ONE_FORMAT = ("tables", "figures", "tracking", "reading")
+ONE_FORMAT = ("tables", "figures", "tracking")
 
 
 def results(root: Path) -> list[Path]:

@@ -23,8 +23,8 @@ from pcqc.study.paths import Paths
 from pcqc.study.job_outputs import job_output
 from pcqc.study.provenance import inputs_fingerprint, source_fingerprint, study_fingerprint
 from pcqc.study.settings import nearest
-from pcqc.tracking.prepare import preparation
-from pcqc.tracking.publish import published
+from pcqc.tracking.finished import published
+from pcqc.tracking.prepare import forget_lost_store
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:
@@ -43,7 +43,7 @@ try:
     # Once: each job starts with these rules too.
     if workflow.is_main_process:
         check_results(STUDY)
-    PREPARATION = preparation(STUDY)
+        forget_lost_store(STUDY)
     REPLICATES = replicates(STUDY)
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")

@@ -3,8 +3,8 @@ PUBLISHED = published(STUDY)
 PREPARED = receipt("store")
 
 
-# The store is migrated once, before several jobs could race to do it. What it has lost changes the
-# number of its preparation: the store is prepared anew, and all runs are mirrored again.
+# The store is migrated once, before several jobs could race to do it. Where its database was deleted
+# or moved, common.smk has removed this output: all runs are mirrored again.
 rule track_prepare:
     output:
         PREPARED,
@@ -13,11 +13,10 @@ rule track_prepare:
         LOGS / "track" / "prepare.log",
     params:
         store=digest(STORE),
-        number=PREPARATION,
     message:
         "Prepare MLflow"
     shell:
-        pcqc(f"track prepare {STUDY_NAME} --number {{params.number}}")
+        pcqc(f"track prepare {STUDY_NAME}")
 
 
 rule track:

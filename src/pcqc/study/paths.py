@@ -95,12 +95,8 @@ class Paths:
 
     @property
     def store(self) -> Path:
-        """Which store the study's runs are mirrored in, and how often it had to be prepared."""
+        """Says that the MLflow store is prepared, and which experiment is the study's."""
         return self.root / "tracking" / "store.json"
-
-    def reading(self, method: str, run: str) -> Path:
-        """Folder of the pages that explain a run's questions and their credit."""
-        return self.root / "reading" / method / run
 
     @property
     def collected(self) -> Path:

@@ -140,13 +140,6 @@ class TrackingRecord(TypedDict):
     runs: dict[str, Mirrored]
 
 
-class StoreRecord(TypedDict):
-    """`tracking/store.json`."""
-
-    experiment_id: str
-    preparation: int
-
-
 class Candidate(TypedDict):
     """A candidate of a row of `candidate_groups.jsonl`."""
 

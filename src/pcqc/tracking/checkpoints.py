@@ -4,15 +4,9 @@ A model is named `<study>-<method>`; each run's choice is a version of it, and t
 the alias of that version. Weights stay where the run wrote them: a version names their folder.
 """
 
-from pcqc.study.job_outputs import checkpoint_folder
 from pcqc.tracking import notes
-from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking.finished import FinishedRun, selected_weights
 from pcqc.tracking.store import Store, artifacts
-
-
-def name_of(run: FinishedRun) -> str:
-    """Name of the registered model of a run's method."""
-    return f"{run.study.name}-{run.method}"
 
 
 def register(store: Store, run: FinishedRun, run_id: str) -> None:
@@ -21,18 +15,18 @@ def register(store: Store, run: FinishedRun, run_id: str) -> None:
     Nothing is registered where a server keeps the artifacts, which cannot read this machine's disk,
     or where the weights were removed.
     """
-    folder = checkpoint_folder(run.study, run.method, run.run)
-    if artifacts(run.study) is None or not folder.is_dir():
+    folder = selected_weights(run)
+    if artifacts(run.study) is None or folder is None:
         return
-    client, name, source = store.client, name_of(run), folder.resolve().as_uri()
+    client, name, source = store.client, f"{run.study.name}-{run.method}", folder.resolve().as_uri()
     if not client.search_registered_models(f"name = '{name}'"):
         tags = {"study": run.study.name, "method": run.method}
         client.create_registered_model(name, tags, notes.of_model(run))
     versions = client.search_model_versions(f"name = '{name}'")
-    mine = [one for one in versions if (one.run_id, one.source) == (run_id, source)]
+    mine = [version for version in versions if (version.run_id, version.source) == (run_id, source)]
     if not mine:
         labels = {"run": run.run, "update": str(run.evaluation["update"])}
-        card = notes.of_checkpoint(run, folder, name)
+        card = notes.of_checkpoint(run, str(folder), name)
         mine = [client.create_model_version(name, source, run_id, labels, description=card)]
     # A search does not tell aliases.
     if run.run not in client.get_model_version(name, mine[0].version).aliases:

@@ -1,7 +1,6 @@
 """Runs that were collected earlier, perhaps on another machine, beside those in MLflow here."""
 
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,21 +9,12 @@ import pyarrow.parquet as pq
 
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.study.predictions import write_table
-from pcqc.study.shapes import CollectedRuns
-from pcqc.system.files import read_json
 
 TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
 UPDATES = "updates.parquet"
-START = "shared_sft"  # what every run of a study starts from
-
-
-def collected_runs(study: Study) -> list[dict]:
-    """Entries of `collected/runs.json`; UserError where it is missing or altered."""
-    job_output(study, "collect").require()
-    return read_json(Paths.of(study).collected / "runs.json", CollectedRuns)
+START = "shared_sft"  # the method whose weights every run starts from
 
 
 def check_start(study: Study, earlier: list[dict], runs: list[dict]) -> None:
@@ -33,14 +23,19 @@ def check_start(study: Study, earlier: list[dict], runs: list[dict]) -> None:
     They are no runs of one study then. Another type of processor makes another actor.
     """
     first, second = (
-        {run["evaluation"]["checkpoint"] for run in some if run["method"] == START}
-        for some in (earlier, runs)
+        {run["evaluation"]["checkpoint"] for run in entries if run["method"] == START}
+        for entries in (earlier, runs)
     )
     if first != second:
         raise UserError(
             f"{Paths.of(study).collected}: its runs start from another actor than those of this "
             "machine (another processor?); train all of them on one type of processor"
         )
+
+
+def key(run: dict) -> tuple[str, str]:
+    """Method and letter of an entry of `collected/runs.json`."""
+    return run["method"], run["run"]
 
 
 def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list[dict]:
@@ -56,11 +51,11 @@ def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list
     Returns:
         All entries in the study's order.
     """
-    every = {key(run): run for run in (*runs, *earlier)}
+    entries = {key(run): run for run in (*runs, *earlier)}
     wanted = [(n, r) for n, m in study.methods.items() if not m.on_demand for r in m.runs]
     kept = {key(run) for run in earlier}
     old = Paths.of(study).collected
-    sources = {one: old if one in kept else new for one in wanted}
+    sources = {run: old if run in kept else new for run in wanted}
     for name in (*TABLES, UPDATES):
         _join_table(sources, (old, new), name, new / name)
     for method, run in kept.intersection(wanted):
@@ -69,16 +64,11 @@ def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list
             shutil.rmtree(target, ignore_errors=True)
             if source.exists():
                 shutil.copytree(source, target)
-    return [every[one] for one in wanted]
-
-
-def key(run: dict) -> tuple[str, str]:
-    """Method and letter of an entry of `collected/runs.json`."""
-    return run["method"], run["run"]
+    return [entries[run] for run in wanted]
 
 
 def _join_table(
-    sources: dict[tuple[str, str], Path], folders: Sequence[Path], name: str, target: Path
+    sources: dict[tuple[str, str], Path], folders: tuple[Path, Path], name: str, target: Path
 ) -> None:
     """Write the rows of every run, each from its folder, in order; nothing where none has any."""
     tables = {

@@ -1,6 +1,10 @@
-"""A finished run on disk: its manifests, its files, and one digest over all of it."""
+"""Result files, as tracking reads and writes them: no other module of it knows where they lie.
+
+A run's folders are checked against their manifests before anything in them is used.
+"""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,11 +14,10 @@ from urllib.parse import urlencode
 
 from pcqc.errors import UserError
 from pcqc.study import Study, digest
-from pcqc.study.checked_data import check_data
-from pcqc.study.job_outputs import job_output
+from pcqc.study.job_outputs import checkpoint_folder, job_output
 from pcqc.study.paths import Paths
-from pcqc.study.receipts import Receipt
 from pcqc.study.shapes import (
+    CollectedRuns,
     ContinuationManifest,
     EvaluationManifest,
     GroupRow,
@@ -23,11 +26,15 @@ from pcqc.study.shapes import (
     TrackingRecord,
     TreeRow,
 )
-from pcqc.system.files import read_json, read_jsonl, sha256_file
+from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
 
-# Raise it when the mirror of the same files changes, a template of it too: all runs are mirrored
-# again.
-LAYOUT = 5
+# Folder of a run's artifacts in MLflow -> the job that made them, their folder on disk, and what
+# the manifest there holds.
+PLACES = {
+    "training": ("train", Paths.run, RunManifest),
+    "evaluation": ("evaluate", Paths.evaluation, EvaluationManifest),
+    "continuation": ("continuation", Paths.continuation, ContinuationManifest),
+}
 
 # Mirrored where they exist, even if the manifest does not list them.
 ALWAYS = (
@@ -39,26 +46,6 @@ ALWAYS = (
     "grounding.csv",
 )
 
-# Folder of a run's artifacts in MLflow -> where they come from.
-PLACES = {
-    "training": Paths.run,
-    "evaluation": Paths.evaluation,
-    "continuation": Paths.continuation,
-}
-
-# What makes a folder, and what its manifest must hold.
-JOBS = {"training": "train", "evaluation": "evaluate", "continuation": "continuation"}
-SHAPES = {
-    "training": RunManifest,
-    "evaluation": EvaluationManifest,
-    "continuation": ContinuationManifest,
-}
-
-
-def moment(said: str | None) -> int:
-    """Milliseconds since 1970 of what `machine.now` said; now where a receipt says nothing."""
-    return round(1000 * (datetime.fromisoformat(said).timestamp() if said else time.time()))
-
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -67,18 +54,17 @@ class FinishedRun:
     study: Study
     method: str
     run: str
-    training: dict | None  # manifest of runs/<method>/<run>; None without training
-    evaluation: dict  # manifest of evaluation/<method>/<run>
-    selection: dict | None
-    continuation: dict | None  # manifest of continuation/<method>/<run>; None for most runs
+    training: dict | None  # manifest of the training; None for Shared SFT
+    evaluation: dict  # manifest of the evaluation
+    selection: dict | None  # the choice of the checkpoint
+    continuation: dict | None  # manifest of the continuation study; None for most runs
     files: dict[str, Path]
-    digests: dict[str, str]  # artifact path -> sha256
-    data: dict[str, dict]  # data set -> {"sha256", "rows", "path"}
-    started: int  # milliseconds since 1970, as MLflow counts; when the first of its jobs began
+    sha256: dict[str, str]  # by artifact path
+    started: int  # milliseconds since 1970: when the first of its jobs began
     ended: int  # when its evaluation had finished
 
     @property
-    def name(self) -> str:
+    def title(self) -> str:
         return f"{self.study.method(self.method).title}, run {self.run}"
 
     @property
@@ -88,25 +74,14 @@ class FinishedRun:
         return f"{self.study.results}/transcripts/index.html#{chosen}"
 
     @property
-    def results(self) -> dict[str, dict]:
-        """Numbers of the evaluation, benchmark by benchmark in the study's order."""
-        found = self.evaluation["benchmarks"]
-        return {name: found[name] for name in self.study.benchmarks if name in found}
-
-    @property
     def settings(self) -> dict:
         """The settings that made the run, nested."""
-        made = (self.training or self.evaluation).get("settings")
-        if made is not None:
-            return made
+        if self.training:
+            return self.training["settings"]
         used = ("sft", "protocol", "actor_decoding", "patient_decoding", "evaluation_seed")
         everything = self.study.to_dict()
         methods = {self.method: everything["methods"][self.method]}
-        return {"methods": methods} | {k: everything[k] for k in used}
-
-    @property
-    def settings_digest(self) -> str:
-        return digest(self.settings)
+        return {"methods": methods} | {name: everything[name] for name in used}
 
     @property
     def duration(self) -> int:
@@ -115,10 +90,8 @@ class FinishedRun:
 
     @cached_property
     def contents(self) -> str:
-        """Digest of everything the mirror shows: equal contents are mirrored once."""
-        traces = self.study.tracking.consultations_as_traces
-        parts = [LAYOUT, traces, self.digests, {k: v["sha256"] for k, v in self.data.items()}]
-        return digest(parts)
+        """Digest of what the mirror writes: a run with equal contents is mirrored once."""
+        return digest([self.study.tracking.consultations_as_traces, self.sha256])
 
     @cached_property
     def groups(self) -> list[dict]:
@@ -136,77 +109,89 @@ class FinishedRun:
         return [row for _, row in read_jsonl(path, shape)] if path else []
 
 
+def milliseconds(time_stamp: str | None) -> int:
+    """Milliseconds since 1970 of a time as `machine.now` writes it; the present for None."""
+    seconds = datetime.fromisoformat(time_stamp).timestamp() if time_stamp else time.time()
+    return round(1000 * seconds)
+
+
+def evaluated_runs(study: Study, method: str) -> list[str]:
+    """Letters of the method's evaluated runs, in the study's order."""
+    paths = Paths.of(study)
+    return [r for r in study.runs if (paths.evaluation(method, r) / "manifest.json").exists()]
+
+
 def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     """Read a run's folders and check every file against the run's manifests.
 
     Raises:
         UserError: the run is not evaluated or, where it was trained, not finished; a file is
-            missing or is not the one its manifest describes; the run's continuation study is of
-            another checkpoint.
+            missing or is not the one that its manifest describes.
     """
     study.require(method, run)
     needed = {"evaluation": f"evaluate run {run} of {method} first"}
     if study.method(method).kind == "rl":
         needed["training"] = "finish the training of that run first"
-    manifests: dict[str, dict] = {}
-    receipts: dict[str, Receipt] = {}
+    manifests, receipts = {}, {}
     files: dict[str, Path] = {}
-    digests: dict[str, str] = {}
-    for place, folder_of in PLACES.items():
+    for place, (job, folder_of, shape) in PLACES.items():
         folder = folder_of(Paths.of(study), method, run)
-        if (folder / "manifest.json").exists():
-            receipts[place] = job_output(study, JOBS[place], method, run).require("manifest.json")
-            manifests[place] = _collect(folder, place, files, digests)
-        elif place in needed:
-            raise UserError(f"{folder} has no manifest.json: {needed[place]}")
-    _check_agreement(study, method, run, manifests)
-    training, evaluation = manifests.get("training"), manifests["evaluation"]
-    selection = _selection(files.get("evaluation/selection.json"), evaluation)
+        path = folder / "manifest.json"
+        if not path.exists():
+            if place in needed:
+                raise UserError(f"{folder} has no manifest.json: {needed[place]}")
+            continue
+        receipts[place] = job_output(study, job, method, run).require("manifest.json")
+        manifests[place] = read_json(path, shape, f"remove {path} and run the workflow again")
+        names = {*manifests[place]["files"], *(n for n in ALWAYS if (folder / n).exists())}
+        files |= {f"{place}/{name}": folder / name for name in sorted(names)}
+    sha256 = {artifact: sha256_file(path) for artifact, path in files.items()}
+    for place, manifest in manifests.items():
+        for name, expected in manifest["files"].items():
+            if sha256[f"{place}/{name}"] != expected:
+                path = files[f"{place}/{name}"]
+                raise UserError(f"{path} is not the file of its manifest.json; make that run again")
+    selection = files.get("evaluation/selection.json")
     return FinishedRun(
         study=study,
         method=method,
         run=run,
-        training=training,
-        evaluation=evaluation,
-        selection=selection,
+        training=manifests.get("training"),
+        evaluation=manifests["evaluation"],
+        selection=read_json(selection, Selection) if selection else None,
         continuation=manifests.get("continuation"),
         files=files,
-        digests=digests,
-        data=_data(study, [*(["train"] if training else []), *sorted(evaluation["benchmarks"])]),
-        started=moment(receipts.get("training", receipts["evaluation"]).begun),
-        ended=moment(receipts["evaluation"].finished),
+        sha256=sha256,
+        started=milliseconds(receipts.get("training", receipts["evaluation"]).begun),
+        ended=milliseconds(receipts["evaluation"].finished),
     )
 
 
-def _check_agreement(study: Study, method: str, run: str, manifests: dict[str, dict]) -> None:
-    """Evaluation and continuation are of one checkpoint, and of the study's benchmarks."""
-    paths, evaluation = Paths.of(study), manifests["evaluation"]
-    continued = manifests.get("continuation", evaluation)
-    if continued["checkpoint"] != evaluation["checkpoint"]:
-        raise UserError(
-            f"{paths.continuation(method, run)} continues from another checkpoint "
-            "than was evaluated; remove it and run the rule `continuation`"
-        )
-    if unknown := set(evaluation["benchmarks"]) - set(study.benchmarks):
-        raise UserError(
-            f"{paths.evaluation(method, run)}/manifest.json: '{min(unknown)}' is no "
-            f"benchmark of study '{study.name}'; evaluate that run again"
-        )
+def selected_weights(run: FinishedRun) -> Path | None:
+    """Folder of the selected checkpoint; None where its weights were removed."""
+    folder = checkpoint_folder(run.study, run.method, run.run)
+    return folder if folder.is_dir() else None
 
 
-def _selection(path: Path | None, evaluation: dict) -> dict | None:
-    """The choice of the checkpoint that was evaluated."""
-    if path is None:
-        return None
-    remedy = f"remove {path} and run the workflow again"
-    selection = read_json(path, Selection, remedy)
-    if selection["selected"]["update"] != evaluation["update"]:
-        raise UserError(f"{path}: chooses another checkpoint than was evaluated; {remedy}")
-    return selection
+def evaluations(study: Study, method: str) -> list[dict]:
+    """Manifests of the evaluations of all evaluated runs of a method."""
+    paths = Paths.of(study)
+    runs = evaluated_runs(study, method)
+    return [read_json(paths.evaluation(method, run) / "manifest.json") for run in runs]
 
 
-def record_of(study: Study, method: str) -> dict:
-    """What was mirrored of a method: `tracking/<method>.json`; UserError where it was altered."""
+def trainings(study: Study, method: str) -> list[list[dict]]:
+    """Rows of `events.jsonl` of all evaluated runs of a method, run by run."""
+    paths = Paths.of(study)
+    files = [paths.run(method, run) / "events.jsonl" for run in evaluated_runs(study, method)]
+    return [[row for _, row in read_jsonl(path)] for path in files if path.exists()]
+
+
+def read_record(study: Study, method: str) -> dict:
+    """Which MLflow run holds what of a method: `tracking/<method>.json`.
+
+    Raises UserError where it is missing or was altered.
+    """
     mirrored = job_output(study, "mirror", method)
     mirrored.require(mirrored.path.name)
     return read_json(
@@ -214,36 +199,49 @@ def record_of(study: Study, method: str) -> dict:
     )
 
 
-def finished_runs(study: Study, method: str) -> list[str]:
-    """Letters of the method's runs that are evaluated, in the study's order."""
-    paths = Paths.of(study)
-    return [r for r in study.runs if (paths.evaluation(method, r) / "manifest.json").exists()]
+def write_record(study: Study, method: str, record: dict) -> Path:
+    """Write `tracking/<method>.json`."""
+    return _write(study, record, "mirror", method)
 
 
-def _collect(folder: Path, place: str, files: dict[str, Path], digests: dict[str, str]) -> dict:
-    """Add a folder's files as artifacts below `place`; its manifest."""
-    path = folder / "manifest.json"
-    manifest = read_json(path, SHAPES[place], f"remove {path} and run the workflow again")
-    listed = manifest["files"]
-    names = [*listed, *(name for name in ALWAYS if (folder / name).exists())]
-    for name in sorted(set(names)):
-        path = folder / name
-        sha = sha256_file(path)
-        if listed.get(name, sha) != sha:
-            raise UserError(f"{path} is not the file of its manifest.json; make that run again")
-        files[f"{place}/{name}"] = path
-        digests[f"{place}/{name}"] = sha
-    return manifest
+def write_experiment(study: Study, experiment_id: str) -> Path:
+    """Write `tracking/store.json`: the store is prepared, and has this experiment."""
+    return _write(study, {"experiment_id": experiment_id}, "store")
 
 
-def _data(study: Study, names: list[str]) -> dict[str, dict]:
-    """Digest, number of rows and path of the named data sets."""
-    folder = Paths.of(study).data
-    path = folder / "manifest.json"
-    check_data(study, *(folder / f"{name}.jsonl" for name in names))
-    known = {Path(name).stem: (name, entry) for name, entry in read_json(path)["files"].items()}
-    found = {}
-    for name in names:
-        file, entry = known[name]
-        found[name] = {**entry, "path": str(folder / Path(file).name)}
-    return found
+def write_published(study: Study, record: dict) -> Path:
+    """Write which MLflow run has the report, and what of it."""
+    return _write(study, record, "publish")
+
+
+def _write(study: Study, value: dict, job: str, method: str | None = None) -> Path:
+    result = job_output(study, job, method)
+    write_json(result.path, value)
+    result.vouch([result.path])
+    return result.path
+
+
+def published(study: Study) -> Path:
+    """The record of what was published, and in which run."""
+    return job_output(study, "publish").path
+
+
+def forget_records(study: Study) -> None:
+    """Remove the records of the study's runs in MLflow, whose store has none of them."""
+    for method in study.methods:
+        mirrored = job_output(study, "mirror", method)
+        mirrored.receipt_path.unlink(missing_ok=True)
+        mirrored.path.unlink(missing_ok=True)
+    for path in (job_output(study, "store").path, job_output(study, "store").receipt_path):
+        path.unlink(missing_ok=True)
+
+
+def read_collected(study: Study) -> list[dict]:
+    """Entries of `collected/runs.json`; UserError where it is missing or altered."""
+    job_output(study, "collect").require()
+    return read_json(Paths.of(study).collected / "runs.json", CollectedRuns)
+
+
+def finish_collected(study: Study, files: Iterable[Path]) -> None:
+    """Note the digests of the files in `collected/`."""
+    job_output(study, "collect").vouch(files)

@@ -1,61 +1,94 @@
-"""Descriptions in MLflow's interface: Markdown for the study, a method and a run."""
-
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+"""Descriptions in MLflow's interface, in Markdown: of the study, its methods, runs and models."""
 
 from pcqc.study import Method, Study
 from pcqc.study.training import QUESTION_CREDITS, TURN_CREDITS, UTILITIES
-from pcqc.tracking.templates import render
-
-if TYPE_CHECKING:
-    from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking.finished import FinishedRun
 
 NOTE = "mlflow.note.content"
+REPORT = "Report, tables, figures, transcripts"  # name of the run that has them
+SYNTHETIC = """
+**The clinic is synthetic**: its cases come from a made-up world. No number here says anything about
+medicine.
+"""
 
 
 def of_study(study: Study) -> str:
-    """What the experiment holds and how to find one's way in it."""
-    return render("study.md", study=study, clause=partial(clause, study))
+    """What the experiment holds and where to look."""
+    methods = "\n".join(
+        f"- **{method.title}** (`{name}`): {clause(study, method)}"
+        for name, method in study.methods.items()
+    )
+    benchmarks = "\n".join(
+        f"- {benchmark.title} (`{name}`): {benchmark.role.replace('_', ' ')}"
+        for name, benchmark in study.benchmarks.items()
+    )
+    return f"""{study.title}: each method is a parent run, each of its seeds a child run.
+{SYNTHETIC if study.synthetic else ""}
+{methods}
+
+Benchmarks; checkpoints are chosen on the development benchmark alone:
+
+{benchmarks}
+
+A parent's metrics are means over its runs, `..._std` the sample standard deviations. *Created* is
+when the training began; *Duration* lasts until the end of the evaluation, waiting included. A run
+whose name begins with "superseded" was replaced by a later run of the same method and seed
+(`superseded_by`); no table uses it. The run "{REPORT}" has the results of the study among its
+*Artifacts*.
+"""
 
 
-def of_moved_study(study: Study, old: str) -> str:
-    """What an experiment is that was set aside, because its artifacts are named by an old place."""
-    return render("moved.md", study=study, old=old)
-
-
-def of_findings(study: Study) -> str:
+def of_report(study: Study) -> str:
     """What the run with the study's report holds, and how to open it."""
-    return render("findings.md", study=study, folder=study.results)
+    return f"""`report.html` opens with the conclusion of {study.title}; `tables/` and `figures/`
+have its parts. `transcripts/` has every consultation, to filter and compare: download the folder
+and open `index.html`, or open `{study.results}/transcripts/index.html` where the study was run.
+"""
 
 
-def of_method(study: Study, method: str, evaluations: list[dict]) -> str:
-    """What the method does and how its runs came out, from the manifests of their evaluations."""
+def of_method(study: Study, method: str) -> str:
+    """What the method does."""
     settings = study.method(method)
-    about = partial(clause, study)
-    return render("method.md", study=study, method=settings, evaluations=evaluations, clause=about)
+    return f"{settings.title}: {clause(study, settings)}. Its runs are the child runs below it."
 
 
-def of_run(run: "FinishedRun") -> str:
-    """What this run is, how it came out, and how to read its questions and credits."""
-    return _about(run, "run.md")
+def of_run(run: FinishedRun) -> str:
+    """What this run is, which checkpoint was evaluated, and where its consultations are."""
+    study, method = run.study, run.study.method(run.method)
+    checkpoint = "It is not trained by reinforcement learning: there is no checkpoint to choose."
+    if run.training:
+        rejected = len(run.selection["rejected"]) if run.selection else 0
+        checkpoint = (
+            f"The checkpoint of update {run.evaluation['update']} of {run.training['updates']} was "
+            f"chosen on {study.benchmarks[study.development].title}; {rejected} were rejected, for "
+            "the reasons in `evaluation/selection.json`."
+        )
+    return f"""{method.title}, seed {run.evaluation["seed"]}: {clause(study, method)}.
+
+{checkpoint}
+{SYNTHETIC if study.synthetic else ""}
+*Traces* show some of its consultations. A turn's name ends with its credit; the step inside it
+shows what the turn was compared with. Where the study was run, `{run.transcripts}` shows all.
+"""
 
 
-def of_model(run: "FinishedRun") -> str:
+def of_model(run: FinishedRun) -> str:
     """What the versions of a method's registered model are."""
-    return _about(run, "model.md")
+    title = run.study.method(run.method).title
+    return f"{title} of {run.study.title}: each version is the selected checkpoint of one run."
 
 
-def of_checkpoint(run: "FinishedRun", folder: Path, name: str) -> str:
-    """The card of a selected checkpoint: what it is, how good it is, and how to load it."""
-    return _about(run, "card.md", folder=folder, name=name)
+def of_checkpoint(run: FinishedRun, folder: str, name: str) -> str:
+    """What a selected checkpoint is and how to load it."""
+    return f"""{run.title}, update {run.evaluation["update"]}. For research on training methods; not
+for medical use. Load it where the study was run:
 
+    AutoModelForCausalLM.from_pretrained("{folder}")
 
-def _about(run: "FinishedRun", template: str, **more) -> str:
-    """A template that speaks of a run, its study and its method."""
-    method = run.study.method(run.method)
-    about = partial(clause, run.study)
-    return render(template, run=run, study=run.study, method=method, clause=about, **more)
+    vllm serve {folder}
+
+`mlflow artifacts download -u models:/{name}@{run.run}` prints the folder.
+"""
 
 
 def clause(study: Study, method: Method) -> str:

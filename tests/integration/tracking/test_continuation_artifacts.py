@@ -72,12 +72,3 @@ def test_an_altered_artifact_is_refused(continued, name):
         file.write("x")
     with pytest.raises(UserError, match=rf"continuation/{name} of run .* has changed in MLflow"):
         collect(continued)
-
-
-def test_a_study_of_another_checkpoint_is_refused(continued):
-    path = continued.results / "continuation" / "pcqc" / "A" / "manifest.json"
-    manifest = read_json(path)
-    write_json(path, {**manifest, "checkpoint": "another"})
-    job_output(continued, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
-    with pytest.raises(UserError, match="continues from another checkpoint than was evaluated"):
-        mirror(continued, "pcqc")

@@ -4,12 +4,10 @@ import dataclasses
 from typing import get_args, get_type_hints
 
 import pytest
-from run_folders import write_study
 
 from pcqc.study import Method
 from pcqc.study.training import QUESTION_CREDITS
 from pcqc.tracking import notes, values
-from pcqc.tracking.finished import read_finished
 
 
 def test_every_question_credit_has_its_clause():
@@ -17,7 +15,7 @@ def test_every_question_credit_has_its_clause():
 
 
 def test_a_method_is_described_by_what_it_draws_and_credits(study):
-    said = {name: notes.of_method(study, name, []) for name in study.methods}
+    said = {name: notes.of_method(study, name) for name in study.methods}
     assert "a searched tree of up to 16 consultations a case" in said["atpo"]
     assert "turn by turn by a critic" in said["atpo"]
     assert "questions get no credit of their own" in said["grpo"]
@@ -27,23 +25,8 @@ def test_a_method_is_described_by_what_it_draws_and_credits(study):
 
 def test_updates_are_the_most_where_a_run_may_level_off(study):
     levelling = dataclasses.replace(study, rl=dataclasses.replace(study.rl, level_after=3))
-    assert "GRPO: 40 updates on" in notes.of_method(study, "grpo", [])
-    assert "GRPO: up to 40 updates on" in notes.of_method(levelling, "grpo", [])
-
-
-def test_a_run_says_where_its_credit_can_be_read(study):
-    write_study(study, ["atpo"], runs="A")
-    tree = notes.of_run(read_finished(study, "atpo", "A"))
-    assert "`training/trees.jsonl`" in tree
-    assert "share the advantage" not in tree
-    group = notes.of_run(read_finished(study, "grpo", "A"))
-    assert "all turns share the advantage" in group
-
-
-def test_a_title_is_words_and_no_markdown_or_markup(study):
-    titled = dataclasses.replace(study, title="**Mine** | <img src=x> `a` [b](c)")
-    said = notes.of_study(titled).splitlines()[0]
-    assert said.startswith(r"\*\*Mine\*\* &#124; &lt;img src=x&gt; \`a\` \[b\](c): each method")
+    assert "GRPO: 40 updates on" in notes.of_method(study, "grpo")
+    assert "GRPO: up to 40 updates on" in notes.of_method(levelling, "grpo")
 
 
 def test_a_method_carries_mean_and_deviation_of_its_runs(study):

@@ -14,10 +14,10 @@ from run_folders import make_study, write_study
 from pcqc.errors import UserError
 from pcqc.study import Tracking
 from pcqc.system.files import read_json
-from pcqc.tracking.finished import record_of
+from pcqc.tracking.finished import read_record
 from pcqc.tracking.mirror import mirror
-from pcqc.tracking.prepare import preparation, prepare
-from pcqc.tracking.store import masked, open_store, sizes
+from pcqc.tracking.prepare import forget_lost_store, prepare
+from pcqc.tracking.store import artifact_paths, is_lost, masked, open_store
 
 
 def together(target, *arguments):
@@ -118,7 +118,6 @@ def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkey
     assert store.client.get_run(run["run_id"]).info.artifact_uri.startswith(f"{home}/")
     # The runs of the old place are kept, under a name that says what they are.
     (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
-    assert f"{tmp_path}/results/mlartifacts" in old.tags["mlflow.note.content"]
     (one,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
     assert one.info.run_id == before["runs"]["A"]["run_id"]
 
@@ -135,92 +134,38 @@ def test_a_copied_folder_leaves_the_original_alone(ready, tmp_path, monkeypatch)
     assert len(artifacts(tmp_path / "copy")) > len(theirs)
 
 
-def lose_nothing(study):
-    """Everything is there still."""
-
-
 def lose_the_database(study):
     Path("results/mlflow.db").unlink()
 
 
 def lose_to_another_study(study):
-    Path("results/mlflow.db").unlink()
+    lose_the_database(study)
     prepare(make_study(Tracking(timeout_seconds=19), name="another"))
 
 
-def lose_the_artifacts(study):
-    shutil.rmtree("results/mlartifacts/clinic")
-
-
-def lose_one_artifact(study):
-    next(Path("results/mlartifacts").rglob("events.jsonl")).unlink()
-
-
-def delete_a_run(study):
-    entry = read_json(study.results / "tracking" / "grpo.json")["runs"]["A"]
-    open_store(study).client.delete_run(entry["run_id"])
-
-
-@pytest.mark.parametrize(
-    ("lose", "lost"),
-    [
-        (lose_nothing, []),
-        (lose_the_database, ["shared_sft", "grpo"]),
-        (lose_to_another_study, ["shared_sft", "grpo"]),
-        (lose_the_artifacts, ["shared_sft", "grpo"]),
-        (lose_one_artifact, ["grpo"]),
-        (delete_a_run, ["grpo"]),
-    ],
-)
-def test_what_the_store_has_lost_is_found_without_a_change_and_mirrored_again(ready, lose, lost):
-    methods = {"shared_sft": None, "grpo": "A"}
+@pytest.mark.parametrize("lose", [lose_the_database, lose_to_another_study])
+def test_runs_of_a_lost_database_are_mirrored_again(ready, lose):
     prepare(ready)
-    for method, runs in methods.items():
-        mirror(ready, method, runs)
-    assert preparation(ready) == 1
+    record = mirror(ready, "grpo", "A")
+    forget_lost_store(ready)
+    assert record.exists()
     lose(ready)
-    before = everything()
-    assert preparation(ready) == (2 if lost else 1)
-    assert everything() == before
+    forget_lost_store(ready)
+    assert not record.exists()
     # MLflow keeps a store open by its address; another address is as good as a new process.
     again = make_study(Tracking(consultations_as_traces=3, timeout_seconds=19))
     prepare(again)
-    kept = [m for m in methods if (ready.results / "tracking" / f"{m}.json").exists()]
-    assert kept == [method for method in methods if method not in lost]
-    for method, runs in methods.items():
-        mirror(again, method, runs)
-    assert preparation(again) == (2 if lost else 1)
-    store = open_store(again)
-    for method in methods:
-        (entry,) = read_json(ready.results / "tracking" / f"{method}.json")["runs"].values()
-        assert set(sizes(store.client, entry["run_id"])) == set(entry["artifacts"])
+    mirror(again, "grpo", "A")
+    assert not is_lost(again)
+    (entry,) = read_record(again, "grpo")["runs"].values()
+    assert set(artifact_paths(open_store(again).client, entry["run_id"])) == set(entry["artifacts"])
 
 
-def everything():
-    return {path: path.stat().st_mtime_ns for path in sorted(Path(".").rglob("*"))}
-
-
-def test_a_record_that_was_moved_away_is_mirrored_again(ready):
-    prepare(ready)
-    mirror(ready, "shared_sft")
-    mirror(ready, "grpo", "A").unlink()
-    assert preparation(ready) == 1
-    prepare(ready)
-    assert record_of(ready, "shared_sft")["runs"]
-    with pytest.raises(UserError, match=r"grpo\.json: missing; run the workflow again"):
-        record_of(ready, "grpo")
-    mirror(ready, "grpo", "A")
-    assert record_of(ready, "grpo")["runs"].keys() == {"A"}
-
-
-def test_a_silent_store_is_not_taken_for_a_lost_one(ready, silent, monkeypatch, capsys):
-    prepare(ready)
-    mirror(ready, "shared_sft")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", silent)
-    assert preparation(make_study(Tracking(timeout_seconds=1))) == 1
-    warning = capsys.readouterr().err
-    assert "is not checked" in warning
-    assert "secret" not in warning
+def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
+    record = mirror(ready, "shared_sft")
+    Path("results/mlflow.db").write_text("not a database" * 100)
+    forget_lost_store(ready)
+    assert record.exists()
 
 
 @pytest.fixture
@@ -290,18 +235,3 @@ def test_an_address_is_shown_without_its_secrets():
     assert masked("https://me:secret@host/api?token=abc&key=def failed") == (
         "https://***@host/api?token=***&key=*** failed"
     )
-
-
-def test_a_folder_with_both_kinds_of_quotes_is_refused_before_anything_is_made(study, monkeypatch):
-    """MLflow puts the path into an SQL statement; one kind of quotes, `$` and spaces do no harm."""
-    folder = Path("a b'$(c)\"").resolve()
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    for refused in (preparation, prepare):
-        with pytest.raises(UserError, match="both kinds of quotes; rename the folder") as said:
-            refused(study)
-        assert str(folder) in str(said.value)
-    assert not list(folder.iterdir())
-    folder = folder.rename(folder.with_name("a b'$(c)"))
-    monkeypatch.chdir(folder)
-    prepare(study)

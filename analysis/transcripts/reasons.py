@@ -1,21 +1,6 @@
-"""Why a question was credited: candidate groups in words, as a table and as a page."""
-
-from collections.abc import Sequence
+"""Why a question was credited, in words."""
 
 from pcqc.study import Method
-from pcqc.tracking.templates import render
-
-GROUPS_ON_PAGE = 24
-
-
-def evenly(rows: Sequence, count: int) -> list:
-    """At most `count` of `rows`, evenly spaced, the first and the last among them."""
-    if len(rows) <= count:
-        return list(rows)
-    if count == 1:
-        return [rows[0]]
-    return [rows[round(i * (len(rows) - 1) / (count - 1))] for i in range(count)]
-
 
 # What a question's utility is, for each `question_utility`.
 UTILITY = {
@@ -75,31 +60,3 @@ def _compared(group: dict, candidate: dict, question_credit: str) -> str:
         f"credit ({candidate['utility']:.3f} - {mean:.3f}) / {spread:.3f} "
         f"= {credit:+.2f}."
     )
-
-
-def table(group: dict) -> str:
-    """A group's candidates as a Markdown table, the most useful first.
-
-    It is written tightly, because the interface folds long texts.
-    """
-    return render("candidates.md", candidates=_ranked(group), asked=_asked)
-
-
-def page(title: str, groups: list[dict]) -> str:
-    """A self-contained HTML page of candidate groups, evenly spaced over the run's updates."""
-    return render(
-        "questions.html",
-        title=title,
-        groups=evenly(groups, GROUPS_ON_PAGE),
-        count=len(groups),
-        ranked=_ranked,
-        asked=_asked,
-    )
-
-
-def _ranked(group: dict) -> list[dict]:
-    return sorted(group["candidates"], key=lambda candidate: -candidate["utility"])
-
-
-def _asked(candidate: dict) -> str:
-    return candidate["question"] or f"(no question) {candidate['response']}"
