@@ -13,44 +13,18 @@ min_version("9.0")
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
-include: "workflow/rules/models.smk"
 include: "workflow/rules/runs.smk"
-include: "workflow/rules/continuation.smk"
-include: "workflow/rules/tracking.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/peers.smk"
-include: "workflow/rules/credit_lab.smk"
-
-
-# A target names the files on its way too: Snakemake takes a missing file for made where what was
-# made from it is there, so that after a failed job the results of old settings would stay.
-SHARED = [
-    *rules.data.input,
-    *rules.data.output,
-    *PROVENANCE,
-    *rules.base.output,
-    *rules.sft.output,
-    *rules.track_prepare.output,
-]
+include: "workflow/rules/lab.smk"
 
 
 rule all:
     default_target: True
     input:
-        SHARED,
-        [files(method) for method in METHODS],
-        COLLECTED,
-        TABLES,
-        FIGURES,
-        PAPER,
-        REPORT,
-        TRANSCRIPTS,
-        PUBLISHED,
-        receipt("publish"),
-        receipt("transcripts"),
-        receipt("report"),
+        manifests([*JOBS.shared(), *(job for name in JOBS.methods for job in JOBS.method(name))]),
+        manifests([JOBS.job(kind) for kind in ("collect", "report", "publish")]),
     message:
-        "{REPORT}"
+        "{RESULTS}/report.html"
 
 
 # One target per method, control and ablation: `snakemake --cores 2 executed_local`.
@@ -60,58 +34,42 @@ for name in RUNNABLE:
         name:
             name
         input:
-            SHARED,
-            files(name),
+            manifests([*JOBS.shared(), *JOBS.method(name)]),
         message:
-            f"{tracked(name)}"
+            f"{RESULTS}/evaluation/{name}"
 
 
 rule atpo_ablations:
     input:
-        SHARED,
-        [files(method) for method in ATPO_ABLATIONS],
+        manifests([*JOBS.shared(), *(job for name in ATPO_ABLATIONS for job in JOBS.method(name))]),
     message:
         f"{RESULTS}/evaluation"
 
 
 rule continuation:
     input:
-        SHARED,
-        [chosen(*pair) for pair in STUDY.continued],
-        [path.with_name("manifest.json") for method in METHODS for path in continued(method)],
-        [path for method in METHODS for path in continued(method)],
+        manifests([*JOBS.shared(), *(job for pair in STUDY.continued for job in JOBS.run(*pair))]),
     message:
         f"{RESULTS}/continuation"
-
-
-rule credit_quality:
-    input:
-        SHARED,
-        [chosen(*pair) for pair in STUDY.credited],
-        rules.credits.input,
-        rules.credits.output,
-    message:
-        f"{CREDIT_TABLE}"
 
 
 # Published credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:
-        SHARED,
-        [files(method) for method in COMPARED],
-        PEERS_TABLE,
+        manifests([*JOBS.shared(), *(job for name in COMPARED for job in JOBS.method(name))]),
+        manifests([JOBS.job("peers")]),
     message:
-        "{PEERS_TABLE[0]}"
+        f"{RESULTS}/tables/peers.md"
 
 
 def conclude(targets):
     """Print a study's conclusion, or the numbers of single methods."""
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
-    for target, table in (("peers", PEERS_TABLE[0]), ("credit_quality", CREDIT_TABLE)):
+    for target, table in TABLES_OF_TARGETS.items():
         if target in targets:
             print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
-    if methods or (targets <= {"all"} and REPORT.exists()):
+    if methods or (targets <= {"all"} and JOBS.job("report").manifest.exists()):
         command = [sys.executable, "-m", "pcqc.cli", "answer", STUDY_ARGUMENT, *methods]
         subprocess.run(command, stdout=sys.stderr)
 

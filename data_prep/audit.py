@@ -2,15 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from data_prep.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
 from pcqc.errors import UserError
-from pcqc.study.provenance import MadeFrom
-from pcqc.study.receipts import Receipt
+from pcqc.study.manifest import checked
 from pcqc.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]
+
+
+def run(task: "Task") -> None:
+    """Audit what a study's training and evaluation cases share."""
+    training, evaluation = (
+        [(name, checked(task.inputs[name])) for name in names]
+        for names in (task.settings.training, task.settings.evaluation)
+    )
+    audit(training, evaluation, task.folder)
 
 
 def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[str, str | int]]:
@@ -19,7 +31,6 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     - `counts.csv`: the rows returned.
     - `pairs.csv`: every overlapping pair, with its cosines and both texts.
     - `inputs.json`: the files compared, by digest, and the thresholds.
-    - `receipt.json`: digests of the three.
 
     Args:
         training: names and files of cases or of SFT rows.
@@ -49,8 +60,6 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     }
     thresholds = {measure.name: measure.threshold for measure in MEASURES}
     write_json(to / "inputs.json", {"sets": inputs, "thresholds": thresholds})
-    written = [to / name for name in ("counts.csv", "pairs.csv", "inputs.json")]
-    Receipt(to / "receipt.json", "overlap", ".", MadeFrom({}, {})).vouch(written)
     return rows
 
 

@@ -1,13 +1,11 @@
-"""`pcqc data`: fetch published data, convert it to cases, audit what overlaps; `pcqc prepare`."""
+"""`pcqc data`: fetch published data, convert it to cases, audit what overlaps."""
 
 import argparse
 from pathlib import Path
 
-from pcqc.jobs.cli import load, study_command
-
 
 def register(subparsers: argparse._SubParsersAction) -> None:
-    """Add `pcqc data` and `pcqc prepare`; each action sets `handler`, called with the arguments."""
+    """Add `pcqc data`; each action sets `handler`, called with the arguments."""
     data = subparsers.add_parser(
         "data",
         help="fetch, convert and audit published cases",
@@ -19,11 +17,6 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     _register_check(actions)
     _register_convert(actions)
     _register_overlap(actions)
-    text = "make converted cases the training and evaluation data"
-    prepare = study_command(subparsers, "prepare", _prepare, text)
-    prepare.add_argument(
-        "--only", metavar="SET", help="`instruction`, `train`, a benchmark, or `manifest`"
-    )
 
 
 def _register_fetch(actions) -> None:
@@ -86,8 +79,7 @@ def _register_convert(actions) -> None:
 
     text = (
         "Convert a published file to cases (or SFT rows). Beside CASES.jsonl it writes "
-        "CASES.exclusions.csv, with a reason a row, CASES.card.json, the data card, and "
-        "CASES.receipt.json, the digests of the three."
+        "CASES.exclusions.csv, with a reason a row, and CASES.card.json, the data card."
     )
     convert = actions.add_parser("convert", help="a published file to cases", description=text)
     convert.add_argument("raw", type=Path, metavar="RAW", help="the file as its source has it")
@@ -158,10 +150,3 @@ def _overlap(arguments: argparse.Namespace) -> None:
         kinds = ", ".join(f"{name} {row[name]}" for name in row if isinstance(row[name], int))
         print(f"{row['evaluation']} against {row['training']}: {kinds}")
     print(f"pairs to read: {arguments.to / 'pairs.csv'}")
-
-
-def _prepare(arguments: argparse.Namespace) -> None:
-    from data_prep.prepare import prepare
-
-    for note in prepare(load(arguments), arguments.only):
-        print(f"note: {note}")

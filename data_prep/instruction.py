@@ -4,65 +4,76 @@ The paper's conversion preserves the source messages (app:data_provenance). All 
 start with the same system message. It is read from there, and not kept here.
 """
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from pcqc.errors import UserError
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.system.files import read_json
+from pcqc.study.manifest import checked
+from pcqc.system.files import read_json, write_atomic
 
-TRAINING = "train"
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 
-def published_instruction(study: Study) -> tuple[str, str]:
+def run(task: "Task") -> dict:
+    """Write the actor's system message; which set of cases it is from."""
+    cards = {name: checked(card) for name, card in task.inputs.items()}
+    name, text = published_instruction(cards, task.settings.training, task.settings.development)
+    write_atomic(task.folder / "instruction.txt", text)
+    print(f"note: the actor's system message is that of {name}, {len(text):,} characters")
+    return {"from": name}
+
+
+def published_instruction(
+    cards: Mapping[str, Path], training: Sequence[str], development: str
+) -> tuple[str, str]:
     """The set of cases whose system message the actor gets, and the message.
 
     It is that of the training cases or, if they have none (MEDIQ), of the development benchmark.
 
+    Args:
+        cards: set of cases -> its data card.
+        training: names of the training sets.
+        development: name of the development benchmark.
+
     Raises:
         UserError: neither has one, or they have several.
     """
-    training = [name for name in study.raw_files if name.startswith(TRAINING)]
-    for names in (training, [study.development]):
-        found: dict[str, str] = {}
+    for names in (training, [development]):
+        messages: dict[str, str] = {}
         for name in names:
-            if (text := _system_message(study, name)) is not None:
-                found.setdefault(text, name)
-        if len(found) > 1:
+            if (text := _system_message(cards[name])) is not None:
+                messages.setdefault(text, name)
+        if len(messages) > 1:
             raise UserError(
-                f"{' and '.join(found.values())} have different system messages; give the study "
+                f"{' and '.join(messages.values())} have different system messages; give the study "
                 "protocol.instruction"
             )
-        for text, name in found.items():
+        for text, name in messages.items():
             return name, text
     raise UserError(
-        f"neither the training cases nor those of '{study.development}' have a system message; "
+        f"neither the training cases nor those of '{development}' have a system message; "
         "give the study protocol.instruction"
     )
 
 
-def published_otherwise(study: Study, instruction: str) -> list[str]:
+def published_otherwise(cards: Mapping[str, Path], instruction: str) -> list[str]:
     """Sets of cases that were published with another system message than the actor's."""
-    names = [name for name in study.raw_files if name != "sft"]
+    messages = {name: read_json(card)["system_messages"] for name, card in cards.items()}
     return [
         name
-        for name in names
-        if (systems := _systems(study, name))["different"] and systems["text"] != instruction
+        for name, systems in messages.items()
+        if systems["different"] and systems["text"] != instruction
     ]
 
 
-def _system_message(study: Study, name: str) -> str | None:
+def _system_message(card: Path) -> str | None:
     """The system message of a converted file's rows; None if their format has none."""
-    systems = _systems(study, name)
+    systems = read_json(card)["system_messages"]
     if systems["different"] > 1:
         raise UserError(
-            f"{Paths.of(study).card(name)}: the rows have {systems['different']} different system "
+            f"{card}: the rows have {systems['different']} different system "
             "messages; give the study protocol.instruction"
         )
     return systems["text"]
-
-
-def _systems(study: Study, name: str) -> dict:
-    """The system messages of a converted file, from its data card."""
-    card = Paths.of(study).card(name)
-    job_output(study, "convert", name).require(card.name)
-    return read_json(card)["system_messages"]

@@ -1,38 +1,30 @@
 """Selects a study's cases from converted files, checks their number, and writes SFT data."""
 
-import csv
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from data_prep.conversations import write_conversations
 from data_prep.convert import NOTHING_TO_ASK, Exclusion, write_exclusions
-from data_prep.instruction import TRAINING, published_instruction, published_otherwise
+from data_prep.instruction import published_otherwise
 from data_prep.templates import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.sft_rows import SftRow, read_sft_rows
 from pcqc.errors import UserError
 from pcqc.models.folder import load_tokenizer
-from pcqc.study import Data, Study
-from pcqc.study.instruction import read_instruction
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.settings import nearest
-from pcqc.system.files import (
-    read_bytes,
-    read_jsonl,
-    sha256_file,
-    unquote_formula,
-    write_atomic,
-    write_json,
-    write_jsonl,
-)
+from pcqc.study.instruction import instruction
+from pcqc.study.manifest import checked
+from pcqc.system.files import write_json, write_jsonl
 from pcqc.system.seeds import generator
 
-INSTRUCTION, MANIFEST = "instruction", "manifest"  # sets of no cases
+if TYPE_CHECKING:
+    from pcqc.study import Data
+    from pcqc.study.graph import Task
+
+TRAINING = "train"
+CARD = "card "
 
 
 @dataclass
@@ -43,72 +35,58 @@ class _Selection:
     excluded: list[Exclusion] = field(default_factory=list)
 
 
-def prepare(study: Study, only: str | None = None) -> list[str]:
-    """Write the cases that a real study reads: training, benchmarks, SFT conversations.
-
-    If the settings give no instruction, the actor's system message comes first.
+def run(task: "Task") -> dict:
+    """Write the cases of one set; of the training the SFT conversations too.
 
     Excluded are cases without facts or initial information, and cases whose opening prompt has more
     than `protocol.prompt_tokens` tokens. The set's `.exclusions.csv` gives the reason of each.
 
-    Args:
-        study: its published files are converted.
-        only: one set, `train` or a benchmark, so that a new benchmark leaves the others unchanged;
-            `instruction`, the system message; or `manifest`, the summary. Everything by default.
-
     Returns:
-        What a reader should know, a line each.
+        `rows` of each file, numbers `excluded` by reason, files `published_otherwise` (with another
+        system message than the actor's), and where the `sft` conversations are from.
 
     Raises:
-        UserError: an unknown set, a converted file with bad rows, a set without usable cases or
-            with another number of them than the study says, or several system messages.
+        UserError: a converted file with bad rows, a set without usable cases or with another number
+            of them than the study says.
     """
-    known = [TRAINING, *study.benchmarks, MANIFEST]
-    if study.protocol.instruction is None:
-        known.insert(0, INSTRUCTION)
-    if only not in (None, *known):
-        raise UserError(f"study '{study.name}' has no set '{only}'{nearest(only, known)}")
-    steps = {INSTRUCTION: _write_instruction, MANIFEST: _write_manifest}
-    notes = []
-    for name in known if only is None else [only]:
-        notes += steps[name](study) if name in steps else _prepare_set(study, name)
-    return notes
-
-
-def _write_instruction(study: Study) -> list[str]:
-    name, text = published_instruction(study)
-    write_atomic(Paths.of(study).instruction, text)
-    job_output(study, "prepare", INSTRUCTION).vouch([Paths.of(study).instruction])
-    return [f"the actor's system message is that of {name}, {len(text):,} characters"]
-
-
-def _prepare_set(study: Study, name: str) -> list[str]:
-    paths, training = Paths.of(study), name == TRAINING
-    files = [n for n in study.raw_files if n.startswith(TRAINING)] if training else [name]
-    most = study.data.training_cases if training else study.benchmarks[name].cases
-    for converted in files:
-        job_output(study, "convert", converted).require()
-    chat = ChatFormat(load_tokenizer(paths.model("base")), read_instruction(study))
-    cases = [c for n in files for c in read_cases(paths.converted(n), as_published=True)]
-    selection = _select(cases, chat, study.protocol.prompt_tokens)
+    (name,), settings, folder = task.whose, task.settings, task.folder
+    training = name == TRAINING
+    files = [
+        checked(path)
+        for input_name, path in task.inputs.items()
+        if input_name == name or (training and input_name.startswith(TRAINING))
+    ]
+    chat = ChatFormat(load_tokenizer(checked(task.inputs["tokenizer"])), instruction(task))
+    cases = [case for file in files for case in read_cases(file, as_published=True)]
+    selection = _select(cases, chat, settings.protocol.prompt_tokens)
     if not selection.kept:
-        raise UserError(
-            f"{paths.converted(files[0])}: none of its cases fits; raise protocol.prompt_tokens"
-        )
-    _keep(selection, most, study.data, name)
-    notes, written = [], [paths.cases(name), paths.excluded(name)]
+        raise UserError(f"{files[0]}: none of its cases fits; raise protocol.prompt_tokens")
+    _keep(selection, settings.expected, settings.data, name)
+    rows = {}
     if training:
-        _check_sets(selection.kept, study.data.training_sets)
-        sft = _sft_rows(study, selection, chat.instruction)
-        agreement = compare_renderings(chat, sft, study.protocol.earlier_thinking)
-        notes = agreement.notes
-        write_jsonl(paths.conversations, sft)
-        write_json(paths.data / "templates.json", agreement.to_dict())
-        written += [paths.conversations, paths.data / "templates.json"]
-    write_cases(paths.cases(name), selection.kept)
-    write_exclusions(paths.excluded(name), selection.excluded)
-    job_output(study, "prepare", name).vouch(written)
-    return notes
+        _check_sets(selection.kept, settings.data.training_sets)
+        sft = _sft_rows(task, selection, chat.instruction)
+        agreement = compare_renderings(chat, sft, settings.protocol.earlier_thinking)
+        for note in agreement.notes:
+            print(f"note: {note}")
+        write_jsonl(folder / "sft.jsonl", sft)
+        write_json(folder / "templates.json", agreement.to_dict())
+        rows["sft.jsonl"] = len(sft)
+    write_cases(folder / f"{name}.jsonl", selection.kept)
+    write_exclusions(folder / f"{name}.exclusions.csv", selection.excluded)
+    rows[f"{name}.jsonl"] = len(selection.kept)
+    cards = {
+        n.removeprefix(CARD): checked(path) for n, path in task.inputs.items() if n.startswith(CARD)
+    }
+    otherwise = published_otherwise(cards, chat.instruction)
+    for other in otherwise:
+        print(f"note: {other} was published with another system message than the actor's")
+    return {
+        "rows": rows,
+        "excluded": _counts(selection.excluded),
+        "published_otherwise": otherwise,
+        "sft": "released" if settings.data.sft else "written by data_prep.conversations",
+    }
 
 
 def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
@@ -127,7 +105,7 @@ def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
     return selection
 
 
-def _keep(selection: _Selection, expected: int | None, data: Data, name: str) -> None:
+def _keep(selection: _Selection, expected: int | None, data: "Data", name: str) -> None:
     """Check the number of cases; of a subset, keep so many, drawn at random, in file order."""
     found, excluded = len(selection.kept), len(selection.excluded)
     if expected is None or found == expected:
@@ -156,18 +134,18 @@ def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
         )
 
 
-def _sft_rows(study: Study, training: _Selection, instruction: str) -> list[dict]:
+def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict]:
     """SFT conversations: the released ones, or written from cases, which then leave the RL cases.
 
     Only the last response of a released row is trained on: earlier turns have rows of their own.
     """
-    paths, data = Paths.of(study), study.data
+    data = task.settings.data
     if data.sft:
-        job_output(study, "convert", "sft").require()
-        rows = read_sft_rows(paths.converted("sft"))
+        path = checked(task.inputs["sft"])
+        rows = read_sft_rows(path)
         if data.conversations not in (None, len(rows)):
             raise UserError(
-                f"{paths.converted('sft')}: has {len(rows):,} rows, not {data.conversations:,} as "
+                f"{path}: has {len(rows):,} rows, not {data.conversations:,} as "
                 "data.conversations says; fetch the file again, or correct the number"
             )
         return [_released(row) for row in rows]
@@ -187,57 +165,6 @@ def _sft_rows(study: Study, training: _Selection, instruction: str) -> list[dict
 def _released(row: SftRow) -> dict:
     said = {"role": "assistant", "content": row.response}
     return {"case_id": row.id, "messages": [*row.messages, said], "train": "last"}
-
-
-def _write_manifest(study: Study) -> list[str]:
-    """Summarise the sets: digests, numbers of rows, exclusions of all sets in one file."""
-    paths, sets = Paths.of(study), [TRAINING, *study.benchmarks]
-    for name in sets:
-        job_output(study, "prepare", name).require()
-    instruction = _describe_instruction(study)
-    excluded = {name: _read_exclusions(paths.excluded(name)) for name in sets}
-    write_exclusions(
-        paths.data / "exclusions.csv", (row for name in sets for row in excluded[name])
-    )
-    files = [*(paths.cases(name) for name in sets), paths.conversations]
-    write_json(
-        paths.data / "manifest.json",
-        {
-            "files": {
-                file.name: {"rows": sum(1 for _ in read_jsonl(file)), "sha256": sha256_file(file)}
-                for file in files
-            },
-            "excluded": {name: _counts(rows) for name, rows in excluded.items()},
-            "absent": study.absent,
-            "instruction": instruction,
-            "sft": "released" if study.data.sft else "written by data_prep.conversations",
-        },
-    )
-    written = [paths.data / "manifest.json", paths.data / "exclusions.csv"]
-    job_output(study, "prepare", MANIFEST).vouch(written)
-    return [
-        f"{name} was published with another system message than the actor's"
-        for name in instruction["published_otherwise"]
-    ]
-
-
-def _describe_instruction(study: Study) -> dict[str, str | list[str]]:
-    """Source and digest of the actor's system message, and sets published with another one."""
-    given, text = study.protocol.instruction, read_instruction(study)
-    return {
-        "from": "protocol.instruction" if given is not None else published_instruction(study)[0],
-        "sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "published_otherwise": published_otherwise(study, text),
-    }
-
-
-def _read_exclusions(path: Path) -> list[Exclusion]:
-    try:
-        rows = csv.DictReader(read_bytes(path).decode().splitlines(keepends=True))
-        texts = ({name: unquote_formula(cell) for name, cell in row.items()} for row in rows)
-        return [Exclusion(**{**row, "row": int(row["row"])}) for row in texts]
-    except (AttributeError, ValueError, TypeError, KeyError, csv.Error):
-        raise UserError(f"{path}: not a list of exclusions; remove it and rerun") from None
 
 
 def _counts(excluded: Sequence[Exclusion]) -> dict[str, int]:

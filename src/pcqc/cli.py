@@ -110,11 +110,9 @@ def _register_runs(commands) -> None:
 
 def _register_studies(commands) -> None:
     """Commands that look at a study, or change what is recorded of it."""
-    kept = study_command(commands, "superseded", _superseded, "list results that were set aside")
-    kept.add_argument(
-        "--remove", nargs="+", metavar="NAME", help="delete these, or `all`; says what it frees"
-    )
-    kept.add_argument("--yes", action="store_true", help="do not ask before deleting")
+    clean = study_command(commands, "clean", _clean, "list results of earlier recipes, or delete them")
+    clean.add_argument("--remove", action="store_true", help="delete them; asks first")
+    clean.add_argument("--yes", action="store_true", help="do not ask before deleting")
     vary = commands.add_parser(
         "vary", help="record a variation of a method, which the workflow then makes by its name"
     )
@@ -187,20 +185,18 @@ def _status(arguments: argparse.Namespace) -> None:
     print(status(load(arguments)) if arguments.study else status_of_all())
 
 
-def _superseded(arguments: argparse.Namespace) -> None:
-    from pcqc.study.superseded import chosen, listing, remove, superseded
+def _clean(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.clean import listing, outdated, remove
 
-    study = load(arguments)
-    entries = superseded(study.results)
-    if not arguments.remove:
-        return print(listing(entries))
-    entries = chosen(entries, arguments.remove)
-    print(listing(entries))
+    results = outdated(load(arguments))
+    print(listing(results))
+    if not arguments.remove or not results:
+        return
     if not arguments.yes:
         print("delete them for good? [y/N] ", end="", flush=True)
         if sys.stdin.readline().strip().lower() != "y":
             return print("nothing was deleted")
-    remove(entries)
+    remove(results)
     print("deleted")
 
 

@@ -24,7 +24,7 @@ from pcqc.models.folder import save_model
 from pcqc.study import Server, Servers
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.study.predictions import SCHEMA, read_predictions
+from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 METHOD, RUN = "pcqc", "A"

@@ -1,4 +1,4 @@
-# Settings, names of files, and fingerprints that every rule uses.
+# The study, its jobs, and what every rule uses.
 
 import os
 import shlex
@@ -8,23 +8,13 @@ from pathlib import Path
 # `analysis` and `data_prep` belong to the checkout and are not installed.
 sys.path.insert(0, str(Path(workflow.basedir)))
 
-import analysis.figures
-import analysis.paper
-import analysis.tables
-from analysis import transcripts
-from pcqc.study import digest, load_study, tracking_uri
-from pcqc.study.rates import RIVALS
-from pcqc.study.replicates import replicates
 from pcqc.errors import UserError
-from pcqc.system.files import hold
-from pcqc.study.instruction import instruction_files
-from pcqc.study.integrity import check_results, recipe
-from pcqc.study.paths import Paths
-from pcqc.study.job_outputs import job_output
-from pcqc.study.provenance import inputs_fingerprint, source_fingerprint, study_fingerprint
+from pcqc.jobs.start import prepare_to_run
+from pcqc.study import load_study
+from pcqc.study.graph import Jobs
+from pcqc.study.replicates import replicates
 from pcqc.study.settings import nearest
-from pcqc.tracking.finished import published
-from pcqc.tracking.prepare import forget_lost_store
+from pcqc.system.files import hold
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:
@@ -42,50 +32,19 @@ try:
     STUDY = load_study(STUDY_ARGUMENT)
     # Once: each job starts with these rules too.
     if workflow.is_main_process:
-        check_results(STUDY)
-        forget_lost_store(STUDY)
+        prepare_to_run(STUDY)
+    JOBS = Jobs(STUDY)
     REPLICATES = replicates(STUDY)
+    EVERY_JOB = list(JOBS.all())
+    _ = [job.path for job in EVERY_JOB]
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 
-PATHS = Paths.of(STUDY)
-# The same study on other base models, collected: what claims are judged on beside this one.
-REPLICATED = [Paths.of(other).collected / "receipt.json" for other in REPLICATES]
 RESULTS = STUDY.results
+LOGS = RESULTS / "logs"
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
 ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].tree]
-PEERS = [name for name in ON_DEMAND if STUDY.methods[name].role == "peer"]
-RATES = [name for name in ON_DEMAND if STUDY.methods[name].role == "rate"]
-METHODS = [name for name in RUNNABLE if name not in ON_DEMAND]
-RL_METHODS = [name for name in RUNNABLE if STUDY.methods[name].kind == "rl"]
-
-
-def receipt(job, method=None):
-    """Receipt of a job that makes its results from those of others: a declared output."""
-    return job_output(STUDY, job, method).receipt_path
-
-
-TABLES = [*analysis.tables.TABLES.outputs(STUDY), receipt("tables")]
-FIGURES = [*analysis.figures.FIGURES.outputs(STUDY), receipt("figures")]
-PAPER = [*analysis.paper.outputs(STUDY), receipt("paper")]
-REPORT = RESULTS / "report.html"
-TRANSCRIPTS = transcripts.page(STUDY)
-TRAINED = [
-    (name, run) for name in METHODS if name in RL_METHODS for run in STUDY.methods[name].runs
-]
-# Evaluated ablations and peers have tables; what is not evaluated yet is no input of it.
-ABLATED = [
-    manifest
-    for name in ON_DEMAND
-    for run in STUDY.methods[name].runs
-    if (manifest := PATHS.evaluation(name, run) / "manifest.json").exists()
-]
-TEMPLATES = [
-    Path(analysis.__file__).parent / "report" / name
-    for name in ("report.html", "tables.html", "style.css")
-]
-LOGS = RESULTS / "logs"
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
 # study's placement, one where it has none; models of the clinic and of a test of the path need none.
@@ -103,6 +62,7 @@ ON_MODELS = {
 wildcard_constraints:
     method="|".join(RUNNABLE),
     run="|".join(STUDY.runs),
+    recipe="[0-9a-f]{8}",
 
 
 # Snakemake's own lock is a file that a killed run leaves behind; the kernel frees this one, however
@@ -116,10 +76,31 @@ onstart:
         os._exit(2)
 
 
-def settings(*parts, **more):
-    """Digest of the settings that a job reads: parts of the study, and what else is named."""
-    everything = STUDY.to_dict()
-    return digest({**{part: everything[part] for part in parts}, **more})
+def manifests(jobs):
+    """Manifests of jobs. Their age means nothing: another recipe is another path."""
+    return [ancient(str(job.manifest)) for job in jobs]
+
+
+def needs(kind, *names):
+    """Input of a rule: manifests of the jobs whose results its job reads.
+
+    Args:
+        kind: of the job.
+        names: wildcards that say whose job it is.
+    """
+    return lambda wildcards: manifests(
+        JOBS.job(kind, *(getattr(wildcards, name) for name in names)).needs
+    )
+
+
+def result(folder):
+    """Output of a rule: the manifest of its job's result, written last."""
+    return RESULTS / folder / "{recipe}" / "manifest.json"
+
+
+def log(kind, *names):
+    """Log of a rule's job: what it printed."""
+    return str(LOGS / kind / "-".join([*(f"{{{name}}}" for name in names), "{recipe}"])) + ".log"
 
 
 def escaped(text):
@@ -136,43 +117,8 @@ SNAKEFILE = escaped(shlex.quote(str(workflow.main_snakefile)))
 STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))
 
 
-def pcqc(command, start=PYTHON):
+def pcqc(kind, *names, start=PYTHON):
     """The shell command of a job: its messages go to the terminal and to its log."""
-    return f"({start} pcqc.cli {command}) 2>&1 | tee {{log:q}} >&2"
-
-
-def made_from(job):
-    """Parameter of a rule: digest of the settings and the source that its job depends on.
-
-    Results that would come out the same, or that their author has accepted, keep theirs.
-    """
-    return lambda wildcards: recipe(STUDY, job, wildcards.get("method"), wildcards.get("run"))
-
-
-def tracked(method):
-    """Record of a method's runs in MLflow."""
-    return PATHS.tracking(method)
-
-
-def evaluated(method):
-    """Evaluation manifests of a method's runs."""
-    runs = STUDY.methods[method].runs
-    return [PATHS.evaluation(method, run) / "manifest.json" for run in runs]
-
-
-def chosen(method, run):
-    """A run and the choice of its checkpoint; of Shared SFT, which is not trained, the choice."""
-    trained = [PATHS.run(method, run) / "manifest.json"] if method in RL_METHODS else []
-    return [*trained, PATHS.evaluation(method, run) / "selection.json"]
-
-
-def files(method):
-    """All that a method's jobs make, in order."""
-    return [
-        *(path for run in STUDY.methods[method].runs for path in chosen(method, run)),
-        *evaluated(method),
-        *(path.with_name("manifest.json") for path in continued(method)),
-        *continued(method),
-        tracked(method),
-        receipt("mirror", method),
-    ]
+    whose = " ".join(f"{{wildcards.{name}:q}}" for name in names)
+    command = f"{start} pcqc.cli {kind} {STUDY_NAME} {whose} --recipe {{wildcards.recipe}}"
+    return f"({command}) 2>&1 | tee {{log:q}} >&2"

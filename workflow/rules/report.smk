@@ -1,120 +1,72 @@
-COLLECTED = [*rules.collect.output, *REPLICATED]
+# From finished runs to the report, through MLflow.
 
 
-rule tables:
+rule mirror:
     input:
-        COLLECTED,
-        ABLATED,
-        PROVENANCE,
+        needs("mirror", "method"),
     output:
-        TABLES,
+        result("tracking/{method}"),
     log:
-        LOGS / "tables.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.tables"),
+        log("mirror", "method"),
     message:
-        "Tables"
+        "Mirror {wildcards.method} in MLflow"
     shell:
-        pcqc(f"tables {STUDY_NAME}")
+        pcqc("mirror", "method")
 
 
-rule figures:
+rule collect:
     input:
-        COLLECTED,
+        needs("collect"),
     output:
-        FIGURES,
+        result("collected"),
     log:
-        LOGS / "figures.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.figures"),
+        log("collect"),
     message:
-        "Figures"
+        "Collect all runs from MLflow"
     shell:
-        pcqc(f"figures {STUDY_NAME}")
+        pcqc("collect")
 
 
 rule report:
     input:
-        COLLECTED,
-        ABLATED,
-        PROVENANCE,
-        TABLES,
-        FIGURES,
+        needs("report"),
     output:
-        REPORT,
-        receipt("report"),
+        result("report"),
     log:
-        LOGS / "report.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.report"),
-        templates=inputs_fingerprint(TEMPLATES),
+        log("report"),
     message:
-        "Report"
+        "Tables, figures, transcripts and report"
     shell:
-        pcqc(f"report {STUDY_NAME}")
-
-
-# Read from the runs' own files, of ablations too where they are made.
-rule transcripts:
-    input:
-        [path for method in METHODS for path in evaluated(method)],
-        [PATHS.run(*pair) / "manifest.json" for pair in TRAINED],
-        [PATHS.continuation(*pair) / "manifest.json" for pair in STUDY.continued],
-        ABLATED,
-    output:
-        TRANSCRIPTS,
-        receipt("transcripts"),
-    log:
-        LOGS / "transcripts.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.transcripts"),
-        templates=inputs_fingerprint([*transcripts.STYLES, *transcripts.SCRIPTS, transcripts.PAGE]),
-    message:
-        "Transcripts"
-    shell:
-        pcqc(f"transcripts {STUDY_NAME}")
-
-
-# Where no LaTeX is installed, `outputs` names paper.tex alone, and the job says so.
-rule paper:
-    input:
-        COLLECTED,
-        TABLES,
-        FIGURES,
-    output:
-        PAPER,
-    log:
-        LOGS / "paper.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=source_fingerprint("analysis.paper"),
-    message:
-        "Paper"
-    shell:
-        pcqc(f"paper {STUDY_NAME}")
+        pcqc("report")
 
 
 rule publish:
     input:
-        PREPARED,
-        REPORT,
-        TABLES,
-        FIGURES,
-        PAPER,
-        TRANSCRIPTS,
+        needs("publish"),
     output:
-        PUBLISHED,
-        receipt("publish"),
+        result("published"),
     log:
-        LOGS / "track" / "publish.log",
-    params:
-        store=digest(STORE),
-        source=source_fingerprint("pcqc.tracking.publish"),
+        log("publish"),
     message:
         "Publish the report in MLflow"
     shell:
-        pcqc(f"track publish {STUDY_NAME}")
+        pcqc("publish")
+
+
+# A replicate is a study of its own: one job runs its whole workflow. Locally a job gets no more cores
+# than there are.
+if REPLICATES:
+
+    rule replicate:
+        output:
+            "results/{study}/collected/{recipe}/manifest.json",
+        wildcard_constraints:
+            study="|".join(other.name for other in REPLICATES),
+        threads: 8
+        resources:
+            **ON_MODELS,
+        message:
+            "All of the study {wildcards.study}"
+        shell:
+            f"{PYTHON} snakemake -s {SNAKEFILE} --cores {{threads}} all "
+            "--config study={wildcards.study:q} >&2"

@@ -1,66 +1,105 @@
-# What every consultation is held with.
-MODELS = [*rules.base.output, *rules.sft.output, *INSTRUCTION]
+# Models and runs: base model, Shared SFT, training, selection, evaluation, continuation study.
+
+
+rule base:
+    input:
+        needs("base"),
+    output:
+        result("models/base"),
+    log:
+        log("base"),
+    threads: 2 if STUDY.synthetic else 1
+    message:
+        "Base model, from scratch" if STUDY.synthetic else "Pretrained models"
+    shell:
+        pcqc("base")
+
+
+rule sft:
+    input:
+        needs("sft"),
+    output:
+        result("models/sft"),
+    log:
+        log("sft"),
+    resources:
+        **ON_MODELS,
+    message:
+        "Shared SFT: actor and patient"
+    shell:
+        pcqc("sft", start=LAUNCHER)
 
 
 # What a stopped run needs to go on lies beside the manifest and is no output, so that a rerun finds it.
 rule train:
     input:
-        MODELS,
-        PATHS.train_cases,
-        PATHS.cases(STUDY.development),
-        [PATHS.world] if STUDY.synthetic else [],
-        ancient(DATA_MANIFEST),
+        needs("train", "method", "run"),
     output:
-        PATHS.run("{method}", "{run}") / "manifest.json",
+        result("runs/{method}/{run}"),
     log:
-        LOGS / "train" / "{method}-{run}.log",
+        log("train", "method", "run"),
     resources:
         **ON_MODELS,
-    params:
-        made_from=made_from("train"),
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"train {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}", LAUNCHER)
-
-
-def trained(wildcards):
-    if wildcards.method not in RL_METHODS:
-        return MODELS
-    return [PATHS.run(wildcards.method, wildcards.run) / "manifest.json"]
+        pcqc("train", "method", "run", start=LAUNCHER)
 
 
 rule select:
     input:
-        trained,
+        needs("select", "method", "run"),
     output:
-        PATHS.evaluation("{method}", "{run}") / "selection.json",
+        result("selection/{method}/{run}"),
     log:
-        LOGS / "select" / "{method}-{run}.log",
-    params:
-        made_from=made_from("select"),
+        log("select", "method", "run"),
     message:
         "Choose the checkpoint of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"select {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
+        pcqc("select", "method", "run")
 
 
 rule evaluate:
     input:
-        PATHS.evaluation("{method}", "{run}") / "selection.json",
-        trained,
-        MODELS,
-        [PATHS.cases(name) for name in STUDY.benchmarks],
-        ancient(DATA_MANIFEST),
+        needs("evaluate", "method", "run"),
     output:
-        PATHS.evaluation("{method}", "{run}") / "manifest.json",
+        result("evaluation/{method}/{run}"),
     log:
-        LOGS / "evaluate" / "{method}-{run}.log",
+        log("evaluate", "method", "run"),
     resources:
         **ON_MODELS,
-    params:
-        made_from=made_from("evaluate"),
     message:
         "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc(f"evaluate {STUDY_NAME} {{wildcards.method:q}} {{wildcards.run:q}}")
+        pcqc("evaluate", "method", "run")
+
+
+# The continuation study: what comes of each candidate question, and which answers may count.
+rule continue_candidates:
+    input:
+        needs("continuation", "method", "run"),
+    output:
+        result("continuation/{method}/{run}"),
+    log:
+        log("continuation", "method", "run"),
+    resources:
+        **ON_MODELS,
+    message:
+        "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc("continuation", "method", "run")
+
+
+rule ground_answers:
+    input:
+        needs("grounding", "method", "run"),
+    output:
+        result("grounding/{method}/{run}"),
+    log:
+        log("grounding", "method", "run"),
+    resources:
+        **({} if STUDY.synthetic else ON_MODELS),
+    message:
+        "Judge the answers of {wildcards.method}, run {wildcards.run}"
+    shell:
+        pcqc("grounding", "method", "run")

@@ -22,7 +22,7 @@ from pcqc.methods.peer_credit import expected_probability
 from pcqc.study import Study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.study.predictions import write_table
+from pcqc.evaluation.predictions import write_table
 from pcqc.study.provenance import heading
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import sha256_file, write_json

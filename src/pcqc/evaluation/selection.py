@@ -3,27 +3,23 @@
 from collections.abc import Sequence
 
 from pcqc.errors import UserError
-from pcqc.study import Study
-from pcqc.study.settings import nearest
 
 CRITERION = "highest development accuracy; of equals the fewest inquiry turns; then the earliest"
 
 
-def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
+def select(benchmark: str, checkpoints: Sequence[dict]) -> dict:
     """Choose a checkpoint and say why the others were rejected.
 
     Args:
-        study: knows the benchmarks' roles.
-        benchmark: on which to choose; must be the development benchmark.
+        benchmark: the development benchmark.
         checkpoints: each with `update` and `validation` (`benchmark`, `accuracy`, `turns`, ...).
 
     Returns:
         `benchmark`, `criterion`, the `selected` checkpoint and the `rejected` ones with `reason`.
 
     Raises:
-        UserError: a benchmark of another role, or validated on another; no checkpoint at all.
+        UserError: a checkpoint was validated on another benchmark; no checkpoint at all.
     """
-    check_role(study, benchmark)
     if not checkpoints:
         raise UserError("no checkpoint to select from; lower rl.checkpoint_every and rerun")
     for checkpoint in checkpoints:
@@ -42,19 +38,6 @@ def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
         "selected": best,
         "rejected": rejected,
     }
-
-
-def check_role(study: Study, benchmark: str) -> None:
-    """Raise UserError where a benchmark is not the development benchmark."""
-    if benchmark not in study.benchmarks:
-        known = nearest(benchmark, study.benchmarks)
-        raise UserError(f"no benchmark '{benchmark}' in study '{study.name}'{known}")
-    role = study.benchmarks[benchmark].role
-    if role != "development":
-        raise UserError(
-            f"'{benchmark}' is a {role.replace('_', '-')} benchmark and may not select checkpoints;"
-            f" use '{study.development}'"
-        )
 
 
 def _row(checkpoint: dict) -> dict:

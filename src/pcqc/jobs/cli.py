@@ -1,35 +1,49 @@
 """The workflow's jobs as commands: `pcqc train` and the others that its rules call."""
 
 import argparse
-import contextlib
 
 from pcqc.system.processes import shutdown
+
+# Job -> whose it is, and what it does.
+JOBS: dict[str, tuple[tuple[str, ...], str]] = {
+    "clinic": ((), "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
+    "convert": (("file",), "convert one of a study's published files to cases"),
+    "overlap": ((), "audit what training and evaluation cases share"),
+    "instruction": ((), "take the actor's system message from the published cases"),
+    "prepare": (("set",), "select the cases of `train` or of a benchmark"),
+    "base": ((), "train the clinic's base model, or put pretrained models in place"),
+    "sft": ((), "fine-tune the base model into the actor and the patient"),
+    "train": (("method", "run"), "train one run of a method, resuming it where it was stopped"),
+    "select": (("method", "run"), "choose a run's checkpoint on the development benchmark"),
+    "evaluate": (("method", "run"), "evaluate a run's chosen checkpoint on every benchmark"),
+    "continuation": (("method", "run"), "fix candidate questions and continue from each of them"),
+    "grounding": (("method", "run"), "judge the continuation study's answers against the facts"),
+    "mirror": (("method",), "write a method's finished runs to MLflow"),
+    "collect": ((), "fetch all runs from MLflow, as the analysis reads them"),
+    "report": ((), "write tables, figures, transcripts and the report"),
+    "peers": ((), "write the table of published credits"),
+    "publish": ((), "put the report into MLflow"),
+}
+HELP = {
+    "file": "name of the file: train, sft or a benchmark",
+    "set": "`train` or a benchmark",
+    "method": "name of a method in config/methods.yaml",
+    "run": "letter of the run",
+}
 
 
 def register(subparsers: argparse._SubParsersAction) -> None:
     """Add the commands; each sets `handler`, called with the arguments."""
-    for name, handler, text in (
-        ("clinic", _clinic, "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
-        ("pretrain", _pretrain, "train the clinic's base model from scratch"),
-        ("sft", _sft, "fine-tune the base model into the actor and the patient"),
-    ):
-        study_command(subparsers, name, handler, text)
-    models = study_command(
-        subparsers, "models", _models, "put a study's pretrained models in place"
-    )
-    models.add_argument(
-        "--download", action="store_true", help="fetch those that are missing from Hugging Face"
-    )
-    for name, handler, text in (
-        ("train", _train, "train one run of a method, resuming it where it was stopped"),
-        ("select", _select, "choose a run's checkpoint on the development benchmark"),
-        ("evaluate", _evaluate, "evaluate a run's chosen checkpoint on every benchmark"),
-        ("continuation", _continuation, "fix candidate questions and continue from each of them"),
-        ("grounding", _grounding, "judge the continuation study's answers against the facts"),
-    ):
-        command = run_command(subparsers, name, handler, text)
-        if name == "select":
-            command.add_argument("--benchmark", help="the development benchmark by default")
+    for kind, (whose, text) in JOBS.items():
+        command = study_command(subparsers, kind, _run, text)
+        for name in whose:
+            command.add_argument(name, help=HELP[name])
+        command.add_argument("--recipe", help="refuse to run with another recipe than this one")
+        command.set_defaults(kind=kind, whose=whose)
+        if kind == "base":
+            command.add_argument(
+                "--download", action="store_true", help="fetch what is missing from Hugging Face"
+            )
 
 
 def study_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
@@ -43,8 +57,8 @@ def study_command(commands, name: str, handler, text: str) -> argparse.ArgumentP
 def run_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
     """A command that is given a run of a method."""
     command = study_command(commands, name, handler, text)
-    command.add_argument("method", help="name of a method in config/methods.yaml")
-    command.add_argument("run", help="letter of the run")
+    for argument in ("method", "run"):
+        command.add_argument(argument, help=HELP[argument])
     return command
 
 
@@ -55,124 +69,27 @@ def load(arguments: argparse.Namespace):
     return load_study(arguments.study)
 
 
-def _clinic(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.clinic import run_clinic
-
-    run_clinic(load(arguments))
-
-
-def _alone(study, *job: str):
-    """Keep a second process from the files of the same job, in a `with` statement.
-
-    Jobs outlive a workflow that was killed without them.
-    """
-    from pcqc.study.paths import Paths
-    from pcqc.system.files import hold
-
-    # Nothing was made yet that the job could start from; it says so itself.
-    if not study.results.is_dir():
-        return contextlib.nullcontext()
-    name = " ".join(job)
-    # `pcqc status` may look at the lock just now.
-    return hold(Paths.of(study).lock(name), f"`pcqc {name}`", patience=1.0)
-
-
-def _pretrain(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.pretrain import run_pretrain
+def _run(arguments: argparse.Namespace) -> None:
+    from pcqc.jobs.run import LEARNING, run_job
 
     study = load(arguments)
-    with _alone(study, "pretrain"):
-        run_pretrain(study)
+    whose = [getattr(arguments, name) for name in arguments.whose]
+    if getattr(arguments, "download", False):
+        from pcqc.models.pretrained import download
 
-
-def _models(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.pretrained import run_models
-
-    study = load(arguments)
-    with _alone(study, "models"):
-        run_models(study, arguments.download)
-
-
-def _learn(study, arguments: list[str], job) -> None:
-    """A job that learns, in as many processes as the study's learner has devices.
-
-    Args:
-        study: the study.
-        arguments: of `pcqc`, as those processes are given them.
-        job: called with the processes of which this is one.
-    """
+        for source in study.pretrained.values():
+            if source.revision:
+                download(source)
+    if arguments.kind not in LEARNING:
+        run_job(study, arguments.kind, *whose, recipe=arguments.recipe)
+        return
+    from pcqc.jobs.launch import join_job, launch, processes_wanted
     from pcqc.planning.fit import require_fit
 
-    # Here and not in the job: a plan is no part of what the job's result is made from.
     require_fit(study)
-    from pcqc.jobs.launch import join_job, launch, processes_wanted
-
     if (count := processes_wanted(study)) > 1:
-        return launch(arguments, count)
+        recipe = ["--recipe", arguments.recipe] if arguments.recipe else []
+        return launch([arguments.kind, arguments.study, *whose, *recipe], count)
     processes = join_job(study)
-    names = [arguments[0], *arguments[2:]]
-    with _alone(study, *names) if processes.is_main else contextlib.nullcontext():
-        job(processes)
+    run_job(study, arguments.kind, *whose, recipe=arguments.recipe, processes=processes)
     shutdown(processes)
-
-
-def _sft(arguments: argparse.Namespace) -> None:
-    study = load(arguments)
-
-    def job(processes) -> None:
-        from pcqc.jobs.sft import run_sft
-
-        run_sft(study, processes)
-
-    _learn(study, ["sft", arguments.study], job)
-
-
-def _train(arguments: argparse.Namespace) -> None:
-    study, method, run = load(arguments), arguments.method, arguments.run
-    study.require(method, run)
-
-    def job(processes) -> None:
-        from pcqc.jobs.rl_loop import run_training
-
-        judged = None
-        if study.synthetic and processes.is_main:
-            from pcqc.jobs.clinic import validation_quality
-
-            judged = validation_quality(study)
-        run_training(study, method, run, processes, judged)
-
-    _learn(study, ["train", arguments.study, method, run], job)
-
-
-def _select(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.select import run_selection
-
-    run_selection(load(arguments), arguments.method, arguments.run, arguments.benchmark)
-
-
-def _evaluate(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.evaluate import run_evaluation
-
-    study, method, run = load(arguments), arguments.method, arguments.run
-    with _alone(study, "evaluate", method, run):
-        run_evaluation(study, method, run)
-
-
-def _continuation(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.continuation import run_continuation
-
-    study, method, run = load(arguments), arguments.method, arguments.run
-    with _alone(study, "continuation", method, run):
-        run_continuation(study, method, run)
-
-
-def _grounding(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.grounding import run_grounding
-
-    study, judges = load(arguments), None
-    if study.synthetic:
-        from pcqc.jobs.clinic import clinic_judge
-
-        judges = {"rules": clinic_judge(study)}
-    with _alone(study, "grounding", arguments.method, arguments.run):
-        run_grounding(study, arguments.method, arguments.run, judges)

@@ -19,14 +19,14 @@ from pcqc.consultation import (
 from pcqc.consultation.turns import kept, width
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
-from pcqc.jobs.evaluate import selected_weights
-from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
+from pcqc.jobs.run import latest_task
+from pcqc.jobs.select import selected_weights
+from pcqc.jobs.setup import checked_cases, make_context, make_scorer
 from pcqc.methods.credit import same_state_credit
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Study
-from pcqc.study.paths import Paths
 from pcqc.study.settings import nearest
 from pcqc.system.determinism import single_threaded
 
@@ -88,14 +88,18 @@ def consult(
         UserError: no such run, benchmark or case, or the run is not that far.
     """
     study.require(method, run)
-    chosen = _case(study, benchmark or study.development, case)
+    name = benchmark or study.development
+    if name not in study.benchmarks:
+        raise UserError(f"no benchmark '{name}'{nearest(name, study.benchmarks)}")
+    task = latest_task(study, "evaluate", method, run)
+    chosen = _case(checked_cases(task.inputs[f"cases {name}"]), name, case)
     single_threaded(study.deterministic)
-    _, _, weights = selected_weights(study, method, run)
-    context = make_context(study, weights)
+    _, _, weights = selected_weights(task)
+    context = make_context(task, weights)
     if be_patient:
         person = cast(Patient, Person(context.patient, _read_line))
         context = dataclasses.replace(context, patient=person)
-    scorer = make_scorer(study) if candidates > 1 else None
+    scorer = make_scorer(task) if candidates > 1 else None
     _say(f"{study.method(method).title}, run {run}, on {chosen.case_id}: {chosen.initial}")
     _say(chosen.question)
     for label, text in chosen.options.items():
@@ -111,18 +115,14 @@ def consult(
         _say("\nYou have left the consultation.")
 
 
-def _case(study: Study, benchmark: str, case: str | None) -> Case:
-    if benchmark not in study.benchmarks:
-        raise UserError(f"no benchmark '{benchmark}'{nearest(benchmark, study.benchmarks)}")
-    cases = {
-        one.case_id: one for one in read_checked_cases(study, Paths.of(study).cases(benchmark))
-    }
-    if case is None:
-        return next(iter(cases.values()))
-    if case not in cases:
-        hint = nearest(case, cases) if len(cases) < 20 else f"; the first is '{next(iter(cases))}'"
-        raise UserError(f"no case '{case}' in {benchmark}{hint}")
-    return cases[case]
+def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:
+    by_id = {case.case_id: case for case in cases}
+    if case_id is None:
+        return cases[0]
+    if case_id not in by_id:
+        hint = nearest(case_id, by_id) if len(cases) < 20 else f"; the first is '{cases[0].case_id}'"
+        raise UserError(f"no case '{case_id}' in {benchmark}{hint}")
+    return by_id[case_id]
 
 
 def _play(

@@ -1,8 +1,7 @@
 """The continuation study of one policy: candidates first, then what comes of each."""
 
 import dataclasses
-import shutil
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,19 @@ from pcqc.consultation import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
-from pcqc.jobs.evaluate import selected_weights
-from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
+from pcqc.jobs.select import selected_weights
+from pcqc.jobs.setup import checked_cases, make_context, make_scorer
 from pcqc.roles import Patient
-from pcqc.study import Continuation, Study, digest
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.predictions import write_table
-from pcqc.study.provenance import heading
+from pcqc.evaluation.predictions import write_table
+from pcqc.study.manifest import checked
+from pcqc.study.recipe import digest
 from pcqc.study.shapes import Block
 from pcqc.system.determinism import single_threaded
-from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc.system.files import read_json, write_json
 from pcqc.system.progress import Progress
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 CANDIDATES = pa.schema(
     [
@@ -52,34 +52,24 @@ CONTINUATIONS = pa.schema(
 CASES_AT_ONCE = 16
 
 
-def run_continuation(study: Study, method: str, run: str) -> None:
-    """Draw the study of one policy, resuming it block by block; the manifest is written last."""
-    if study.continuation is None:
-        raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
-    study.require(method, run)
-    if job_output(study, "continuation", method, run).stands():
-        return
-    single_threaded(study.deterministic)
-    job = Job(study, study.continuation, method, run)
-    states = job.candidates()
-    rows = job.continuations(states)
-    job.write(states, rows)
+def run(task: "Task") -> dict:
+    """Draw the study of one policy, resuming it block by block; entries of the manifest."""
+    single_threaded(task.settings.deterministic)
+    study = ContinuationStudy(task)
+    states = study.candidates()
+    return study.write(states, study.continuations(states))
 
 
-class Job:
+class ContinuationStudy:
     """One policy's study under way; finished blocks of cases lie in its state folder."""
 
-    def __init__(self, study: Study, settings: Continuation, method: str, run: str):
-        self.study, self.settings, self.method, self.run = study, settings, method, run
-        self.paths = Paths.of(study)
-        self.product = job_output(study, "continuation", method, run)
-        self.folder = self.product.path
-        self.cases = read_checked_cases(study, self.paths.cases(study.development))
-        self.update, self.checkpoint, weights = selected_weights(study, method, run)
-        self.context, self.scorer = make_context(study, weights), make_scorer(study)
+    def __init__(self, task: "Task"):
+        self.task, self.settings, self.state = task, task.settings, task.state
+        self.label = " ".join(task.whose)
+        self.cases = checked_cases(task.inputs["development"])
+        self.update, self.checkpoint, weights = selected_weights(task)
+        self.context, self.scorer = make_context(task, weights), make_scorer(task)
         self.asking = self._asking()
-        self.fingerprint = self.product.begin().made_from.fingerprint
-        self.state = self.folder / "state" / self.fingerprint
         self.examined = 0
 
     def candidates(self) -> list[list[Candidate]]:
@@ -89,7 +79,7 @@ class Job:
         """
         found: list[list[Candidate]] = []
         wanted = self.settings.states
-        progress = Progress(f"candidates {self.method} {self.run}", wanted, "state")
+        progress = Progress(f"candidates {self.label}", wanted, "state")
         for number, cases in enumerate(_blocks(self.cases)):
             rows = self._block(f"candidates-{number:04d}", lambda cases=cases: self._ask(cases))
             for group in rows:
@@ -107,7 +97,7 @@ class Job:
     def continuations(self, states: list[list[Candidate]]) -> list[dict]:
         """All continuations of all candidates."""
         blocks, rows = _blocks(states), []
-        progress = Progress(f"continuations {self.method} {self.run}", len(blocks), "block")
+        progress = Progress(f"continuations {self.label}", len(blocks), "block")
         for number, block in enumerate(blocks):
             name = f"continuations-{number:04d}"
             rows += self._block(name, lambda block=block: self._continue(block))
@@ -115,37 +105,31 @@ class Job:
         progress.close()
         return rows
 
-    def write(self, states: list[list[Candidate]], rows: list[dict]) -> None:
-        """Write both tables and the manifest, and drop the state."""
+    def write(self, states: list[list[Candidate]], rows: list[dict]) -> dict:
+        """Write both tables; entries of the manifest."""
         candidates = [c.row() for group in states for c in group]
         tables = {
             "candidates.parquet": pa.Table.from_pylist(candidates, self._columns()),
             "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
         }
         for name, table in tables.items():
-            write_table(self.folder / name, table)
+            write_table(self.task.folder / name, table)
         shape = (len(states), self.settings.candidates, self.settings.continuations)
         utility = np.array([c["utility"] for c in candidates]).reshape(shape[:2])
         correct = np.array([r["correct"] for r in rows], float).reshape(shape)
         chosen = selected_success(utility, correct.mean(axis=2)) if states else {}
-        write_json(
-            self.folder / "manifest.json",
-            {
-                **heading(self.study, self.method, self.run, self.settings.seed, self.fingerprint),
-                "update": self.update,
-                "checkpoint": self.checkpoint,
-                "benchmark": self.study.development,
-                "states": len(states),
-                "replaced": self.examined - len(states),
-                "candidates": self.settings.candidates,
-                "continuations": self.settings.continuations,
-                "trajectories": len(rows),
-                "success": {name: float(values.mean()) for name, values in chosen.items()},
-                "files": {name: sha256_file(self.folder / name) for name in tables},
-            },
-        )
-        self.product.finish([*tables, "manifest.json"])
-        shutil.rmtree(self.state.parent, ignore_errors=True)
+        return {
+            "seed": self.settings.seed,
+            "update": self.update,
+            "checkpoint": self.checkpoint,
+            "benchmark": self.settings.development,
+            "states": len(states),
+            "replaced": self.examined - len(states),
+            "candidates": self.settings.candidates,
+            "continuations": self.settings.continuations,
+            "trajectories": len(rows),
+            "success": {name: float(values.mean()) for name, values in chosen.items()},
+        }
 
     def _columns(self) -> pa.Schema:
         """Columns of the candidates, with the truth where some answers were made to err."""
@@ -174,8 +158,7 @@ class Job:
         if not self.settings.ungrounded:
             return self.context
         share, seed = self.settings.ungrounded, self.settings.seed
-        job_output(self.study, "clinic").require("world.json")
-        world = World.load(self.paths.world)
+        world = World.load(checked(self.task.inputs["world"]))
         patient = UngroundedPatient(self.context.patient, world, share, seed)
         return dataclasses.replace(self.context, patient=cast(Patient, patient))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
@@ -11,16 +11,18 @@ from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.setup import make_sync
 from pcqc.roles import Scorer
-from pcqc.study import Study
 from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 
 class Engines:
     """The engines of actor, patient and scorer.
 
     Args:
-        study: settings.
+        task: settings.
         context: actor and patient; they get engines that count tokens, in several processes
             sharded ones.
         scorer: likewise; None where nothing is scored.
@@ -31,7 +33,7 @@ class Engines:
 
     def __init__(
         self,
-        study: Study,
+        task: "Task",
         context: RolloutContext,
         scorer: Scorer | None,
         policy: Policy,
@@ -42,7 +44,7 @@ class Engines:
         if scorer is not None:
             roles["scorer"] = scorer
         self.policy, self.processes = policy, processes
-        self.sync = make_sync(study, context, policy, cases)
+        self.sync = make_sync(task, context, policy, cases)
         own = {name: role.engine for name, role in roles.items()}
         self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
         self.synced: tuple[int, float | None] | None = None  # version of the weights, and the gap

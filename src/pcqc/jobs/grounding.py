@@ -1,17 +1,14 @@
 """Eligible answers of a continuation study: the judges' agreement, then a person's review."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pcqc.engines.base import Engine
 from pcqc.evaluation.grounding import (
     COLUMNS,
     CRITERIA,
     NO,
     YES,
     Answered,
-    Judge,
     Judgement,
     ModelJudge,
     agreed,
@@ -20,53 +17,36 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.jobs.continuation import CANDIDATES
-from pcqc.jobs.setup import Weights, chat_format, make_engine, read_checked_cases, role_weights
-from pcqc.study import Servers, Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.predictions import read_table
-from pcqc.study.shapes import ContinuationManifest
+from pcqc.evaluation.predictions import read_table
+from pcqc.jobs.setup import chat_format, checked_cases, make_engine, role_weights, weights_of
+from pcqc.study.manifest import checked
 from pcqc.system.determinism import single_threaded
-from pcqc.system.files import csv_text, no_formula, read_json, write_atomic
+from pcqc.system.files import csv_text, no_formula, write_atomic
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 Key = tuple[str, int]  # case id and candidate
 
 
-def run_grounding(
-    study: Study, method: str, run: str, judges: Mapping[str, Judge] | None = None
-) -> None:
-    """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review.
-
-    Args:
-        study: with the study's candidates on disk.
-        method, run: the policy.
-        judges: by name; the study's where none are given.
-    """
-    paths, result = Paths.of(study), job_output(study, "grounding", method, run)
-    if result.stands():
-        return
-    continued = job_output(study, "continuation", method, run)
-    continued.require("manifest.json", "candidates.parquet")
-    remedy = f"remove {continued.manifest} and run the workflow again"
-    benchmark = read_json(continued.manifest, ContinuationManifest, remedy)["benchmark"]
-    by_id = {c.case_id: c for c in read_checked_cases(study, paths.cases(benchmark))}
-    rows = read_table(continued.path / "candidates.parquet", CANDIDATES).to_pylist()
+def run(task: "Task") -> None:
+    """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review."""
+    by_id = {c.case_id: c for c in checked_cases(task.inputs["development"])}
+    rows = read_table(checked(task.inputs["candidates"]), CANDIDATES).to_pylist()
     items = [Answered(by_id[r["case_id"]], r["question"], r["answer"]) for r in rows]
-    votes = _votes(study, judges, items)
+    votes = _votes(task, items)
     keys = [(row["case_id"], row["candidate"]) for row in rows]
     judged = dict(zip(keys, agreed(votes), strict=True))
     decided: dict[Key, dict[str, bool]] = {}
-    if study.continuation and study.continuation.review:
-        decided = read_review(Path(study.continuation.review), method, run)
+    if "review" in task.inputs:
+        decided = read_review(task.inputs["review"], *task.whose)
     lines = (
-        [*key, *(_word(getattr(said, name)) for name in (*CRITERIA, "eligible")), said.judge]
-        for key, said in reviewed(judged, decided).items()
+        [*key, *(_word(getattr(final, name)) for name in (*CRITERIA, "eligible")), final.judge]
+        for key, final in reviewed(judged, decided).items()
     )
-    sheet = _sheet((method, run), rows, items, votes, list(judged.values()), decided)
-    result.begin()
-    write_atomic(result.path, csv_text(COLUMNS, lines))
-    write_atomic(paths.review_sheet(method, run), sheet)
-    result.finish([result.path.name])
+    sheet = _sheet(task.whose, rows, items, votes, list(judged.values()), decided)
+    write_atomic(task.folder / "grounding.csv", csv_text(COLUMNS, lines))
+    write_atomic(task.folder / "review.csv", sheet)
 
 
 def _sheet(
@@ -104,35 +84,27 @@ def _word(value: bool | None) -> str:
     return "" if value is None else YES if value else NO
 
 
-def _votes(
-    study: Study, judges: Mapping[str, Judge] | None, items: Sequence[Answered]
-) -> dict[str, list[Judgement]]:
-    """Every judge's judgements; models are loaded one after another."""
-    if judges:
-        return {name: judge.judge(items) for name, judge in judges.items()}
-    single_threaded(study.deterministic)
-    settings = study.continuation.judges if study.continuation else {}
-    if not settings:
-        weights = role_weights(study, "scorer")
-        engine = make_engine(study, "scorer", weights)
-        return {"model": ModelJudge(engine, chat_format(study, weights.folder)).judge(items)}
-    found = {}
-    for name in settings:
-        engine, folder = _judge_engine(study, name)
-        found[name] = ModelJudge(engine, chat_format(study, folder), name).judge(items)
-    return found
+def _votes(task: "Task", items: Sequence[Answered]) -> dict[str, list[Judgement]]:
+    """Every judge's judgements; models are loaded one after another.
 
+    The clinic's answers are judged by rules, those of other studies by its judges or, where it
+    names none, by the scorer's model.
+    """
+    if "world" in task.inputs:
+        from pcqc.clinic.judge import ClinicJudge
+        from pcqc.clinic.world import World
 
-def _judge_engine(study: Study, name: str) -> tuple[Engine, Path]:
-    """The engine of a judge of its own, served or in the scorer's place, and its folder."""
-    judge = study.continuation.judges[name]
-    folder = Paths.of(study).model(f"judge_{name}")
-    if judge.server:
-        from pcqc.engines.server import ServerEngine
-
-        engine = ServerEngine(judge.server)
-        engine.check_weights(folder)
-        return engine, folder
-    dtype = judge.weights.dtype or study.engine.dtype
-    weights = Weights(folder, dtype, f"remove {folder} and run `pcqc models {study.name}`")
-    return make_engine(replace(study, servers=Servers()), "scorer", weights), folder
+        world = World.load(checked(task.inputs["world"]))
+        return {"rules": ClinicJudge(world).judge(items)}
+    single_threaded(task.settings.deterministic)
+    if not task.settings.judges:
+        weights = role_weights(task, "scorer")
+        engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)
+        return {"model": ModelJudge(engine, chat_format(task, weights.folder)).judge(items)}
+    votes = {}
+    for name, judge in task.settings.judges.items():
+        folder = task.inputs[f"judge_{name}"]
+        weights = weights_of(folder, judge.weights.dtype or task.settings.engine.dtype)
+        engine = make_engine(task, "scorer", weights, server=judge.server)
+        votes[name] = ModelJudge(engine, chat_format(task, folder), name).judge(items)
+    return votes

@@ -2,20 +2,23 @@
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcqc.models.folder import save_model
-from pcqc.study import Study
 from pcqc.system.processes import Processes
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
 
+if TYPE_CHECKING:
+    from pcqc.study.graph import Where
 
-def make_backend(study: Study, processes: Processes) -> MakeBackend:
+
+def make_backend(where: "Where", processes: Processes) -> MakeBackend:
     """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
-    if study.placement is None:
+    if where.placement is None:
         return adamw_backend
     from pcqc.training.deepspeed_backend import DeepSpeedBackend
 
-    learner = study.placement.learner
+    learner = where.placement.learner
     return functools.partial(DeepSpeedBackend, placement=learner, processes=processes)
 
 

@@ -1,26 +1,23 @@
-"""The base model of a synthetic study."""
+"""The clinic's base model, trained from scratch."""
+
+from typing import TYPE_CHECKING
 
 from pcqc.clinic.pretrain import pretrain
 from pcqc.clinic.world import World
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
+from pcqc.study.manifest import checked
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 
-def run_pretrain(study: Study) -> None:
-    """Train the base model, resuming it where it was stopped."""
-    paths, result = Paths.of(study), job_output(study, "pretrain")
-    if result.stands():
-        return
-    job_output(study, "clinic").require("world.json")
-    models = paths.root / "models"
-    fingerprint = result.begin().made_from.fingerprint
-    names = pretrain(
-        World.load(paths.world),
-        study.scratch_model,
-        study.protocol.instruction,
-        tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
-        models=models,
-        state=models / "state" / f"base-{fingerprint}",
+def run(task: "Task") -> None:
+    """Train the base model, resuming its saved state where there is one."""
+    settings = task.settings
+    pretrain(
+        World.load(checked(task.inputs["world"])),
+        settings.scratch_model,
+        settings.protocol.instruction,
+        tokens_per_micro_batch=settings.tokens_per_micro_batch,
+        models=task.folder,
+        state=task.state / "base",
     )
-    result.finish(names)

@@ -3,7 +3,8 @@
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
@@ -19,9 +20,9 @@ from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.jobs.setup import (
     chat_format,
+    checked_cases,
     make_context,
     make_scorer,
-    read_checked_cases,
     role_weights,
 )
 from pcqc.methods.atpo.atpo import Atpo
@@ -34,10 +35,8 @@ from pcqc.methods.question_utilities import Utility, by_continuations, by_scorer
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.methods.turn_credit import TurnCredited
 from pcqc.roles.actor import Actor
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.provenance import heading
+from pcqc.study import Decoding
+from pcqc.study.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.machine import now
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -46,32 +45,27 @@ from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
+
 # Cases and the dialogues on them -> further numbers of a validation.
 Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
 
 
-def run_training(
-    study: Study,
-    method_name: str,
-    run: str,
-    processes: Processes = SINGLE_PROCESS,
-    judged: Judged | None = None,
-) -> None:
+def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> dict | None:
     """Train one run of a method, resuming its saved state where there is one.
 
     Every process does all of it with its share of the rollouts and the learning; the first writes.
-
-    Args:
-        study, method_name, run: whose run.
-        processes: that train together.
-        judged: what else a validation's summary says of its dialogues.
     """
-    if study.method(method_name).kind != "rl":
-        raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
-    if all(processes.gather(job_output(study, "train", method_name, run).stands())):
-        return
-    single_threaded(study.deterministic)
-    Run(study, method_name, run, processes, judged).train()
+    single_threaded(task.settings.deterministic)
+    judged = None
+    if "world" in task.inputs and processes.is_main:
+        from pcqc.clinic.quality import Values, early_quality
+
+        world = World.load(checked(task.inputs["world"]))
+        benchmark = next(iter(task.settings.development.values()))
+        judged = partial(early_quality, Values(world, world.rates(benchmark.base_rates)))
+    return Run(task, processes, judged).train()
 
 
 class Run:
@@ -82,43 +76,35 @@ class Run:
             the scorer), device_seconds so far; without validation; carried across a resume.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        name: str,
-        letter: str,
-        processes: Processes,
-        judged: Judged | None = None,
-    ):
-        self.study, self.name, self.letter, self.processes = study, name, letter, processes
-        self.judged = judged
-        self.settings, self.seed = study.method(name), study.seed(letter)
-        self.rl = study.rl_of(self.settings)
-        self.paths = Paths.of(study)
-        self.cases = read_checked_cases(study, self.paths.train_cases)
-        self.development = read_checked_cases(study, self.paths.cases(study.development))
-        weights = role_weights(study, "actor")
+    def __init__(self, task: "Task", processes: Processes, judged: Judged | None = None):
+        self.task, self.processes, self.judged = task, processes, judged
+        self.name, self.letter = task.whose
+        self.settings = task.settings.method
+        self.seed, self.rl = task.settings.seed, task.settings.rl
+        self.cases = checked_cases(task.inputs["train"])
+        self.development = checked_cases(task.inputs["development"])
+        weights = role_weights(task, "actor")
         self.model = weights.load()
         reference = weights.load() if self.settings.kl_coefficient else None
-        backend = make_backend(study, processes)
+        backend = make_backend(task.where, processes)
         self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
         # Before the engines: while a model is sharded, it is also whole.
         critic = self._critic(backend) if self.settings.tree else None
         shared = self.model if self.policy.backend.unsharded else None
-        self.context = make_context(study, weights, shared)
-        self.scorer = make_scorer(study) if self.settings.scored else None
+        self.context = make_context(task, weights, shared)
+        self.scorer = make_scorer(task) if self.settings.scored else None
         self.engines = Engines(
-            study, self.context, self.scorer, self.policy, self.development, processes
+            task, self.context, self.scorer, self.policy, self.development, processes
         )
         self.method: Any = self._method(critic)  # each learns from the batches that it makes
         unused = "candidate_groups" if self.settings.tree else "trees"
         records = [record for record in RECORDS if record != unused]
-        self.folder = RunFolder(job_output(study, "train", name, letter), records)
+        self.folder = RunFolder(task.folder, records)
         counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
         self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
 
-    def train(self) -> None:
-        """Run all updates, from the saved state where there is one; write the manifest last.
+    def train(self) -> dict | None:
+        """Run all updates, from the saved state where there is one; entries of the manifest.
 
         A run whose validation has levelled off ends before.
         """
@@ -142,15 +128,14 @@ class Run:
             if update % rl.save_every == 0 or update == last or levelled:
                 self._save(update)
         progress.close()
-        if self.processes.is_main:
-            self.folder.finish(self._manifest(update))
+        return self._summary(update) if self.processes.is_main else None
 
     def collect_rollouts(
         self, update: int, cases: Sequence[Case], phases: Phases
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
         ahead = self.scorer if self.settings.question_utility == "scorer" else None
-        actor = policy_sampler(self.study, self.context)
+        actor = policy_sampler(self.task.settings.actor_decoding, self.context)
         context = dataclasses.replace(self.context, actor=actor, scorer=ahead, timed=phases.time)
         with self.engines.awake() as health:
             batch = self.method.collect_rollouts(context, cases, update)
@@ -158,8 +143,8 @@ class Run:
 
     def _critic(self, backend: MakeBackend) -> Critic:
         """ATPO's critic; it starts from Shared SFT too."""
-        body = role_weights(self.study, "actor").load().model
-        ending = chat_format(self.study, self.paths.model("actor")).ending
+        weights = role_weights(self.task, "actor")
+        body, ending = weights.load().model, chat_format(self.task, weights.folder).ending
         return Critic(body, ending, self.settings.tree, self.rl, backend)
 
     def _method(self, critic: Critic | None) -> Grpo | Atpo:
@@ -181,14 +166,10 @@ class Run:
             return by_scorer(self.scorer)
         if self.settings.imagined_answers:
             return by_imagined_answers(self.scorer, self.settings.imagined_answers)
-        job_output(self.study, "clinic").require("world.json")
-        return by_expected_answer(World.load(self.paths.world))
+        return by_expected_answer(World.load(checked(self.task.inputs["world"])))
 
     def _resume(self) -> int:
         """Load the newest saved state; the number of finished updates."""
-        if self.processes.is_main:
-            self.folder.begin()
-        self.processes.barrier()
         cursor = load_state(self.folder.state, self.method.parts, self.processes)
         cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
         self.totals |= cursor["totals"]
@@ -205,7 +186,8 @@ class Run:
 
     def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""
-        devices = self.study.placement.devices if self.study.placement else 1
+        placement = self.task.where.placement
+        devices = placement.devices if placement else 1
         self.totals["trajectories"] += batch.completed
         self.totals["actor_tokens"] += batch.sampled_tokens
         for name, value in metrics.items():
@@ -233,19 +215,18 @@ class Run:
         path, tokenizer = self.folder.checkpoint(update), self.context.chat.tokenizer
         backend = self.policy.backend
         digest = write_model(path, self.model, backend, tokenizer, {"update": update})
+        benchmark = next(iter(self.task.settings.development))
         with self.engines.awake() as health:
-            found = evaluate(
+            evaluation = evaluate(
                 self.context,
                 self.development,
-                seed=self.study.evaluation_seed,
-                benchmark=self.study.development,
+                seed=self.task.settings.evaluation_seed,
+                benchmark=benchmark,
                 labels={"method": self.name, "run": self.letter, "update": update},
             )
         if self.processes.is_main:
-            more = self.judged(self.development, found.dialogues) if self.judged else {}
-            summary = self.folder.keep_validation(
-                update, digest, self.study.development, found, more
-            )
+            more = self.judged(self.development, evaluation.dialogues) if self.judged else {}
+            summary = self.folder.keep_validation(update, digest, benchmark, evaluation, more)
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)
 
@@ -257,27 +238,23 @@ class Run:
         levelled = levelled_off(accuracies, self.rl.level_after, self.rl.level_points)
         return self.processes.gather(levelled)[0]
 
-    def _manifest(self, updates: int) -> dict:
-        settings = self.study.to_dict()
-        settings["methods"] = {self.name: settings["methods"][self.name]}
-        settings["rl"] = dataclasses.asdict(self.rl)
+    def _summary(self, updates: int) -> dict:
         return {
-            **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
-            "settings": settings,
             "updates": updates,
             "ended": "all updates" if updates == self.settings.updates else "levelled off",
             "totals": self.totals,
+            "checkpoints": self.folder.close(),
         }
 
 
-def policy_sampler(study: Study, context: RolloutContext) -> Actor:
+def policy_sampler(decoding: Decoding, context: RolloutContext) -> Actor:
     """The actor of rollouts: it samples from the policy itself, at temperature 1 and top-p 1.
 
     The loss has log pi_theta over the whole vocabulary (eq:question_objective). Cut at a top-p, the
     tokens beyond it are never drawn and never credited, so that what is common in lost
     consultations, as asking on is, falls whatever it is worth (docs/clinic.md).
     """
-    itself = dataclasses.replace(study.actor_decoding, temperature=1.0, top_p=1.0)
+    itself = dataclasses.replace(decoding, temperature=1.0, top_p=1.0)
     return Actor(context.actor.engine, context.chat, itself)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.models.folder import MANIFEST, check_folder
-from pcqc.study.job_outputs import JobOutput
 from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
 from pcqc.tracking.record import RunRecord
 
@@ -18,33 +17,22 @@ class RunFolder:
     """A run's folder, in the one process that writes it; others ask where its state is.
 
     Args:
-        product: the run as a job's result.
+        path: the folder.
         records: which of `RECORDS` the run keeps.
     """
 
-    def __init__(self, product: JobOutput, records: Sequence[str]):
-        self.product, self.path, self.records = product, product.path, records
+    def __init__(self, path: Path, records: Sequence[str]):
+        self.path, self.records = path, records
         self.checkpoints: dict[int, dict] = {}
-
-    @property
-    def fingerprint(self) -> str:
-        """Of everything that the run's outcome depends on; names its resumable state."""
-        receipt = self.product.receipt()
-        return (receipt.made_from if receipt else self.product.today).fingerprint
 
     @property
     def state(self) -> Path:
         """Folder of the resumable state."""
-        return self.path / "state" / self.fingerprint
+        return self.path / "state" / "training"
 
     def checkpoint(self, update: int) -> Path:
         """Folder of a checkpoint."""
         return self.path / "checkpoints" / f"{update:06d}"
-
-    def begin(self) -> None:
-        """Set aside what a run of other settings, source or inputs left here."""
-        state = self.path / "state" / self.product.today.fingerprint
-        self.product.begin(resumable=state.exists())
 
     def go_on(self, update: int, written: dict) -> None:
         """Open the records as they were after so many updates.
@@ -135,19 +123,8 @@ class RunFolder:
             self._files[file] = {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
         return summary
 
-    def finish(self, manifest: dict) -> None:
-        """Close the records, write the manifest, then the receipt.
-
-        The manifest has the digests of the records and of the predictions; the receipt those of
-        all files.
-        """
-        names = [*self.written(), "manifest.json"]
+    def close(self) -> list[dict]:
+        """Close the records; the checkpoints with their validation, in order."""
         for record in self._open.values():
             record.close()
-        checkpoints = [self.checkpoints[update] for update in sorted(self.checkpoints)]
-        files = [f"{name}.jsonl" for name in self.records]
-        files += [one["validation"]["predictions"] for one in checkpoints]
-        digests = {name: sha256_file(self.path / name) for name in files}
-        contents = {**manifest, "checkpoints": checkpoints, "files": digests}
-        write_json(self.path / "manifest.json", contents)
-        self.product.finish(names)
+        return [self.checkpoints[update] for update in sorted(self.checkpoints)]

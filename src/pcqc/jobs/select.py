@@ -1,74 +1,60 @@
-"""Selection of a run's checkpoint."""
+"""Selection of a run's checkpoint, and the weights of the selected one."""
 
-import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.evaluation.selection import check_role, select
-from pcqc.study import Study
-from pcqc.study.job_outputs import is_trained, job_output
-from pcqc.study.shapes import RunManifest, Selection
+from pcqc.evaluation.selection import select
+from pcqc.jobs.setup import Weights, role_weights, weights_of
+from pcqc.study.manifest import checked, read_manifest
+from pcqc.study.shapes import Checkpoint, Selection
 from pcqc.system.files import read_json, write_json
 
-
-def run_selection(study: Study, method: str, run: str, benchmark: str | None = None) -> None:
-    """Choose the run's checkpoint on the development benchmark and write what was rejected.
-
-    An evaluation of another choice is set aside.
-    """
-    benchmark = benchmark or study.development
-    check_role(study, benchmark)
-    result = job_output(study, "select", method, run)
-    if result.stands():
-        return
-    choice = _choice(study, method, run, benchmark)
-    if known := result.receipt():
-        known.restore_manifests()
-    evaluation = job_output(study, "evaluate", method, run)
-    evaluated = evaluation.manifest.exists() or evaluation.receipt_path.exists()
-    if evaluated and result.path.is_file() and read_json(result.path) != choice:
-        whole = dataclasses.replace(evaluation, keep=())
-        whole.set_aside(["another choice of checkpoint"], evaluation.receipt())
-    result.begin(resumable=True)
-    write_json(result.path, choice)
-    result.finish(["selection.json"])
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 
-def selected_checkpoint(study: Study, method: str, run: str) -> tuple[int, dict]:
-    """Number of updates of a run's selected checkpoint, and its entry in the run's manifest.
+def run(task: "Task") -> None:
+    """Choose the run's checkpoint on the development benchmark and write what was rejected."""
+    benchmark = task.settings.development
+    if task.settings.trained:
+        choice = select(benchmark, read_manifest(task.inputs["run"])["checkpoints"])
+    else:  # Shared SFT is one checkpoint: there is nothing to reject.
+        nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
+        choice = {
+            "benchmark": benchmark,
+            "criterion": "one",
+            "selected": nothing,
+            "rejected": [],
+        }
+    write_json(task.folder / "selection.json", choice)
 
-    It is 0 with an empty entry for Shared SFT, which is one checkpoint.
+
+def selected_weights(task: "Task") -> tuple[int, str, Weights]:
+    """Number of updates, digest and weights of a run's selected checkpoint.
 
     Raises:
-        UserError: the choice is not the one that was written, or not of this run.
+        UserError: the choice or the checkpoint is not the one that was written.
     """
-    result = job_output(study, "select", method, run)
-    remedy = f"remove {result.path} and run the workflow again"
-    result.require()
-    selected = read_json(result.path, Selection, remedy)["selected"]
-    if not is_trained(study, method):
-        return 0, {}
-    checkpoints = checkpoints_of(study, method, run)
-    if selected["update"] not in checkpoints:
-        raise UserError(f"{result.path}: the run has no such checkpoint; {remedy}")
-    return selected["update"], checkpoints[selected["update"]]
+    update = read_json(checked(task.inputs["selection"]), Selection)["selected"]["update"]
+    if not update:
+        weights = role_weights(task, "actor")
+        return 0, digest_of(weights.folder), weights
+    return update, *checkpoint_weights(task, update)
 
 
-def checkpoints_of(study: Study, method: str, run: str) -> dict[int, dict]:
-    """Update -> entry in the run's manifest."""
-    return {one["update"]: one for one in run_manifest(study, method, run)["checkpoints"]}
+def checkpoint_weights(task: "Task", update: int) -> tuple[str, Weights]:
+    """Digest and weights of the checkpoint after so many updates."""
+    folder = task.inputs["run"]
+    checkpoints: list[Checkpoint] = read_manifest(folder)["checkpoints"]
+    entry = next((entry for entry in checkpoints if entry["update"] == update), None)
+    if entry is None:
+        raise UserError(f"{folder}: the run has no checkpoint of update {update}")
+    return entry["digest"], weights_of(folder / entry["path"], task.settings.dtypes["actor"])
 
 
-def run_manifest(study: Study, method: str, run: str) -> dict:
-    """A finished run's manifest; UserError where it is not the one that was written."""
-    trained = job_output(study, "train", method, run)
-    trained.require("manifest.json")
-    remedy = f"remove {trained.manifest} and run the workflow again"
-    return read_json(trained.manifest, RunManifest, remedy)
+def digest_of(folder: Path) -> str:
+    """Digest of a folder of weights: its manifest's SHA-256."""
+    from pcqc.system.files import sha256_file
 
-
-def _choice(study: Study, method: str, run: str, benchmark: str) -> dict:
-    if is_trained(study, method):
-        return select(study, benchmark, run_manifest(study, method, run)["checkpoints"])
-    # Shared SFT is one checkpoint: there is nothing to reject.
-    nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
-    return {"benchmark": benchmark, "criterion": "one", "selected": nothing, "rejected": []}
+    return sha256_file(folder / "manifest.json")

@@ -7,10 +7,11 @@ from datetime import datetime
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.jobs.explain import ACTIONS, why
+from pcqc.jobs.explain import action, why
 from pcqc.study import ROOT, Study, load_study
-from pcqc.study.job_outputs import JobOutput, steps
-from pcqc.study.paths import Paths
+from pcqc.study.graph import Jobs
+from pcqc.study.manifest import LATEST, lock, read_manifest
+from pcqc.study.recipe import Job
 from pcqc.system.files import held
 
 STATES = ("running", "failed", "stale", "to do", "done")
@@ -19,47 +20,54 @@ _CLOCK = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (.*)")
 
 
 @dataclass(frozen=True)
-class Job:
+class JobState:
     """One job of a study.
 
     Attributes:
-        product: what it makes.
-        state: one of `STATES`.
+        job: the job.
+        state: one of `STATES`; `stale`: it was made with another recipe.
         reason: why it is stale, how it failed, or how far it is.
     """
 
-    product: JobOutput
+    job: Job
     state: str
     reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state:8} {self.job.name}{f': {self.reason}' if self.reason else ''}"
 
 
 def status(study: Study) -> str:
     """What is done, running, stale and why, failed, and how much work is left, in lines."""
-    jobs = job_states(study)
-    count = {state: sum(job.state == state for job in jobs) for state in STATES}
-    parts = [f"{count['done']} of {len(jobs)} jobs done"]
-    parts += [f"{count[state]} {state}" for state in STATES[:-1] if count[state]]
+    states = job_states(study)
+    by_state = {name: [s for s in states if s.state == name] for name in STATES}
+    parts = [f"{len(by_state['done'])} of {len(states)} jobs done"]
+    parts += [f"{len(by_state[name])} {name}" for name in STATES[:-1] if by_state[name]]
     line = f"{study.name}: {', '.join(parts)}"
-    if left := work_left(jobs):
+    if left := work_left(study, states):
         line += f"; about {_duration(left)} of work left, one job at a time"
-    going = "the workflow is running" if held(study.results / ".lock") else ""
-    lines = [line, *([going] if going else [])]
-    for state in STATES[:-1]:
-        found = [job for job in jobs if job.state == state]
-        for job in found[:MOST]:
-            lines.append(f"{state:8} {_said(job)}")
-        if len(found) > MOST:
-            lines.append(f"{state:8} and {len(found) - MOST} more")
-    return "\n".join([*lines, _report(study, jobs)])
+    lines = [line]
+    if held(study.results / ".lock"):
+        lines.append("the workflow is running")
+    for name in STATES[:-1]:
+        lines += [str(state) for state in by_state[name][:MOST]]
+        if len(by_state[name]) > MOST:
+            lines.append(f"{name:8} and {len(by_state[name]) - MOST} more")
+    report = Jobs(study).job("report")
+    made = "not made yet"
+    if (report.folder / LATEST).exists():
+        old = "" if report.manifest.exists() else ", older than a result"
+        made = f"{study.results / 'report.html'}{old}"
+    return "\n".join([*lines, f"report   {made}"])
 
 
 def stale(study: Study) -> list[str]:
     """What would run again for a reason of its own, by reason; for `snakemake -n`."""
-    found: dict[str, list[str]] = {}
-    for job in job_states(study):
-        if job.state == "stale" and not job.reason.startswith("after "):
-            found.setdefault(job.reason, []).append(job.product.name)
-    return [f"stale ({reason}): {', '.join(names)}" for reason, names in found.items()]
+    names: dict[str, list[str]] = {}
+    for state in job_states(study):
+        if state.state == "stale" and not state.reason.startswith("after "):
+            names.setdefault(state.reason, []).append(state.job.name)
+    return [f"stale ({reason}): {', '.join(jobs)}" for reason, jobs in names.items()]
 
 
 def failures(study: Study, since: float) -> list[str]:
@@ -81,68 +89,51 @@ def status_of_all() -> str:
     return "\n".join(lines) or "no study has results here; `make results` makes the clinic's"
 
 
-def job_states(study: Study) -> list[Job]:
+def job_states(study: Study) -> list[JobState]:
     """Every job of the methods that `snakemake all` makes, and of ablations that were begun."""
-    known: dict[str, Job] = {}
-    seen: dict[str, Job] = {}
-    for name, method in study.methods.items():
-        for run in method.runs:
-            way = list(steps(study, name, run))
-            begun = any(one.path.exists() for one in way if one.run)
-            if method.on_demand and not begun:
-                continue
-            again = ""
-            for one in way:
-                if (key := str(one.manifest)) not in seen:
-                    seen[key] = _state(one, again)
-                job = seen[key]
-                # A job that makes several models is as far as the last of them.
-                if one.name not in known or known[one.name].state == "done":
-                    known[one.name] = job
-                if job.state != "done" and not again:
-                    again = ACTIONS[one.job]
-    return list(known.values())
+    states: dict[str, JobState] = {}
+    for job in Jobs(study).all():
+        unfinished = [j for j in job.needs if j.name in states and states[j.name].state != "done"]
+        states[job.name] = _state(study, job, action(unfinished[-1]) if unfinished else "")
+    return list(states.values())
 
 
-def _state(one: JobOutput, again: str) -> Job:
-    """A job's state; `again` is a job before it that has to run first."""
-    if held(Paths.of(one.study).lock(one.name)):
-        return Job(one, "running", _last_line(log(one)))
-    made, reasons = one.manifest.exists(), why(one)
-    if not made and (error := _error(log(one))):
-        return Job(one, "failed", error)
-    if made and (reasons or again):
-        more = [f"and {len(reasons) - 2} more"] if len(reasons) > 2 else []
-        return Job(one, "stale", "; ".join([*reasons[:2], *more]) or f"after {again}")
-    return Job(one, "done" if made else "to do")
+def _state(study: Study, job: Job, before: str) -> JobState:
+    """A job's state; `before` is a job that has to run first."""
+    if held(lock(job)):
+        return JobState(job, "running", _last_line(log(study, job)))
+    if job.manifest.exists():
+        return JobState(job, "done")
+    if error := _error(log(study, job)):
+        return JobState(job, "failed", error)
+    if not (job.folder / LATEST).exists():
+        return JobState(job, "to do")
+    reasons = [reason for reason in why(job) if not (before and reason.startswith("input "))]
+    more = [f"and {len(reasons) - 2} more"] if len(reasons) > 2 else []
+    return JobState(job, "stale", "; ".join([*reasons[:2], *more]) or f"after {before}")
 
 
-def work_left(jobs: list[Job]) -> float:
+def work_left(study: Study, states: list[JobState]) -> float:
     """Seconds that the jobs which are not done would take, as those that are done took."""
     took: dict[str, list[float]] = {}
-    for job in jobs:
-        if job.product.manifest.exists() and (seconds := _seconds(job.product)):
-            for kind in (job.product.job, f"{job.product.job} {job.product.method}"):
-                took.setdefault(kind, []).append(seconds)
+    for state in states:
+        if state.job.manifest.exists():
+            for kind in (state.job.kind, " ".join([state.job.kind, *state.job.whose[:1]])):
+                took.setdefault(kind, []).append(_seconds(state.job))
     left = 0.0
-    for job in jobs:
-        if job.state != "done":
-            own = f"{job.product.job} {job.product.method}"
-            known = took.get(own) or took.get(job.product.job) or [0.0]
-            gone = _since_start(log(job.product)) if job.state == "running" else 0.0
-            left += max(0.0, sum(known) / len(known) - gone)
+    for state in states:
+        if state.state != "done":
+            own = " ".join([state.job.kind, *state.job.whose[:1]])
+            seconds = took.get(own) or took.get(state.job.kind) or [0.0]
+            since = _since_start(log(study, state.job)) if state.state == "running" else 0.0
+            left += max(0.0, sum(seconds) / len(seconds) - since)
     return left
 
 
-def log(one: JobOutput) -> Path:
+def log(study: Study, job: Job) -> Path:
     """What the workflow keeps of the job's messages."""
-    logs = one.study.results / "logs"
-    shared = {"clinic": "data", "pretrain": "base", "models": "base", "sft": "sft"}
-    if one.job in shared:
-        return logs / f"{shared[one.job]}.log"
-    if one.job == "grounding":
-        return logs / "continuation" / f"{one.method}-{one.run}-grounding.log"
-    return logs / one.job / f"{one.method}-{one.run}.log"
+    name = "-".join([*job.whose, job.path.name])
+    return study.results / "logs" / job.kind / f"{name}.log"
 
 
 def _lines(path: Path) -> list[str]:
@@ -152,49 +143,33 @@ def _lines(path: Path) -> list[str]:
 
 def _last_line(path: Path) -> str:
     """How far the job is, by its own word."""
-    found = [match[2] for line in _lines(path) if (match := _CLOCK.match(line))]
-    return found[-1] if found else "it has begun"
+    messages = [match[2] for line in _lines(path) if (match := _CLOCK.match(line))]
+    return messages[-1] if messages else "it has begun"
 
 
 def _error(path: Path) -> str:
     """The line with which the job ended where it failed; empty where it did not."""
     lines = _lines(path)
-    said = [line for line in lines if line.startswith("pcqc: error: ")]
-    if said:
-        return said[-1].removeprefix("pcqc: error: ")
+    errors = [line for line in lines if line.startswith("pcqc: error: ")]
+    if errors:
+        return errors[-1].removeprefix("pcqc: error: ")
     return f"{lines[-1]} ({path})" if any(x.startswith("Traceback ") for x in lines) else ""
 
 
-def _start(path: Path) -> float | None:
-    """When the job first said how far it is, in seconds since 1970."""
+def _since_start(path: Path) -> float:
+    """Seconds since the job first printed how far it is."""
     for line in _lines(path):
         if match := _CLOCK.match(line):
-            return datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").timestamp()
-    return None
+            start = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S").timestamp()
+            return max(0.0, time.time() - start)
+    return 0.0
 
 
-def _since_start(path: Path) -> float:
-    start = _start(path)
-    return max(0.0, time.time() - start) if start else 0.0
-
-
-def _seconds(one: JobOutput) -> float:
-    """How long a finished job took; 0 where its log does not say."""
-    start = _start(log(one))
-    return max(0.0, one.manifest.stat().st_mtime - start) if start else 0.0
-
-
-def _said(job: Job) -> str:
-    return f"{job.product.name}{f': {job.reason}' if job.reason else ''}"
-
-
-def _report(study: Study, jobs: list[Job]) -> str:
-    path = study.results / "report.html"
-    if not path.exists():
-        return "report   not made yet"
-    made = [one.stat().st_mtime for j in jobs if (one := j.product.manifest).exists()]
-    old = any(moment > path.stat().st_mtime for moment in made)
-    return f"report   {path}{', older than a result' if old else ''}"
+def _seconds(job: Job) -> float:
+    """How long a finished job took."""
+    manifest = read_manifest(job.path)
+    begun, finished = (datetime.fromisoformat(manifest[key]) for key in ("begun", "finished"))
+    return (finished - begun).total_seconds()
 
 
 def _duration(seconds: float) -> str:

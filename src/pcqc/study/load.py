@@ -124,14 +124,13 @@ def _merge(settings, override):
 
 
 def _without_absent(study: Study) -> Study:
-    """The study without the optional benchmarks whose file is missing and was not converted."""
+    """The study without the optional benchmarks whose file is missing."""
     absent = {
         name: benchmark.raw.file
         for name, benchmark in study.benchmarks.items()
         if benchmark.optional
         and benchmark.raw
         and not benchmark.raw.path.exists()
-        and not (study.results / "data" / f"{name}.jsonl").exists()
     }
     present = {name: b for name, b in study.benchmarks.items() if name not in absent}
     return dataclasses.replace(study, benchmarks=present, absent=absent)

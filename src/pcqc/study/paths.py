@@ -1,45 +1,50 @@
-"""Where a study keeps its files: jobs, tracking, analysis and the workflow ask here."""
+"""Where a person finds the newest results of a study: every name goes through a `latest` link.
+
+Jobs are handed the exact folders that they read (`pcqc.study.graph`). What only looks at a study,
+as the analysis and the mirror do, asks here.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcqc.study import Study
+from pcqc.study.manifest import LATEST
+from pcqc.study.study import Study
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Files of a study below its results folder."""
+    """Newest results of a study below its results folder."""
 
     root: Path
+    synthetic: bool
 
     @classmethod
     def of(cls, study: Study) -> "Paths":
-        return cls(study.results)
+        return cls(study.results, study.synthetic)
 
-    @property
-    def data(self) -> Path:
-        return self.root / "data"
+    def _latest(self, *parts: str) -> Path:
+        return self.root.joinpath(*parts, LATEST)
 
     @property
     def train_cases(self) -> Path:
-        return self.data / "train.jsonl"
+        return self.cases("train")
 
     @property
     def conversations(self) -> Path:
-        return self.data / "sft.jsonl"
+        return self._latest("data", "clinic" if self.synthetic else "train") / "sft.jsonl"
 
     @property
     def instruction(self) -> Path:
         """The actor's system message, where the study takes it from its published cases."""
-        return self.data / "instruction.txt"
+        return self._latest("data", "instruction") / "instruction.txt"
 
     @property
     def world(self) -> Path:
-        return self.data / "world.json"
+        return self._latest("data", "clinic") / "world.json"
 
     def converted(self, name: str) -> Path:
         """Cases (or SFT rows) of a published file, all that could be converted."""
-        return self.data / "converted" / f"{name}.jsonl"
+        return self._latest("data", "converted", name) / f"{name}.jsonl"
 
     def card(self, name: str) -> Path:
         """Data card of a published file."""
@@ -48,57 +53,46 @@ class Paths:
     @property
     def overlap(self) -> Path:
         """Folder of the audit of what training and evaluation share."""
-        return self.data / "overlap"
+        return self._latest("data", "overlap")
 
     def excluded(self, name: str) -> Path:
         """Converted cases of the training (`train`) or of a benchmark that a study cannot use."""
-        return self.data / f"{name}.exclusions.csv"
+        return self.cases(name).with_suffix(".exclusions.csv")
 
-    def cases(self, benchmark: str) -> Path:
-        return self.data / f"{benchmark}.jsonl"
-
-    def prepared(self, name: str) -> Path:
-        """The first file of a set of `pcqc prepare`: cases, the system message or the summary."""
-        files = {"instruction": self.instruction, "manifest": self.data / "manifest.json"}
-        return files.get(name, self.cases(name))
+    def cases(self, name: str) -> Path:
+        """Cases of the training (`train`) or of a benchmark."""
+        return self._latest("data", "clinic" if self.synthetic else name) / f"{name}.jsonl"
 
     def model(self, role: str) -> Path:
-        """Folder of `base`, `actor` (Shared SFT), `patient`, or another of a study's models.
-
-        The scorer is the frozen `base`, unless the study gives it weights of its own.
-        """
-        return self.root / "models" / role
+        """Folder of `base`, `actor` (Shared SFT), `patient`, or another of a study's models."""
+        kind = "sft" if role in ("actor", "patient") else "base"
+        return self._latest("models", kind) / role
 
     def run(self, method: str, run: str) -> Path:
-        return self.root / "runs" / method / run
+        return self._latest("runs", method, run)
+
+    def selection(self, method: str, run: str) -> Path:
+        return self._latest("selection", method, run) / "selection.json"
 
     def evaluation(self, method: str, run: str) -> Path:
-        return self.root / "evaluation" / method / run
+        return self._latest("evaluation", method, run)
 
     def continuation(self, method: str, run: str) -> Path:
-        return self.root / "continuation" / method / run
+        return self._latest("continuation", method, run)
 
-    def credit_quality(self, method: str, run: str) -> Path:
-        return self.root / "credit_quality" / method / run
-
-    def lock(self, job: str) -> Path:
-        """What a job, such as `train pcqc A`, holds while it runs."""
-        return self.root / "locks" / job.replace(" ", "-")
-
-    def review_sheet(self, method: str, run: str) -> Path:
-        """Answers to be reviewed by a person, with the judges' votes."""
-        return self.root / "review" / f"{method}-{run}.csv"
+    def grounding(self, method: str, run: str) -> Path:
+        return self._latest("grounding", method, run) / "grounding.csv"
 
     def tracking(self, method: str) -> Path:
         """Which MLflow run holds what of a method."""
-        return self.root / "tracking" / f"{method}.json"
-
-    @property
-    def store(self) -> Path:
-        """Says that the MLflow store is prepared, and which experiment is the study's."""
-        return self.root / "tracking" / "store.json"
+        return self._latest("tracking", method) / "record.json"
 
     @property
     def collected(self) -> Path:
         """Folder of what came back from MLflow, all that the analysis reads of runs."""
-        return self.root / "collected"
+        return self._latest("collected")
+
+    @property
+    def report(self) -> Path:
+        """Folder of tables, figures, report and transcripts."""
+        return self._latest("report")

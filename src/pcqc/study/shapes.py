@@ -3,20 +3,33 @@
 from typing import Annotated, Any, NotRequired
 
 from annotated_types import MinLen
+from pydantic import ConfigDict
 from typing_extensions import TypedDict
 
 
-class DataFile(TypedDict):
-    """A file of cases or conversations."""
+class RecipeShape(TypedDict):
+    """What a result was made from; see `pcqc.study.recipe.Recipe`."""
 
-    rows: int
-    sha256: str
+    settings: dict[str, Any]
+    modules: dict[str, str]
+    inputs: dict[str, str]
 
 
-class DataManifest(TypedDict):
-    """`data/manifest.json`."""
+class Manifest(TypedDict):
+    """`manifest.json` of a result; jobs add entries of their own."""
 
-    files: dict[str, DataFile]
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    job: str
+    recipe: RecipeShape
+    also_for: dict[str, str]  # recipe that was declared equal -> when and why
+    git_commit: str
+    version: str
+    machine: dict[str, str]
+    begun: str
+    finished: str
+    files: dict[str, str]  # name -> SHA-256
+    digest: str  # of all the rest
 
 
 class FolderManifest(TypedDict):
@@ -60,20 +73,6 @@ class Totals(TypedDict):
     device_seconds: float
 
 
-class RunManifest(TypedDict):
-    """`manifest.json` of a training run."""
-
-    seed: int
-    fingerprint: str
-    git_commit: str
-    settings: dict[str, Any]
-    updates: int
-    ended: NotRequired[str]  # why it did not do more; runs of earlier versions did all
-    totals: Totals
-    checkpoints: list[Checkpoint]
-    files: dict[str, str]
-
-
 class Selected(TypedDict):
     """The checkpoint that was chosen."""
 
@@ -98,23 +97,6 @@ class BenchmarkSummary(TypedDict):
     actor_tokens: float
     predictions: str
     dialogues: str
-
-
-class EvaluationManifest(TypedDict):
-    """`manifest.json` of an evaluation."""
-
-    update: int
-    checkpoint: str
-    benchmarks: dict[str, BenchmarkSummary]
-    files: dict[str, str]
-
-
-class ContinuationManifest(TypedDict):
-    """`manifest.json` of a continuation study."""
-
-    checkpoint: str
-    benchmark: str
-    files: dict[str, str]
 
 
 class Block(TypedDict):

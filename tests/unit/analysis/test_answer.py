@@ -20,7 +20,7 @@ from pcqc.errors import UserError
 from pcqc.study import load_study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.study.predictions import SCHEMA, write_table
+from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study.rates import with_rates
 from pcqc.system.files import write_json, write_jsonl
 

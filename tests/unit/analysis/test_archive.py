@@ -19,7 +19,7 @@ from pcqc.jobs.clinic import run_clinic
 from pcqc.study import ROOT, load_study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.study.predictions import SCHEMA, write_table
+from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_json, write_jsonl
 

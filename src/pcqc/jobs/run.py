@@ -1,0 +1,86 @@
+"""Runs one job of a study: checks that it may, calls its function, writes its manifest."""
+
+import importlib
+import shutil
+from contextlib import nullcontext
+from pathlib import Path
+
+from pcqc.errors import UserError
+from pcqc.study import Study
+from pcqc.study.graph import Jobs, Task, Where
+from pcqc.study.manifest import STATE, begin, finish, hold_folder, latest, make_latest, verify
+from pcqc.study.recipe import Job, Part, input_paths
+from pcqc.system.processes import SINGLE_PROCESS, Processes
+
+LEARNING = ("sft", "train")  # in several processes, where the study places its learner
+WHOLE_STUDY = ("mirror", "collect", "report", "publish")  # read the runs of a study as they lie
+
+
+def run_job(
+    study: Study,
+    kind: str,
+    *whose: str,
+    recipe: str | None = None,
+    processes: Processes = SINGLE_PROCESS,
+) -> Job:
+    """Run a job unless its result is there; the job.
+
+    Args:
+        study: the study.
+        kind, whose: the job, see `Jobs.job`.
+        recipe: short digest of the recipe that the workflow planned.
+        processes: that run the job together; the first writes.
+
+    Raises:
+        UserError: settings or source changed since the workflow planned; another process runs the
+            job; what the job itself raises.
+    """
+    job = Jobs(study).job(kind, *whose)
+    if recipe and recipe != job.path.name:
+        raise UserError(
+            f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"
+        )
+    with hold_folder(job) if processes.is_main else nullcontext():
+        if all(processes.gather(job.manifest.exists())):
+            verify(job)
+            make_latest(job)
+            shutil.rmtree(job.path / STATE, ignore_errors=True)  # a kill may have left it
+            return job
+        if processes.is_main:
+            for other in job.needs:
+                if other.manifest.exists():
+                    make_latest(other)
+            begin(job)
+        processes.barrier()
+        summary = _call(study, job, processes)
+        if processes.is_main:
+            finish(job, summary or {})
+    return job
+
+
+def task_of(study: Study, job: Job) -> Task:
+    """What a job's function is handed."""
+    paths = input_paths(job)
+    return Task(job.name, job.whose, job.settings, paths, job.path, Where.of(study))
+
+
+def latest_task(study: Study, kind: str, *whose: str) -> Task:
+    """The same, reading what is newest of each input, whatever recipe it has: for a look at it."""
+    job = Jobs(study).job(kind, *whose)
+    newest = {
+        name: source if isinstance(source, Path) else _newest(source)
+        for name, source in job.inputs.items()
+    }
+    return Task(job.name, job.whose, job.settings, newest, job.path, Where.of(study))
+
+
+def _newest(source: Job | Part) -> Path:
+    return latest(source.job) / source.name if isinstance(source, Part) else latest(source)
+
+
+def _call(study: Study, job: Job, processes: Processes) -> dict | None:
+    function = importlib.import_module(job.entries[0]).run
+    task = task_of(study, job)
+    if job.kind in LEARNING:
+        return function(task, processes)
+    return function(task, study) if job.kind in WHOLE_STUDY else function(task)

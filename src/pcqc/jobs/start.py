@@ -1,0 +1,27 @@
+"""What is looked at before a workflow starts: altered results, and what the MLflow store has lost."""
+
+from pcqc.study import Study
+from pcqc.study.graph import Jobs
+from pcqc.study.manifest import make_latest, verify
+from pcqc.study.recipe import Job
+
+
+def prepare_to_run(study: Study) -> None:
+    """Check every finished result that the workflow goes on from, and let `latest` name it.
+
+    Raises:
+        UserError: a file was altered or removed since it was written; names it, and the remedy.
+    """
+    from pcqc.tracking.prepare import note_losses
+
+    note_losses(study)
+    jobs = Jobs(study)
+    for job in jobs.all():
+        if job.manifest.exists():
+            verify(job)
+            make_latest(job)
+
+
+def begun(job: Job) -> bool:
+    """Whether the job has begun and not finished."""
+    return job.path.is_dir() and not job.manifest.exists()
