@@ -110,7 +110,8 @@ def _register_runs(commands) -> None:
 
 def _register_studies(commands) -> None:
     """Commands that look at a study, or change what is recorded of it."""
-    clean = study_command(commands, "clean", _clean, "list results of earlier recipes, or delete them")
+    text = "list results of earlier recipes, or delete them"
+    clean = study_command(commands, "clean", _clean, text)
     clean.add_argument("--remove", action="store_true", help="delete them; asks first")
     clean.add_argument("--yes", action="store_true", help="do not ask before deleting")
     vary = commands.add_parser(

@@ -13,6 +13,7 @@ from stub_server import Stub, said
 
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
 from pcqc.jobs.clinic import validation_quality
@@ -24,7 +25,6 @@ from pcqc.models.folder import save_model
 from pcqc.study import Server, Servers
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 METHOD, RUN = "pcqc", "A"

@@ -15,6 +15,7 @@ from pcqc.clinic.quality import Values
 from pcqc.clinic.world import World, asked_findings
 from pcqc.engines.metered import MeteredEngine
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
@@ -22,7 +23,6 @@ from pcqc.methods.peer_credit import expected_probability
 from pcqc.study import Study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.evaluation.predictions import write_table
 from pcqc.study.provenance import heading
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import sha256_file, write_json

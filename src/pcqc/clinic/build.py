@@ -12,7 +12,7 @@ from pcqc.clinic.consultations import (
 from pcqc.clinic.world import World, as_case, draw_patient, make_world
 from pcqc.errors import UserError
 from pcqc.study import Benchmark, Clinic
-from pcqc.system.files import sha256_file, write_json, write_jsonl
+from pcqc.system.files import write_jsonl
 from pcqc.system.seeds import generator
 
 TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_facts=0.9)
@@ -21,8 +21,8 @@ TRIES_PER_CASE = 100
 
 def build_clinic(
     clinic: Clinic, benchmarks: Mapping[str, Benchmark], instruction: str, folder: Path
-) -> list[str]:
-    """Write world, training cases, benchmarks, SFT conversations, and their manifest.
+) -> dict[str, int]:
+    """Write world, training cases, benchmarks, and SFT conversations.
 
     Splits share no case: a case with the options, complaint and facts of an earlier one is drawn
     again.
@@ -34,7 +34,7 @@ def build_clinic(
         folder: where the files go.
 
     Returns:
-        Names of the files.
+        Number of rows of each file.
 
     Raises:
         UserError: the world has too few different cases.
@@ -65,9 +65,7 @@ def build_clinic(
     sampler.cases("sft", TRAINING, clinic.sft_conversations, recorded)
     write_jsonl(folder / "sft.jsonl", conversations)
     rows["sft.jsonl"] = len(conversations)
-    files = {n: {"rows": r, "sha256": sha256_file(folder / n)} for n, r in rows.items()}
-    write_json(folder / "manifest.json", {"files": files})
-    return ["world.json", *rows, "manifest.json"]
+    return rows
 
 
 class _Sampler:

@@ -108,7 +108,7 @@ def pretrain(
     tokens_per_micro_batch: int,
     models: Path,
     state: Path,
-) -> list[str]:
+) -> None:
     """Train the base model and write it with its tokenizer and its validation scores.
 
     Args:
@@ -118,9 +118,6 @@ def pretrain(
         tokens_per_micro_batch: most tokens in memory at once.
         models: folder; gets `base/` and the loss of every step.
         state: folder of the resumable state.
-
-    Returns:
-        Names of the files that say that it is finished, in `models`.
 
     Raises:
         UserError: the model is not sound after `most_steps`.
@@ -152,9 +149,8 @@ def pretrain(
             f"scratch_model.most_steps, or change scratch_model.seed"
         )
     rows = [{"step": i + 1, "loss": loss} for i, loss in enumerate(losses)]
-    write_jsonl(models / "base_losses.jsonl", rows)
+    write_jsonl(models / "losses.jsonl", rows)
     save_model(models / "base", model, tokenizer, {"steps": steps, "validation": scores(steps)})
-    return ["base/manifest.json", "base_losses.jsonl"]
 
 
 def make_model(settings: ScratchModel, vocabulary: int, tokenizer) -> Qwen3ForCausalLM:

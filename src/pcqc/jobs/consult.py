@@ -120,7 +120,9 @@ def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:
     if case_id is None:
         return cases[0]
     if case_id not in by_id:
-        hint = nearest(case_id, by_id) if len(cases) < 20 else f"; the first is '{cases[0].case_id}'"
+        hint = (
+            nearest(case_id, by_id) if len(cases) < 20 else f"; the first is '{cases[0].case_id}'"
+        )
         raise UserError(f"no case '{case_id}' in {benchmark}{hint}")
     return by_id[case_id]
 

@@ -13,10 +13,10 @@ from pcqc.consultation import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
+from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.select import selected_weights
 from pcqc.jobs.setup import checked_cases, make_context, make_scorer
 from pcqc.roles import Patient
-from pcqc.evaluation.predictions import write_table
 from pcqc.study.manifest import checked
 from pcqc.study.recipe import digest
 from pcqc.study.shapes import Block

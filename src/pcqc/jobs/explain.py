@@ -1,4 +1,4 @@
-"""What a run was made from, whether it would be made again and why; and what may stay all the same."""
+"""What a run was made from, whether and why it would be made again, and what may stay as it is."""
 
 from pcqc.errors import UserError
 from pcqc.study import Study
@@ -74,7 +74,9 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         UserError: the run is not made, or a setting or an input changed: that is another run.
     """
     lines = []
-    kinds = [(job.kind, job.whose) for job in [*Jobs(study).shared(), *Jobs(study).run(method, run)]]
+    kinds = [
+        (job.kind, job.whose) for job in [*Jobs(study).shared(), *Jobs(study).run(method, run)]
+    ]
     for kind, whose in kinds:
         job = Jobs(study).job(kind, *whose)  # anew: it reads what was accepted before it
         if job.manifest.exists():

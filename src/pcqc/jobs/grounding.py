@@ -16,8 +16,8 @@ from pcqc.evaluation.grounding import (
     read_review,
     reviewed,
 )
-from pcqc.jobs.continuation import CANDIDATES
 from pcqc.evaluation.predictions import read_table
+from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.setup import chat_format, checked_cases, make_engine, role_weights, weights_of
 from pcqc.study.manifest import checked
 from pcqc.system.determinism import single_threaded
@@ -50,7 +50,7 @@ def run(task: "Task") -> None:
 
 
 def _sheet(
-    policy: tuple[str, str],
+    policy: tuple[str, ...],
     rows: Sequence[dict],
     items: Sequence[Answered],
     votes: Mapping[str, Sequence[Judgement]],

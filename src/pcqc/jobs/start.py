@@ -1,4 +1,4 @@
-"""What is looked at before a workflow starts: altered results, and what the MLflow store has lost."""
+"""What is checked before a workflow starts: altered results, and what MLflow's store has lost."""
 
 from pcqc.study import Study
 from pcqc.study.graph import Jobs

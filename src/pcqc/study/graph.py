@@ -237,7 +237,9 @@ class Jobs:
         return self._new("convert", (name,), folder, settings, "data_prep.convert", raw=raw.path)
 
     def _overlap(self) -> Job:
-        inputs = {name: self.job("convert", name) / f"{name}.jsonl" for name in self.study.raw_files}
+        inputs = {
+            name: self.job("convert", name) / f"{name}.jsonl" for name in self.study.raw_files
+        }
         names = list(self.study.raw_files)
         settings = OverlapSettings(
             training=tuple(name for name in names if name not in self.study.benchmarks),
@@ -344,25 +346,26 @@ class Jobs:
             raise UserError(f"'{method}' has no reinforcement learning; evaluate it as it is")
         entry = study.method(method)
         settings = TrainSettings(
-            *self._rollouts(),
+            **self._rollouts(),
             rl=study.rl_of(entry),
             method=replace(entry, title="-", role="method", runs=(), rl={}),
             seed=study.seed(run),
             evaluation_seed=study.evaluation_seed,
             development={study.development: study.benchmarks[study.development]},
         )
-        return self._new(
+        job = self._new(
             "train",
             (method, run),
             f"runs/{method}/{run}",
             settings,
             "pcqc.jobs.rl_loop",
-            unused=(*_of_other_methods(entry), *(() if study.synthetic else ("pcqc.clinic",))),
             train=self.cases("train"),
             development=self.cases(study.development),
             **self._models(),
             **self._world(),
         )
+        not_entered = () if study.synthetic else ("pcqc.clinic",)
+        return replace(job, unused=(*_of_other_methods(entry), *not_entered))
 
     def _trained(self, method: str, run: str) -> dict[str, Job]:
         return {"run": self.job("train", method, run)} if self.is_trained(method) else {}
@@ -380,7 +383,7 @@ class Jobs:
     def _evaluate(self, method: str, run: str) -> Job:
         study = self.study
         settings = EvaluateSettings(
-            *self._rollouts(),
+            **self._rollouts(),
             evaluation_seed=study.evaluation_seed,
             benchmarks=tuple(study.benchmarks),
             also_evaluate=tuple(study.also_evaluate.get(method, ())),
@@ -401,7 +404,7 @@ class Jobs:
             raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
         names = ("states", "candidates", "continuations", "seed", "ungrounded")
         settings = ContinuationSettings(
-            *self._rollouts(),
+            **self._rollouts(),
             development=study.development,
             **{name: getattr(wanted, name) for name in names},
         )
@@ -566,16 +569,12 @@ class Jobs:
         yield self.job("peers")
         yield self.job("publish")
 
-    def _rollouts(self) -> tuple:
+    def _rollouts(self) -> dict[str, Any]:
         study = self.study
-        return (
-            study.protocol,
-            study.actor_decoding,
-            study.patient_decoding,
-            study.engine,
-            {role: study.dtype(role) for role in ("actor", "patient", "scorer")},
-            study.deterministic,
-        )
+        roles = ("actor", "patient", "scorer")
+        names = ("protocol", "actor_decoding", "patient_decoding", "engine", "deterministic")
+        settings = {name: getattr(study, name) for name in names}
+        return {**settings, "dtypes": {role: study.dtype(role) for role in roles}}
 
     def _new(
         self,
@@ -584,11 +583,9 @@ class Jobs:
         folder: str,
         settings: Any,
         entry: str,
-        unused: tuple[str, ...] = (),
-        **inputs: Job | Part | Path,
+        **inputs: Any,
     ) -> Job:
-        return Job(kind, whose, self.root / folder, settings, (entry,), inputs, unused)
-
+        return Job(kind, whose, self.root / folder, settings, (entry,), inputs)
 
 
 def _of_other_methods(method: Method) -> tuple[str, ...]:

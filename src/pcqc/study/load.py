@@ -128,9 +128,7 @@ def _without_absent(study: Study) -> Study:
     absent = {
         name: benchmark.raw.file
         for name, benchmark in study.benchmarks.items()
-        if benchmark.optional
-        and benchmark.raw
-        and not benchmark.raw.path.exists()
+        if benchmark.optional and benchmark.raw and not benchmark.raw.path.exists()
     }
     present = {name: b for name, b in study.benchmarks.items() if name not in absent}
     return dataclasses.replace(study, benchmarks=present, absent=absent)

@@ -11,11 +11,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
-from pcqc.study.load import ROOT
+from pcqc.study.load import ROOT, digest
 from pcqc.study.shapes import Manifest
 from pcqc.system.files import hold, read_json, sha256_file, write_json
 from pcqc.system.machine import machine, now
@@ -43,8 +44,6 @@ def finish(job: "Job", summary: dict[str, Any]) -> None:
         job: whose files are all written.
         summary: what the job says of its result; entries of the manifest.
     """
-    from dataclasses import asdict
-
     begun = read_json(job.path / STATE / "begun.json")["begun"]
     heading = {
         "job": job.name,
@@ -64,8 +63,6 @@ def finish(job: "Job", summary: dict[str, Any]) -> None:
 
 def write_manifest(folder: Path, contents: dict[str, Any]) -> None:
     """Write a manifest with a digest of its own contents."""
-    from pcqc.study.recipe import digest
-
     contents = {name: value for name, value in contents.items() if name != "digest"}
     write_json(folder / MANIFEST, {**contents, "digest": digest(contents)})
 
@@ -85,7 +82,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _read(folder: Path, shown: str, modified: int, inode: int) -> dict[str, Any]:
-    from pcqc.study.recipe import Recipe, digest
+    from pcqc.study.recipe import Recipe
 
     remedy = f"move {shown} away and {REMEDY}"
     manifest = read_json(folder / MANIFEST, Manifest, remedy)
@@ -159,9 +156,9 @@ def _names(folder: Path) -> Iterator[str]:
     """Files of a result, relative to its folder; neither state nor hidden files."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and name.parts[0] not in (STATE, MANIFEST):
-            if not any(part.startswith(".") for part in name.parts):
-                yield name.as_posix()
+        hidden = any(part.startswith(".") for part in name.parts)
+        if path.is_file() and not hidden and name.parts[0] not in (STATE, MANIFEST):
+            yield name.as_posix()
 
 
 def accepted_folder(folder: Path, recipe: str) -> Path | None:

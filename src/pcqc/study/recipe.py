@@ -1,4 +1,4 @@
-"""A job's recipe: everything that its result depends on. Its short digest names the result's folder.
+"""A job's recipe: all that its result depends on. Its short digest names the result's folder.
 
 A recipe holds the job's settings, a digest of every source module that the job reaches, and the
 recipes of the jobs whose results it reads (of raw files the SHA-256). All of it is known before
@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.study.load import ROOT
+from pcqc.study.load import ROOT, digest
 from pcqc.study.manifest import MANIFEST, accepted_folder
 from pcqc.system.files import sha256_file
 
@@ -59,7 +59,9 @@ class Recipe:
         ]
         for kind in ("modules", "inputs"):
             for name, before, after in _differences(getattr(self, kind), getattr(new, kind)):
-                verb = "changed" if before and after else "is no longer read" if before else "is new"
+                verb = (
+                    "changed" if before and after else "is no longer read" if before else "is new"
+                )
                 clauses.append(f"{kind[:-1]} {name} {verb}")
         return clauses
 
@@ -148,14 +150,6 @@ class Part:
 def input_paths(job: Job) -> dict[str, Path]:
     """Name of an input -> its file or folder."""
     return {n: s if isinstance(s, Path) else s.path for n, s in job.inputs.items()}
-
-
-def digest(value: object) -> str:
-    """Digest of plain data or of a settings dataclass (sha256, 16 hex digits)."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def flat(settings: object, prefix: str = "") -> dict[str, object]:

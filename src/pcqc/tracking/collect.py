@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import read_predictions, write_table
 from pcqc.study import Study
 from pcqc.study.paths import Paths
-from pcqc.evaluation.predictions import read_predictions, write_table
 from pcqc.system.files import hold, read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.earlier import START, check_start, join, key
 from pcqc.tracking.finished import finish_collected, read_collected, read_record

@@ -17,10 +17,10 @@ from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality_by_base import shares_of_best
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study import load_study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study.rates import with_rates
 from pcqc.system.files import write_json, write_jsonl
 

@@ -15,11 +15,11 @@ from analysis.load import load, peers_folder
 from analysis.render import render
 from analysis.tables import peers
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.jobs.clinic import run_clinic
 from pcqc.study import ROOT, load_study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
-from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_json, write_jsonl
 
