@@ -15,7 +15,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/runs.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/lab.smk"
+include: "workflow/rules/credit_lab.smk"
 
 
 rule all:
@@ -56,17 +56,18 @@ rule continuation:
 # Published credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:
-        manifests([*JOBS.shared(), *(job for name in COMPARED for job in JOBS.method(name))]),
+        manifests([*JOBS.shared(), *(job for name in JOBS.compared for job in JOBS.method(name))]),
         manifests([JOBS.job("peers")]),
     message:
-        f"{RESULTS}/tables/peers.md"
+        f"{RESULTS}/peers/latest/peers.md"
 
 
 def conclude(targets):
     """Print a study's conclusion, or the numbers of single methods."""
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
-    for target, table in TABLES_OF_TARGETS.items():
+    tables = {**LAB_TABLES, "peers": JOBS.job("peers").path / "peers.md"}
+    for target, table in tables.items():
         if target in targets:
             print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
     if methods or (targets <= {"all"} and JOBS.job("report").manifest.exists()):

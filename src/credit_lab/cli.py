@@ -46,12 +46,20 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _audit(_: argparse.Namespace) -> None:
-    from credit_lab.audit.table import FOLDER, write_audit
+    from credit_lab.audit.table import write_audit
+    from credit_lab.jobs import audit
+    from pcqc.jobs.run import perform
     from pcqc.study import load_study
 
-    # Of all studies, the paper's alone changes no setting of config/methods.yaml that counts here.
-    print(write_audit(load_study("paper").methods), end="")
-    print(f"\n{FOLDER / 'table.md'}; each number in {FOLDER / 'table.csv'}")
+    job = audit()
+
+    def work() -> None:
+        # Of all studies, the paper's alone changes no setting of config/methods.yaml.
+        write_audit(load_study("paper").methods, job.path)
+
+    perform(job, work)
+    print((job.path / "table.md").read_text(), end="")
+    print(f"\n{job.path / 'table.md'}; each number in {job.path / 'table.csv'}")
 
 
 def _pilot(_: argparse.Namespace) -> None:
@@ -70,35 +78,45 @@ def _predict(_: argparse.Namespace) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
+    from credit_lab.jobs import map_cell
     from credit_lab.map.job import train_cell
     from credit_lab.map.settings import load_map
+    from pcqc.jobs.run import perform
 
-    print(train_cell(load_map(), arguments.cell))
+    job = map_cell(arguments.cell)
+    perform(job, lambda: train_cell(load_map(), arguments.cell, job.path))
+    print(job.path)
 
 
 def _figure(_: argparse.Namespace) -> None:
+    from credit_lab.jobs import map_figure
+    from credit_lab.map.job import read_predictions
     from credit_lab.map.results import write
+    from pcqc.jobs.run import perform
+    from pcqc.study.recipe import input_paths
 
-    for path in write():
-        print(path)
+    job = map_figure(list(read_predictions()))
+    perform(job, lambda: write(input_paths(job), job.path))
+    print(job.path)
 
 
 def _quality_run(arguments: argparse.Namespace) -> None:
-    from credit_lab.quality.job import run_credit_quality
-    from pcqc.study.paths import Paths
-    from pcqc.system.files import hold
+    from credit_lab.jobs import quality
+    from credit_lab.quality.job import run
+    from pcqc.jobs.run import perform, task_of
 
-    study, method, run = load(arguments), arguments.method, arguments.run
-    name = f"credit_quality {method} {run}"
-    with hold(Paths.of(study).lock(name), f"`credit-lab {name}`", patience=1.0):
-        run_credit_quality(study, method, run)
+    study = load(arguments)
+    job = quality(study, arguments.method, arguments.run)
+    perform(job, lambda: run(task_of(study, job)))
+    print(job.path)
 
 
 def _quality_table(arguments: argparse.Namespace) -> None:
+    from credit_lab.jobs import quality_table
     from credit_lab.quality.results import write
-    from pcqc.study.job_outputs import job_output
+    from pcqc.jobs.run import perform
 
     study = load(arguments)
-    paths = write(study)
-    job_output(study, "credits").vouch(paths)
-    print(*paths, sep="\n")
+    job = quality_table(study)
+    perform(job, lambda: write(study, job.path))
+    print(job.path)

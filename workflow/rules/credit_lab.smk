@@ -1,17 +1,13 @@
 # Experiments on credit (src/credit_lab/). The audit and the map read no study's results: each has a
 # clinic of its own. Credit quality plays consultations of policies that are there.
 
-from credit_lab.map.job import PREDICTIONS, read_predictions
-from credit_lab.map.settings import load_map
+from credit_lab import jobs as lab
+from credit_lab.map.job import read_predictions
 
 MAP_CELLS = list(read_predictions())
-MAP = Path("results") / "map"
-CREDIT_TABLE = RESULTS / "tables" / "credit_quality.md"
-CREDIT_QUALITY = [
-    RESULTS / f"{registry.kind}s" / f"credit_quality.{form}"
-    for registry in (analysis.tables.TABLES, analysis.figures.FIGURES)
-    for form in registry.forms
-]
+LAB_TABLES = {}
+if STUDY.credit_quality:
+    LAB_TABLES["credit_quality"] = lab.quality_table(STUDY).path / "credit_quality.md"
 
 
 def credit_lab(command):
@@ -19,34 +15,32 @@ def credit_lab(command):
     return f"({PYTHON} credit_lab {command}) 2>&1 | tee {{log:q}} >&2"
 
 
-rule credit_audit:
+rule audit_credits:
     output:
-        "results/audit/table.csv",
-        "results/audit/table.md",
+        "results/audit/{recipe}/manifest.json",
     log:
         LOGS / "audit.log",
-    params:
-        settings=lambda wildcards: digest(load_study("paper").to_dict()["methods"]),
-        source=lambda wildcards: source_fingerprint("credit_lab.audit.table"),
     message:
-        "Audit of credits: {output[1]}"
+        "Audit of credits"
     shell:
         credit_lab("audit")
+
+
+rule credit_audit:
+    input:
+        manifests([lab.audit()]),
+    message:
+        "results/audit/latest/table.md"
 
 
 # One job per cell, so that an interrupted map goes on; nothing is predicted here.
 rule map_cell:
     output:
-        "results/map/{cell}.json",
+        "results/map/{cell}/{recipe}/manifest.json",
     log:
         LOGS / "map" / "{cell}.log",
     wildcard_constraints:
         cell="|".join(MAP_CELLS),
-    params:
-        settings=digest(load_map()),
-        predictions=inputs_fingerprint([PREDICTIONS]),
-        methods=lambda wildcards: digest(load_study("paper").to_dict()["methods"]),
-        source=lambda wildcards: source_fingerprint("credit_lab.map.job"),
     message:
         "Map: linear policies in the cell {wildcards.cell}"
     shell:
@@ -55,43 +49,33 @@ rule map_cell:
 
 rule map_figure:
     input:
-        expand(rules.map_cell.output, cell=MAP_CELLS),
+        manifests([lab.map_cell(name) for name in MAP_CELLS]),
     output:
-        expand(MAP / "map.{form}", form=["csv", "md", "svg", "png"]),
+        "results/map/figure/{recipe}/manifest.json",
     log:
         LOGS / "map" / "figure.log",
-    params:
-        source=source_fingerprint("credit_lab.map.results"),
     message:
         "Map: table and figure"
     shell:
         credit_lab("map figure")
 
 
-# The cells are named too: a missing one would be taken for made where the figure is there.
 rule map:
     input:
-        rules.map_figure.input,
-        rules.map_figure.output,
+        manifests([*(lab.map_cell(name) for name in MAP_CELLS), lab.map_figure(MAP_CELLS)]),
     message:
-        "results/map/map.md"
+        "results/map/figure/latest/map.md"
 
 
 rule question_credits:
     input:
-        PATHS.evaluation("{method}", "{run}") / "selection.json",
-        trained,
-        MODELS,
-        PATHS.cases(STUDY.development),
-        ancient(DATA_MANIFEST),
+        lambda wildcards: manifests(lab.quality(STUDY, wildcards.method, wildcards.run).needs),
     output:
-        PATHS.credit_quality("{method}", "{run}") / "manifest.json",
+        result("credit_quality/{method}/{run}"),
     log:
-        LOGS / "credit_quality" / "{method}-{run}.log",
+        log("credit_quality", "method", "run"),
     resources:
         **ON_MODELS,
-    params:
-        made_from=made_from("credit_quality"),
     message:
         "Credits at the states of {wildcards.method}, run {wildcards.run}"
     shell:
@@ -100,16 +84,24 @@ rule question_credits:
 
 rule credits:
     input:
-        [PATHS.credit_quality(*pair) / "manifest.json" for pair in STUDY.credited],
+        lambda wildcards: manifests(lab.quality_table(STUDY).needs),
     output:
-        CREDIT_QUALITY,
-        receipt("credits"),
+        result("credits"),
     log:
-        LOGS / "credits.log",
-    params:
-        settings=digest(STUDY.to_dict()),
-        source=lambda wildcards: source_fingerprint("credit_lab.quality.results"),
+        log("credits"),
     message:
         "Quality of credits"
     shell:
         credit_lab(f"quality table {STUDY_NAME}")
+
+
+if STUDY.credit_quality:
+
+    rule credit_quality:
+        input:
+            manifests(JOBS.shared()),
+            manifests([JOBS.job("select", *pair) for pair in STUDY.credited]),
+            manifests([lab.quality(STUDY, *pair) for pair in STUDY.credited]),
+            manifests([lab.quality_table(STUDY)]),
+        message:
+            f"{RESULTS}/credits/latest/credit_quality.md"

@@ -53,6 +53,19 @@ rule publish:
         pcqc("publish")
 
 
+rule peers_table:
+    input:
+        needs("peers"),
+    output:
+        result("peers"),
+    log:
+        log("peers"),
+    message:
+        "Table of published credits"
+    shell:
+        pcqc("peers")
+
+
 # A replicate is a study of its own: one job runs its whole workflow. Locally a job gets no more cores
 # than there are.
 if REPLICATES:

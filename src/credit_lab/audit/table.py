@@ -14,7 +14,6 @@ from pcqc.study import Method
 from pcqc.system.files import csv_text, write_atomic
 
 NOTHING = 1e-10  # a gradient that is shorter has no direction
-FOLDER = Path("results") / "audit"
 ALONE = "question loss alone"
 REFERENCE = "REINFORCE, leave-one-out"
 HEADING = (
@@ -135,7 +134,7 @@ def by_policy(rows: Sequence[Row], name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_audit(methods: Mapping[str, Method], folder: Path = FOLDER) -> str:
+def write_audit(methods: Mapping[str, Method], folder: Path) -> str:
     """Write `table.csv`, a row per policy and method, and `table.md`; returns the latter's text."""
     rows = audit(methods)
     detail = [by_policy(rows, f"cosine_{part}") for part in Table.PARTS]

@@ -15,7 +15,6 @@ from pcqc.study.load import ROOT
 from pcqc.system.files import csv_text, read_bytes, write_atomic, write_json
 
 PREDICTIONS = ROOT / "config" / "map_predictions.csv"
-FOLDER = Path("results") / "map"
 SHARED, OWN = "shared_rate", "own_rates"
 HEADER = ["cell", *(f.name for f in dataclasses.fields(Cell))]
 NUMBERS = [f.name for f in dataclasses.fields(Prediction)]
@@ -50,8 +49,8 @@ def pilot_table(settings: Map) -> str:
     return "\n".join(lines) + "\n"
 
 
-def train_cell(settings: Map, name: str, folder: Path = FOLDER) -> Path:
-    """Train all methods in a cell, with the shared rate and with their own; write `<name>.json`.
+def train_cell(settings: Map, name: str, folder: Path) -> None:
+    """Train all methods in a cell, with the shared rate and with their own; write `cell.json`.
 
     A cell without a prediction is not trained.
     """
@@ -70,9 +69,8 @@ def train_cell(settings: Map, name: str, folder: Path = FOLDER) -> Path:
         kind: {method: done[method, rate] for method, rate in rates.items()}
         for kind, rates in ((SHARED, shared), (OWN, given.own_rates))
     }
-    path = folder / f"{name}.json"
     write_json(
-        path,
+        folder / "cell.json",
         {
             "cell": name,
             "settings": dataclasses.asdict(cell),
@@ -83,7 +81,6 @@ def train_cell(settings: Map, name: str, folder: Path = FOLDER) -> Path:
             "trained": found,
         },
     )
-    return path
 
 
 def _trained(settings: Map, cell: Cell, name: str, rate: float) -> Trained:

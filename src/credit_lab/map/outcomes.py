@@ -1,15 +1,15 @@
 """What came out in each cell of the map, beside what was predicted of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from pcqc.study.manifest import checked
 from pcqc.system.files import read_json
 
-FOLDER = Path("results") / "map"
 LEVEL = 0.95
 AHEAD, NONE, BEHIND, UNDECIDED = "ahead", "none", "behind", "undecided"
 SHARED, OWN = "shared_rate", "own_rates"
@@ -106,6 +106,8 @@ def hits(cells: Sequence[Trained], rule: str, kind: str, budget: int | None = No
     return Hits(sum(came == said for came, said in decided), len(decided), always)
 
 
-def load(names: Sequence[str], folder: Path = FOLDER) -> list[Trained]:
-    """All cells, in the order of the names."""
-    return [Trained(name, read_json(folder / f"{name}.json")) for name in names]
+def load(folders: Mapping[str, Path]) -> list[Trained]:
+    """All cells; name -> folder of what was trained in it."""
+    return [
+        Trained(name, read_json(checked(folder / "cell.json"))) for name, folder in folders.items()
+    ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,19 +15,17 @@ from pcqc.clinic.posterior import posterior
 from pcqc.clinic.quality import Values
 from pcqc.clinic.world import World, asked_findings
 from pcqc.engines.metered import MeteredEngine
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import write_table
-from pcqc.jobs.evaluate import selected_weights
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.jobs.setup import make_context, make_scorer, read_checked_cases
+from pcqc.jobs.select import selected_weights
+from pcqc.jobs.setup import checked_cases, make_context, make_scorer
 from pcqc.methods.peer_credit import expected_probability
-from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.study.provenance import heading
+from pcqc.study.manifest import checked
 from pcqc.system.determinism import single_threaded
-from pcqc.system.files import sha256_file, write_json
 from pcqc.system.progress import Phases
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
 
 CREDITS = (*QUESTIONS, *TURNS)
 _STATE = [("case_id", pa.string()), ("turn", pa.int64()), ("draw", pa.int64())]
@@ -43,23 +42,17 @@ QUESTION_ROWS = pa.schema(
 ASKING_ROWS = pa.schema([*_STATE, *((name, pa.float64()) for name in ("gain", *TURNS))])
 
 
-def run_credit_quality(study: Study, method: str, run: str) -> None:
+def run(task: "Task") -> dict:
     """Draw the states of one policy and write what every credit makes of their questions."""
-    if study.credit_quality is None:
-        raise UserError(f"study '{study.name}' has no settings 'credit_quality'; add the group")
-    study.require(method, run)
-    product = job_output(study, "credit_quality", method, run)
-    if product.stands():
-        return
-    single_threaded(study.deterministic)
-    settings, paths = study.credit_quality, Paths.of(study)
-    cases = read_checked_cases(study, paths.cases(study.development))[: settings.cases]
-    job_output(study, "clinic").require("world.json")
-    world = World.load(paths.world)
-    update, checkpoint, weights = selected_weights(study, method, run)
-    context, scorer = make_context(study, weights), make_scorer(study)
-    context = replace(context, actor=policy_sampler(study, context))  # as in training
-    receipt, costs = product.begin(), Costs([context.actor, context.patient, scorer])
+    single_threaded(task.settings.deterministic)
+    settings = task.settings.quality
+    cases = checked_cases(task.inputs["development"])[: settings.cases]
+    world = World.load(checked(task.inputs["world"]))
+    update, checkpoint, weights = selected_weights(task)
+    context, scorer = make_context(task, weights), make_scorer(task)
+    actor = policy_sampler(task.settings.actor_decoding, context)  # as in training
+    context = replace(context, actor=actor)
+    costs = Costs([context.actor, context.patient, scorer])
     states = draw_alternatives(
         context,
         scorer,
@@ -71,15 +64,16 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         seed=settings.seed,
         phases=costs,
     )
-    exact = Exact(study, world)
+    (benchmark,) = task.settings.development.values()
+    exact = Exact(world, benchmark.base_rates, task.settings.protocol.max_turns)
     tables = {
         "questions.parquet": (QUESTION_ROWS, (r for s in states for r in question_rows(exact, s))),
         "asking.parquet": (ASKING_ROWS, (r for s in states for r in asking_rows(exact, s))),
     }
     for name, (schema, rows) in tables.items():
-        write_table(product.path / name, pa.Table.from_pylist(list(rows), schema))
-    manifest = {
-        **heading(study, method, run, settings.seed, receipt.made_from.fingerprint),
+        write_table(task.folder / name, pa.Table.from_pylist(list(rows), schema))
+    return {
+        "seed": settings.seed,
         "update": update,
         "checkpoint": checkpoint,
         "states": len(states),
@@ -88,10 +82,7 @@ def run_credit_quality(study: Study, method: str, run: str) -> None:
         "imagined_answers": settings.imagined_answers,
         "seconds": costs.seconds,
         **costs.tokens,
-        "files": {name: sha256_file(product.path / name) for name in tables},
     }
-    write_json(product.path / "manifest.json", manifest)
-    product.finish([*tables, "manifest.json"])
 
 
 class Costs(Phases):
@@ -124,10 +115,10 @@ class Costs(Phases):
 class Exact:
     """What is known exactly of a state and its questions."""
 
-    def __init__(self, study: Study, world: World):
-        rates = world.rates(study.benchmarks[study.development].base_rates)
+    def __init__(self, world: World, base_rates: str, max_turns: int):
+        rates = world.rates(base_rates)
         self.world, self.rates, self.values = world, rates, Values(world, rates)
-        self.most = study.protocol.max_turns - 1
+        self.most = max_turns - 1
 
     def questions(self, found: Alternatives) -> Iterator[tuple[float, ...]]:
         """Of each candidate: accuracy if it is the last, Q*, and its expected probability.

@@ -11,9 +11,7 @@ from scipy.stats import rankdata
 from analysis.statistics.bootstrap import percentile_interval, resampled_means
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.system.files import read_json
+from pcqc.study.manifest import LATEST, checked, read_manifest
 
 SAME = 1e-9  # exact values that differ by less are equal
 # Credit -> its title, and the parts of the drawing that a state's credits take; those that read
@@ -109,9 +107,8 @@ def load(study: Study) -> Judged:
     asking: list[pd.DataFrame] = []
     manifests = []
     for method, run in study.credited:
-        folder = Paths.of(study).credit_quality(method, run)
-        job_output(study, "credit_quality", method, run).require()
-        manifests.append(read_json(folder / "manifest.json"))
+        folder = checked(study.results / "credit_quality" / method / run / LATEST)
+        manifests.append(read_manifest(folder))
         for name, frames in (("questions", questions), ("asking", asking)):
             frame = pq.read_table(folder / f"{name}.parquet").to_pandas()
             frames.append(frame.assign(policy=method))

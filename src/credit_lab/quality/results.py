@@ -13,10 +13,10 @@ from pcqc.study import Study
 from pcqc.system.files import write_atomic
 
 
-def write(study: Study) -> list[Path]:
-    """Write `credit_quality` among the study's tables and figures; the files."""
+def write(study: Study, folder: Path) -> None:
+    """Write the table and the figure `credit_quality` into a folder."""
     judged = load(study)
-    tables, figures = (study.results / folder / NAME for folder in ("tables", "figures"))
+    tables = figures = folder / NAME
     contents: dict[Path, str | bytes] = {
         tables.with_suffix(f".{form}"): render(form, [build(judged)]) for form in TABLES.forms
     }
@@ -26,4 +26,3 @@ def write(study: Study) -> list[Path]:
             contents[figures.with_suffix(f".{form}")] = encode(figure, form)
     for path, content in contents.items():
         write_atomic(path, content)
-    return list(contents)

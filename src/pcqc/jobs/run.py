@@ -2,6 +2,7 @@
 
 import importlib
 import shutil
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -23,19 +24,30 @@ def run_job(
     recipe: str | None = None,
     processes: Processes = SINGLE_PROCESS,
 ) -> Job:
-    """Run a job unless its result is there; the job.
+    """Run a job of a study unless its result is there; the job. See `perform`."""
+    job = Jobs(study).job(kind, *whose)
+    perform(job, lambda: _call(study, job, processes), recipe, processes)
+    return job
+
+
+def perform(
+    job: Job,
+    work: Callable[[], dict | None],
+    recipe: str | None = None,
+    processes: Processes = SINGLE_PROCESS,
+) -> None:
+    """Do a job's work unless its result is there, and write the manifest.
 
     Args:
-        study: the study.
-        kind, whose: the job, see `Jobs.job`.
+        job: the job.
+        work: writes the result's files; returns entries of the manifest.
         recipe: short digest of the recipe that the workflow planned.
-        processes: that run the job together; the first writes.
+        processes: that do the work together; the first writes the manifest.
 
     Raises:
         UserError: settings or source changed since the workflow planned; another process runs the
-            job; what the job itself raises.
+            job; what the work itself raises.
     """
-    job = Jobs(study).job(kind, *whose)
     if recipe and recipe != job.path.name:
         raise UserError(
             f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"
@@ -45,17 +57,16 @@ def run_job(
             verify(job)
             make_latest(job)
             shutil.rmtree(job.path / STATE, ignore_errors=True)  # a kill may have left it
-            return job
+            return
         if processes.is_main:
             for other in job.needs:
                 if other.manifest.exists():
                     make_latest(other)
             begin(job)
         processes.barrier()
-        summary = _call(study, job, processes)
+        summary = work()
         if processes.is_main:
             finish(job, summary or {})
-    return job
 
 
 def task_of(study: Study, job: Job) -> Task:
