@@ -8,21 +8,21 @@ study's settings. Equal contents give equal bytes.
 
 import io
 import json
-import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.load import collected_files, load, peers_folder, written
+from analysis.load import collected_files, load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.study import ROOT, Study
-from pcqc.study.job_outputs import is_trained
+from pcqc.study.graph import Jobs
+from pcqc.study.manifest import begin, finish, hold_folder, read_manifest, write_manifest
 from pcqc.study.paths import Paths
-from pcqc.study.provenance import job_settings, run_settings
 from pcqc.study.replicates import replicates
-from pcqc.system.files import hold, parse_json, write_atomic
+from pcqc.system.files import parse_json, write_atomic
 
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"
@@ -48,35 +48,47 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
 
 
 def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
-    """Unpack the archives of a study and of its replicates as `collected/`, `peers/`; the folders.
+    """Unpack the archives of a study and of its replicates among the results; the folders.
+
+    A collection's manifest declares it equal to what today's source would collect, so that tables,
+    figures and report are made from it.
 
     Raises:
-        UserError: there is no archive, it is damaged or was made with other settings, or something
-            is collected already; nothing was changed.
+        UserError: there is no archive, it is damaged or was made with other settings, or other runs
+            are collected already; nothing was changed.
     """
-    every = [study, *replicates(study)]
-    unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in every]
-    targets = [folder for one in every for folder in (Paths.of(one).collected, peers_folder(one))]
-    if there := [folder for folder in targets if folder.exists()]:
-        raise UserError(f"{there[0]}: is there already; move it away to restore the archive")
-    for one, files in zip(every, unpacked, strict=True):
-        collected, folder = Paths.of(one).collected, peers_folder(one)
+    studies = [study, *replicates(study)]
+    unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in studies]
+    for one in studies:
+        job = Jobs(one).job("collect")
+        if job.manifest.exists() and not read_manifest(job.path)["also_for"]:
+            raise UserError(f"{job.path}: holds runs of this machine; move it away to restore")
+    folders = []
+    for one, (settings, files) in zip(studies, unpacked, strict=True):
+        collect = Jobs(one).job("collect")
+        job = replace(collect, settings=Archived(settings), entries=(), inputs={})
         own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
-        with hold(collected.with_name(".collected.lock"), f"a collection of {one.name}"):
-            _unpack(collected, own)
-            written(one, "collect", (collected / name for name in own))
-            _unpack(folder, {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()})
-    return [folder for folder in targets if folder.exists()]
+        with hold_folder(job):
+            begin(job)
+            for name, content in own.items():
+                write_atomic(job.path / name, content)
+            finish(job, {})
+            manifest = read_manifest(job.path)
+            note = {collect.recipe.short: "restored from an archive made with the same settings"}
+            write_manifest(job.path, {**manifest, "also_for": note})
+        folders.append(job.path)
+        if beside := {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()}:
+            for name, content in beside.items():
+                write_atomic(peers_folder(one) / name, content)
+            folders.append(peers_folder(one))
+    return folders
 
 
-def _unpack(folder: Path, files: dict[str, bytes]) -> None:
-    """Write a folder as a whole; none without files."""
-    new = folder.with_name(f".{folder.name}.restored")
-    shutil.rmtree(new, ignore_errors=True)
-    for name, content in files.items():
-        write_atomic(new / name, content)
-    if files:
-        new.rename(folder)
+@dataclass(frozen=True)
+class Archived:
+    """Job -> settings with which an archive's runs were made."""
+
+    jobs: Mapping[str, Any]
 
 
 def _kept(study: Study) -> list[Path]:
@@ -95,15 +107,12 @@ def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
 
 
 def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
-    """Job -> settings that it read; what is collected, and the peers' runs, come of these jobs."""
-    jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
-    jobs += ["sft", "select", "evaluate", *(["continuation"] if study.continuation else [])]
-    found = {job: job_settings(study, job) for job in jobs}
-    runs = [(n, run) for n, m in study.methods.items() if not m.on_demand for run in m.runs]
-    for name, run in (*runs, *peers):
-        if name in study.methods and is_trained(study, name):
-            found[f"train {name} {run}"] = run_settings(study, name, run)
-    return json.loads(json.dumps(found, default=str))
+    """Job -> its settings; what is collected, and the peers' runs, come of these jobs."""
+    jobs = Jobs(study)
+    runs = [(name, run) for name in jobs.methods for run in study.methods[name].runs]
+    known = [pair for pair in peers if pair[0] in study.methods and pair[1] in study.runs]
+    every = [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
+    return {job.name: job.recipe.settings for job in every}
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
@@ -116,8 +125,8 @@ def _packed(files: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _checked(study: Study, path: Path) -> dict[str, bytes]:
-    """An archive's files below `collected/`, once it is of the study's settings."""
+def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """An archive's settings and files, once it is of the study's settings."""
     if not path.exists():
         raise UserError(f"{path}: no archive of '{study.name}'; `pcqc archive` writes one")
     try:
@@ -134,7 +143,7 @@ def _checked(study: Study, path: Path) -> dict[str, bytes]:
             f"{path}: was made with other settings ({', '.join(unlike)}); run the study again: "
             f"`make results STUDY={study.name}`"
         )
-    return files
+    return settings, files
 
 
 def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[str]:
@@ -143,7 +152,7 @@ def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[st
     A run that the study has got since may be added: see `pcqc track collect --add`.
     """
     yield from archived.keys() - today.keys()
-    yield from (job for job in today.keys() - archived.keys() if not job.startswith("train "))
+    yield from (job for job in today.keys() - archived.keys() if len(job.split()) == 1)
     for job in archived.keys() & today.keys():
         one, other = archived[job], today[job]
         yield from (f"{job}: {k}" for k in one.keys() | other.keys() if one.get(k) != other.get(k))

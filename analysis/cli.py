@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from analysis.figures import FIGURES
 from analysis.tables import TABLES
@@ -27,10 +28,6 @@ def register(subparsers) -> None:
         )
         parser.set_defaults(handler=run)
     for name, what, run in (
-        ("report", "write the report of a study, one HTML file", run_report),
-        ("transcripts", "write the pages to read a study's consultations", run_transcripts),
-        ("peers", "write the table of published credits that are evaluated", run_peers),
-        ("paper", "collect tables and figures in paper.tex and, with LaTeX, paper.pdf", run_paper),
         ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
         ("archive", "pack what a study collected into results/archive/, for git", run_archive),
         ("restore", "unpack a study's archive, to draw its tables and figures again", run_restore),
@@ -65,49 +62,19 @@ def run_compare(arguments: argparse.Namespace) -> None:
 
 
 def run_tables(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/tables/`."""
+    """Draw tables again from the newest collected runs."""
     from analysis import tables
 
     collected = _load(arguments.study)
-    _finish(collected.study, "tables", tables.write(collected, arguments.only))
+    _print(tables.write(collected, _drawn(collected.study), arguments.only))
 
 
 def run_figures(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/figures/`."""
+    """Draw figures again from the newest collected runs."""
     from analysis import figures
 
     collected = _load(arguments.study)
-    _finish(collected.study, "figures", figures.write(collected, arguments.only))
-
-
-def run_report(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/report.html`."""
-    from analysis import report
-
-    collected = _load(arguments.study)
-    _finish(collected.study, "report", [report.write(collected)])
-
-
-def run_transcripts(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/transcripts/`."""
-    from analysis import transcripts
-    from analysis.load import written
-    from pcqc.study import load_study
-
-    study = load_study(arguments.study)
-    page = transcripts.write(study)
-    files = [path for path in page.parent.rglob("*") if path.is_file()]
-    written(study, "transcripts", files)
-    print(f"open {page}")
-
-
-def run_peers(arguments: argparse.Namespace) -> None:
-    """Write the table `peers`."""
-    from analysis.tables import peers
-    from pcqc.study import load_study
-
-    study = load_study(arguments.study)
-    _finish(study, "peers", peers.write(study))
+    _print(figures.write(collected, _drawn(collected.study), arguments.only))
 
 
 def run_answer(arguments: argparse.Namespace) -> None:
@@ -122,17 +89,6 @@ def run_answer(arguments: argparse.Namespace) -> None:
     if not arguments.methods:
         print("\n".join(conclusion(load(study))))
         print(f"The report: {study.results / 'report.html'}")
-
-
-def run_paper(arguments: argparse.Namespace) -> None:
-    """Write `results/<study>/paper.tex`, and `paper.pdf` where a LaTeX is installed."""
-    from analysis import paper
-
-    collected = _load(arguments.study)
-    files = paper.write(collected)
-    if not paper.latex():
-        print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
-    _finish(collected.study, "paper", files)
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
@@ -167,7 +123,7 @@ def run_restore(arguments: argparse.Namespace) -> None:
     if study.synthetic:
         every = " and ".join(f"`pcqc clinic {name}`" for name in (study.name, *study.replicates))
         print(f"tables and figures about questions need the cases too: {every}")
-    print(f"then `pcqc tables {study.name}`, `pcqc figures {study.name}`")
+    print(f"then `pcqc report {study.name}`")
 
 
 def _load(name: str):
@@ -177,11 +133,12 @@ def _load(name: str):
     return load(load_study(name))
 
 
-def _finish(study, job: str, paths: list) -> None:
-    """Write the job's receipt, and say what was written."""
-    from analysis.load import written
+def _drawn(study) -> Path:
+    """Folder of what is drawn by hand; the workflow's own is results/STUDY/report."""
+    return study.results / "drawn"
 
-    written(study, job, paths)
+
+def _print(paths: list[Path]) -> None:
     folders = sorted({str(path.parent) for path in paths})
     files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     print(f"{files} in {', '.join(folders)}")

@@ -18,10 +18,10 @@ from analysis.collected import Collected
 from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import World
 from pcqc.errors import UserError
+from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.study import Study
-from pcqc.study.job_outputs import job_output
+from pcqc.study.manifest import checked, read_manifest
 from pcqc.study.paths import Paths
-from pcqc.study.predictions import SCHEMA, read_predictions
 from pcqc.study.replicates import replicates
 from pcqc.study.shapes import CollectedRuns
 from pcqc.system.files import read_json, read_jsonl
@@ -58,8 +58,7 @@ def load(study: Study) -> Collected:
 
 
 def _load(study: Study) -> Collected:
-    folder = Paths.of(study).collected
-    job_output(study, "collect").require()
+    folder = checked(Paths.of(study).collected)
     further, validations = (
         read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
         for name in ("further_updates", "validations")
@@ -127,9 +126,8 @@ def dialogues(folder: Path, method: str, run: str, benchmark: str) -> Iterator[d
 
 def collected_files(study: Study) -> list[Path]:
     """The files of `collected/`, in order."""
-    receipt = job_output(study, "collect").receipt_path
-    files = Paths.of(study).collected.rglob("*")
-    return sorted(path for path in files if path.is_file() and path != receipt)
+    folder = checked(Paths.of(study).collected)
+    return sorted(folder / name for name in read_manifest(folder)["files"])
 
 
 # On-demand runs: ablations and peers are in no collection.
@@ -141,8 +139,7 @@ def evaluated_methods(study: Study) -> list[str]:
     return [
         name
         for name, method in study.methods.items()
-        if method.runs
-        and all((paths.evaluation(name, run) / "manifest.json").exists() for run in method.runs)
+        if method.runs and all(paths.evaluation(name, run).exists() for run in method.runs)
     ]
 
 
@@ -158,27 +155,25 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
                 read_predictions(folder / files["predictions"]).to_pandas()
                 for files in (manifest["benchmarks"][benchmark] for benchmark in study.benchmarks)
             ]
-            training = paths.run(name, run) / "manifest.json"
+            training = paths.run(name, run)
             if training.exists():
-                job_output(study, "train", name, run).require(training.name, "events.jsonl")
-                rows = read_jsonl(training.with_name("events.jsonl"))
+                rows = read_jsonl(checked(training / "events.jsonl"))
                 events += [{"method": name, "run": run, **event} for _, event in rows]
             records[name, run] = {
                 "evaluation": manifest,
-                "training": read_json(training) if training.exists() else None,
+                "training": read_manifest(training) if training.exists() else None,
             }
     return Collected(study, pd.concat(frames), pd.DataFrame(events), records).only(methods)
 
 
 def read_evaluation(study: Study, method: str, run: str) -> dict[str, Any]:
     """The manifest of a run's evaluation, its files checked."""
-    job_output(study, "evaluate", method, run).require()
-    return read_json(Paths.of(study).evaluation(method, run) / "manifest.json")
+    return read_manifest(checked(Paths.of(study).evaluation(method, run)))
 
 
 def peers_folder(study: Study) -> Path:
     """Where a restored archive has the published credits that were evaluated."""
-    return study.results / "peers"
+    return study.results / "restored_peers"
 
 
 def load_peers(study: Study, wanted: list[str]) -> Collected:
@@ -231,7 +226,7 @@ def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
 
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
-    return World.load(Paths.of(study).world)
+    return World.load(checked(Paths.of(study).world))
 
 
 def cases_file(study: Study, benchmark: str) -> Path:
@@ -242,7 +237,7 @@ def cases_file(study: Study, benchmark: str) -> Path:
 
 def read_case_files(study: Study, benchmark: str) -> dict[str, Case]:
     """Case id -> case."""
-    return {case.case_id: case for case in read_cases(cases_file(study, benchmark))}
+    return {case.case_id: case for case in read_cases(checked(cases_file(study, benchmark)))}
 
 
 @dataclass(frozen=True)
@@ -269,20 +264,19 @@ def read_continuation(study: Study, method: str, run: str) -> ContinuationFiles:
     )
 
 
-def read_cards(study: Study) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Data cards of the study's published files, and the summary of the files it uses."""
+def read_cards(study: Study) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
+    """Data cards of the study's published files, and the number of rows of each file it uses."""
     paths = Paths.of(study)
-    for name in study.raw_files:
-        job_output(study, "convert", name).require(paths.card(name).name)
-    job_output(study, "prepare", "manifest").require("manifest.json")
-    cards = {name: read_json(paths.card(name)) for name in study.raw_files}
-    return cards, read_json(paths.data / "manifest.json")["files"]
+    cards = {name: read_json(checked(paths.card(name))) for name in study.raw_files}
+    rows: dict[str, int] = {}
+    for name in ("train", *study.benchmarks):
+        rows |= read_manifest(paths.cases(name).parent)["rows"]
+    return cards, rows
 
 
 def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
     """Thresholds of the audit of overlapping cases, and its counts."""
-    folder = Paths.of(study).overlap
-    job_output(study, "overlap").require()
+    folder = checked(Paths.of(study).overlap)
     counts = read_frame(folder / "counts.csv", ("evaluation", "training"))
     return read_json(folder / "inputs.json")["thresholds"], counts
 
@@ -304,9 +298,7 @@ def training_rows(study: Study, method: str, run: str) -> dict[str, list[dict]]:
     """File of `TRAINING_FILES` -> its rows: what was kept of a run's training."""
     folder = Paths.of(study).run(method, run)
     names = [name for name in TRAINING_FILES if (folder / name).exists()]
-    if names:
-        job_output(study, "train", method, run).require(*names)
-    return {name: [row for _, row in read_jsonl(folder / name)] for name in names}
+    return {name: [row for _, row in read_jsonl(checked(folder / name))] for name in names}
 
 
 def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[dict]]:
@@ -315,34 +307,12 @@ def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[di
     Each is a row of `candidates.parquet` with `success`, the share of right continuations.
     """
     folder = Paths.of(study).continuation(method, run)
-    if (method, run) not in study.continued or not (folder / "manifest.json").exists():
+    if (method, run) not in study.continued or not folder.exists():
         return {}
-    job_output(study, "continuation", method, run).require()
+    checked(folder)
     keys = ["case_id", "candidate"]
     outcomes = read_frame(folder / "continuations.parquet", [*keys, "correct"])
     success = outcomes.groupby(keys)["correct"].mean().rename("success")
     candidates = read_frame(folder / "candidates.parquet", keys).join(success, on=keys)
     groups = candidates.groupby("case_id", sort=False)
     return {str(case_id): rows.to_dict("records") for case_id, rows in groups}
-
-
-def drawn(study: Study, paths: Sequence[Path]) -> list[bytes] | None:
-    """Figures as `pcqc figures` drew them since the runs were collected; None where it did not."""
-    figures, source = (job_output(study, job) for job in ("figures", "collect"))
-    receipt = figures.receipt()
-    known = (receipt.outputs or {}) if receipt else {}
-    if not source.receipt_path.exists() or not all(p.exists() and p.name in known for p in paths):
-        return None
-    since = source.receipt_path.stat().st_mtime_ns
-    if any(path.stat().st_mtime_ns < since for path in paths):
-        return None
-    figures.require(*(path.name for path in paths))
-    return [path.read_bytes() for path in paths]
-
-
-# What the analysis writes.
-
-
-def written(study: Study, job: str, paths: Iterable[Path]) -> None:
-    """Record the files that a job of the analysis wrote."""
-    job_output(study, job).vouch(paths)

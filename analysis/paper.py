@@ -14,7 +14,6 @@ from analysis.notices import notice
 from analysis.render.tex import escape
 from analysis.tables import TABLES
 from pcqc.errors import UserError
-from pcqc.study import Study
 from pcqc.system.files import write_atomic
 
 _HEAD = r"""\documentclass[10pt]{article}
@@ -41,14 +40,13 @@ def latex() -> str | None:
     return shutil.which(_NAME)
 
 
-def outputs(study: Study) -> list[Path]:
-    """What `write` makes on this machine; what a workflow rule declares."""
-    names = ["paper.tex", "paper.pdf"] if latex() else ["paper.tex"]
-    return [study.results / name for name in names]
+def outputs(folder: Path) -> list[Path]:
+    """What `write` makes on this machine."""
+    return [folder / name for name in (["paper.tex", "paper.pdf"] if latex() else ["paper.tex"])]
 
 
-def write(collected: Collected) -> list[Path]:
-    """Write `paper.tex` and, where a LaTeX is installed, `paper.pdf`.
+def write(collected: Collected, folder: Path) -> list[Path]:
+    """Write `paper.tex` and, where a LaTeX is installed, `paper.pdf`, beside tables and figures.
 
     Returns:
         the files written; equal inputs give equal bytes.
@@ -58,10 +56,10 @@ def write(collected: Collected) -> list[Path]:
     """
     study = collected.study
     for kind in (TABLES, FIGURES):
-        for path in kind.outputs(study):
+        for path in kind.outputs(study, folder):
             if not path.exists():
                 raise UserError(f"{path}: missing; run `pcqc {kind.kind}s {study.name}` first")
-    written = outputs(study)
+    written = outputs(folder)
     write_atomic(written[0], document(collected))
     if written[1:]:
         pdf, _ = compiled(written[0])
@@ -91,7 +89,7 @@ def _part(collected: Collected, part: Part) -> str:
 
 def _table(collected: Collected, name: str) -> str:
     """A table's file; the companion alone where that repeats the table beside the paper's."""
-    texs = [path.stem for path in TABLES.paths(collected.study, name) if path.suffix == ".tex"]
+    texs = [path.stem for path in TABLES.paths(Path(), name) if path.suffix == ".tex"]
     shown = texs if comparable(collected.study) else texs[-1:]
     return "".join(f"\\input{{tables/{stem}}}\n" for stem in shown)
 

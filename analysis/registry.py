@@ -91,19 +91,19 @@ class Registry:
                 )
         return list(only or self.names(study))
 
-    def outputs(self, study: Study) -> list[Path]:
-        """Every file that is written for a study; what a workflow rule declares."""
-        return [path for name in self.names(study) for path in self.paths(study, name)]
+    def outputs(self, study: Study, folder: Path) -> list[Path]:
+        """Every file that is written for a study, below a folder."""
+        return [path for name in self.names(study) for path in self.paths(folder, name)]
 
-    def paths(self, study: Study, name: str) -> list[Path]:
+    def paths(self, folder: Path, name: str) -> list[Path]:
         """The files of one table or figure, with those of the paper's numbers."""
-        folder = study.results / f"{self.kind}s"
+        folder = folder / f"{self.kind}s"
         stems = [name, f"{name}{self.beside}"] if self.entries[name].paper else [name]
         return [folder / f"{stem}.{form}" for stem in stems for form in self.forms]
 
-    def write(self, study: Study, name: str, contents: Iterable[str | bytes]) -> list[Path]:
+    def write(self, folder: Path, name: str, contents: Iterable[str | bytes]) -> list[Path]:
         """Write the files of one table or figure, given in the order of `paths`; their paths."""
-        paths = self.paths(study, name)
+        paths = self.paths(folder, name)
         for path, content in zip(paths, contents, strict=True):
             write_atomic(path, content)
         return paths
@@ -115,12 +115,6 @@ class Registry:
     def shown(self, collected: "Collected", name: str) -> "Collected":
         """What one of them is made from: the study, or the runs under all its base models."""
         return collected.pooled() if self.entries[name].shows == "pooled" else collected
-
-    def clear(self, study: Study) -> None:
-        """Remove the files of those that the study could fill once and no longer can."""
-        for name in set(self.entries) - set(self.names(study)):
-            for path in self.paths(study, name):
-                path.unlink(missing_ok=True)
 
     def _check(self, name: str) -> None:
         if name not in self.entries:

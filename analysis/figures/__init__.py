@@ -45,13 +45,13 @@ def draw(name: str, collected) -> "list[Figure]":
     return [own, module.draw_paper()] if FIGURES.entries[name].paper else [own]
 
 
-def write(collected, only: Sequence[str] | None = None) -> list[Path]:
+def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Path]:
     """Write figures as pdf, svg and png; all that the study can fill, or `only` some.
-
-    Those of settings that the study no longer has are removed.
 
     Args:
         collected: an `analysis.collected.Collected`.
+        folder: where the files go.
+        only: names.
 
     Returns:
         the files written.
@@ -59,10 +59,9 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     from analysis.drawing.style import encode, house_style
 
     study, written = collected.study, []
-    FIGURES.clear(study)
     for name in FIGURES.chosen(study, only):
         with house_style():
             shown = draw(name, collected)
             contents = [encode(figure, form) for figure in shown for form in FIGURES.forms]
-        written += FIGURES.write(study, name, contents)
+        written += FIGURES.write(folder, name, contents)
     return written

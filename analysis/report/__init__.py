@@ -15,21 +15,21 @@ FOLDER = Path(__file__).parent
 _SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")
 
 
-def write(collected: Collected) -> Path:
-    """Write `results/<study>/report.html`; equal inputs give equal bytes."""
-    path = collected.study.results / "report.html"
-    write_atomic(path, build(collected))
+def write(collected: Collected, folder: Path) -> Path:
+    """Write `report.html` into a folder; equal inputs give equal bytes."""
+    path = folder / "report.html"
+    write_atomic(path, build(collected, folder))
     return path
 
 
-def build(collected: Collected) -> str:
-    """The report's HTML; the templates escape every text that they are given."""
+def build(collected: Collected, folder: Path) -> str:
+    """The report's HTML with the figures that are drawn in a folder; every text is escaped."""
     environment = templates(FOLDER)
     environment.filters["symbols"] = symbols
     environment.globals["VERDICTS"] = (*VERDICTS, "not tested")
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
     report = environment.get_template("report.html")
-    return report.render(style=style, **sections.content(collected)) + "\n"
+    return report.render(style=style, **sections.content(collected, folder)) + "\n"
 
 
 def symbols(text: str) -> Markup:

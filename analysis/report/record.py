@@ -80,7 +80,7 @@ def runs(collected: Collected) -> list[dict[str, Any]]:
         hours = through(collected, method, run, "device_hours", update)
         cells = [
             f"{collected.title(method)} run {run}",
-            str(manifest.get("seed", MISSING)),
+            str(collected.study.seed(run)),
             f"{update} of {manifest.get('updates', update)}",
             f"{hours:.3f}" if hours else MISSING,
             f"{totals['trajectories']:,}" if "trajectories" in totals else MISSING,
@@ -94,10 +94,9 @@ def runs(collected: Collected) -> list[dict[str, Any]]:
 def accepted(collected: Collected) -> list[str]:
     """Runs that their author declared still valid (`pcqc accept`), with reason and edits."""
     return [
-        f"{collected.title(method)} run {run}, accepted {entry['when']}: {entry['because']} "
-        f"({'; '.join(entry['changes'])})"
+        f"{collected.title(method)} run {run}, accepted {note}"
         for method, run in _all_runs(collected)
-        for entry in collected.record(method, run)["evaluation"].get("accepted", [])
+        for note in collected.record(method, run)["evaluation"].get("also_for", {}).values()
     ]
 
 

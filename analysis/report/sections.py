@@ -3,15 +3,14 @@
 import base64
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from analysis.answer import conclusion
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
 from analysis.contents import contents
-from analysis.drawing.style import encode, house_style
-from analysis.figures import FIGURES, caption, draw
-from analysis.load import drawn
+from analysis.figures import FIGURES, caption
 from analysis.notices import notice, on_base_models
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
@@ -45,14 +44,15 @@ class Item:
     paper_label: str = "Published in the paper"
 
 
-def content(collected: Collected) -> dict[str, Any]:
-    """Everything that the report's template shows."""
+def content(collected: Collected, folder: Path) -> dict[str, Any]:
+    """Everything that the report's template shows; figures are those drawn in the folder."""
     numbers = {"table": count(1), "figure": count(1)}
     parts = [
         {
             **vars(part),
             "shown": [
-                _item(collected, kind, name, next(numbers[kind])) for kind, name in part.items
+                _item(collected, folder, kind, name, next(numbers[kind]))
+                for kind, name in part.items
             ],
         }
         for part in contents(collected.study)
@@ -138,8 +138,10 @@ def _cards(collected: Collected) -> list[dict[str, Any]]:
     ]
 
 
-def _item(collected: Collected, kind: str, name: str, place: int) -> Item:
-    return (_figure if kind == "figure" else _table)(collected, name, place)
+def _item(collected: Collected, folder: Path, kind: str, name: str, place: int) -> Item:
+    if kind == "table":
+        return _table(collected, name, place)
+    return _figure(collected, folder, name, place)
 
 
 def _table(collected: Collected, name: str, place: int) -> Item:
@@ -153,22 +155,17 @@ def _table(collected: Collected, name: str, place: int) -> Item:
     return replace(item, paper=differences, paper_label="Published and ours")
 
 
-def _figure(collected: Collected, name: str, place: int) -> Item:
-    module, svgs = FIGURES.module(name), _svgs(collected, name)
+def _figure(collected: Collected, folder: Path, name: str, place: int) -> Item:
+    module, svgs = FIGURES.module(name), _svgs(folder, name)
     item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
     if FIGURES.entries[name].paper:
         item = replace(item, paper=_plot(f"{name}_paper", module.caption_paper(), svgs[1]))
     return item
 
 
-def _svgs(collected: Collected, name: str) -> list[bytes]:
-    """A figure, and the paper's where it has one: as `pcqc figures` drew them from these runs."""
-    study = collected.study
-    svgs = drawn(study, [path for path in FIGURES.paths(study, name) if path.suffix == ".svg"])
-    if svgs is not None:
-        return svgs
-    with house_style():
-        return [encode(figure, "svg") for figure in draw(name, collected)]
+def _svgs(folder: Path, name: str) -> list[bytes]:
+    """A figure, and the paper's where it has one."""
+    return [path.read_bytes() for path in FIGURES.paths(folder, name) if path.suffix == ".svg"]
 
 
 def _plot(name: str, caption: str, svg: bytes) -> Plot:

@@ -61,14 +61,15 @@ def build(name: str, collected) -> "Table":
     return replace(table, caption=caption, notes=(*table.notes, *notes))
 
 
-def write(collected, only: Sequence[str] | None = None) -> list[Path]:
+def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Path]:
     """Write tables and companions in every form; all that the study can fill, or `only` some.
 
-    Those of settings that the study no longer has are removed. Ablations have a table once some
-    are evaluated.
+    Ablations have a table once some are evaluated.
 
     Args:
         collected: an `analysis.collected.Collected`.
+        folder: where the files go.
+        only: names.
 
     Returns:
         the files written.
@@ -78,7 +79,6 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
     from analysis.tables import ablations
 
     study, written = collected.study, []
-    TABLES.clear(study)
     for name in TABLES.chosen(study, only):
         module = TABLES.module(name)
         table = build(name, collected)
@@ -86,10 +86,10 @@ def write(collected, only: Sequence[str] | None = None) -> list[Path]:
         if TABLES.entries[name].paper:
             shown.append(companion(table, module.paper(), study))
         contents = [render(form, tables) for tables in shown for form in TABLES.forms]
-        written += TABLES.write(study, name, contents)
+        written += TABLES.write(folder, name, contents)
     if not only and (made := ablations.build(study)):
         for form in TABLES.forms:
-            path = study.results / "tables" / f"{ablations.NAME}.{form}"
+            path = folder / "tables" / f"{ablations.NAME}.{form}"
             write_atomic(path, render(form, [made]))
             written.append(path)
     return written

@@ -38,8 +38,8 @@ def build(collected: Collected) -> Table:
     ]
     caption = (
         "Converted: cases of the published file. Used: cases that the study reads; the converted "
-        "ones that it does not use are in data/exclusions.csv or were not drawn. Facts and words "
-        "of the initial information: median (smallest to largest)."
+        "ones that it does not use are in the set's exclusions.csv or were not drawn. Facts and "
+        "words of the initial information: median (smallest to largest)."
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
     return Table(NAME, "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
@@ -57,13 +57,13 @@ def _title(collected: Collected, name: str, card: dict[str, Any]) -> str:
     return f"{'SFT' if name == 'sft' else 'Training'} ({card['source']})"
 
 
-def _counts(name: str, card: dict[str, Any], used: dict[str, Any]) -> list[Cell]:
+def _counts(name: str, card: dict[str, Any], used: dict[str, int]) -> list[Cell]:
     """Cases (turns of SFT rows) in the paper, converted, excluded and used."""
     counts = [
         _paper_count(name, card["source"]),
         card.get("cases", card.get("turns")),
         len(card["exclusions"]),
-        used.get(f"{name}.jsonl", {}).get("rows"),
+        used.get(f"{name}.jsonl"),
     ]
     return [MISSING if count is None else Number(count, digits=0) for count in counts]
 

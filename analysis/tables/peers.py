@@ -57,8 +57,8 @@ QUALITY = "best_questions"  # that the clinic knows of each validation
 CURVES = ("method", "run", "kind", "update", *METRICS, *COSTS, QUALITY)
 
 
-def write(study: Study) -> list[Path]:
-    """Write `results/<study>/tables/peers.*`; the files.
+def write(study: Study, folder: Path) -> list[Path]:
+    """Write `peers.*` into a folder; the files.
 
     Raises:
         UserError: no peer is evaluated.
@@ -70,7 +70,7 @@ def write(study: Study) -> list[Path]:
             f"--config study={study.name}`"
         )
     for form in FORMS:
-        files.append(study.results / "tables" / f"{NAME}.{form}")
+        files.append(folder / f"{NAME}.{form}")
         write_atomic(files[-1], render(form, [table]))
     return files
 

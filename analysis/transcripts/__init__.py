@@ -28,21 +28,15 @@ SCRIPTS = (FOLDER / "page.js", FOLDER / "consultation.js")
 AT_ONCE = 100  # consultations or cases of one file
 
 
-def page(study: Study) -> Path:
-    """Where a study's page is."""
-    return study.results / "transcripts" / "index.html"
-
-
-def write(study: Study) -> Path:
-    """Write the page and its data; equal runs give equal bytes. Its path.
+def write(study: Study, folder: Path) -> Path:
+    """Write the page and its data below a folder; equal runs give equal bytes. Its path.
 
     Raises:
         UserError: nothing is evaluated yet, or a file is not the one that its job wrote.
     """
-    target = page(study).parent
-    new = target.with_name(".transcripts.new")
-    shutil.rmtree(new, ignore_errors=True)
-    writer = _Writer(new / "data", study)
+    target = folder / "transcripts"
+    shutil.rmtree(target, ignore_errors=True)  # of a job that was cut short
+    writer = _Writer(target / "data", study)
     for one in consultations(study, writer.places):
         writer.add(one)
     if not writer.rows["run"]:
@@ -51,12 +45,8 @@ def write(study: Study) -> Path:
             f"--config study={study.name}`"
         )
     writer.finish()
-    write_atomic(new / "index.html", _html(study))
-    # The page comes last and goes first: a page that is there has its data.
-    page(study).unlink(missing_ok=True)
-    shutil.rmtree(target, ignore_errors=True)
-    new.rename(target)
-    return page(study)
+    write_atomic(target / "index.html", _html(study))
+    return target / "index.html"
 
 
 def _html(study: Study) -> str:

@@ -70,7 +70,6 @@ def _parser() -> argparse.ArgumentParser:
     import analysis.cli
     import data_prep.cli
     import pcqc.jobs.cli
-    import pcqc.tracking.cli
 
     parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
     version = f"pcqc {importlib.metadata.version('pcqc')}"
@@ -80,7 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     _register_runs(commands)
     _register_studies(commands)
     data_prep.cli.register(commands)
-    pcqc.tracking.cli.register(commands)
     analysis.cli.register(commands)
     return parser
 

@@ -45,6 +45,13 @@ def register(subparsers: argparse._SubParsersAction) -> None:
                 "--download", action="store_true", help="fetch what is missing from Hugging Face"
             )
 
+    subparsers.choices["collect"].add_argument(
+        "--add", action="store_true", help="join this machine's runs to those collected earlier"
+    )
+    subparsers.choices["mirror"].add_argument(
+        "--runs", metavar="LETTERS", help="these runs alone, e.g. A,B, of a study made in parts"
+    )
+
 
 def study_command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
     """A command that is given a study."""
@@ -80,6 +87,14 @@ def _run(arguments: argparse.Namespace) -> None:
         for source in study.pretrained.values():
             if source.revision:
                 download(source)
+    if getattr(arguments, "add", False):
+        from pcqc.tracking.collect import add
+
+        return print(add(study))
+    if letters := getattr(arguments, "runs", None):
+        from pcqc.jobs.run import mirror_some
+
+        return mirror_some(study, whose[0], letters.split(","))
     if arguments.kind not in LEARNING:
         run_job(study, arguments.kind, *whose, recipe=arguments.recipe)
         return

@@ -30,7 +30,8 @@ from pcqc.errors import UserError, one_line
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.launch import join_job, launch, processes_wanted
 from pcqc.jobs.learner import make_backend
-from pcqc.jobs.setup import Weights, make_engine, role_weights, start_weights
+from pcqc.jobs.run import rollout_task
+from pcqc.jobs.setup import Weights, make_engine, weights_of
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.planning.devices import GIB, device
@@ -41,7 +42,8 @@ from pcqc.planning.work import trained
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Server, Study
-from pcqc.study.instruction import read_instruction
+from pcqc.study.graph import Task
+from pcqc.study.instruction import instruction
 from pcqc.study.paths import Paths
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, require_gpu, shutdown
@@ -184,31 +186,31 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
     """Load, start, hand over weights, sample, score, step; the first failure ends it."""
     single_threaded(study.deterministic)
     methods = trained(study).values()
+    task = rollout_task(study, scratch)
     with _line("learner", processes) as notes:
-        weights = {role: _weights(study, role, scratch) for role in ("actor", "patient", "scorer")}
+        weights = {role: _weights(study, task, role) for role in ("actor", "patient", "scorer")}
         model = weights["actor"].load()
         penalised = any(method.kl_coefficient for method in methods)
         reference = weights["actor"].load() if penalised else None
         # No engine samples what it learns from, so there is no gap to alarm at.
-        policy = Policy(model, reference, study.rl, make_backend(study, processes), None)
+        policy = Policy(model, reference, study.rl, make_backend(task.where, processes), None)
         notes.append(f"{processes.count} processes")
     with _line("engines", processes) as notes:
-        instruction = read_instruction(study)
+        message = instruction(task)
         tokenizers = {role: load_tokenizer(weights[role].folder) for role in weights}
-        chat, patients = (
-            ChatFormat(tokenizers[role], instruction) for role in ("actor", "patient")
-        )
-        engine = make_engine(study, "patient", weights["patient"])
+        chat, patients = (ChatFormat(tokenizers[role], message) for role in ("actor", "patient"))
+        servers = task.where.servers
+        engine = make_engine(task, "patient", weights["patient"], server=servers.patient)
         patient = Patient(engine, patients, study.patient_decoding)
         shared = model if policy.backend.unsharded else None
-        engine = make_engine(study, "actor", weights["actor"], shared)
+        engine = make_engine(task, "actor", weights["actor"], shared)
         actor = Actor(engine, chat, study.actor_decoding)
         scorer = None
         if any(method.scored for method in methods):
-            engine = make_engine(study, "scorer", weights["scorer"])
+            engine = make_engine(task, "scorer", weights["scorer"], server=servers.scorer)
             scorer = Scorer(engine, tokenizers["scorer"])
         context = RolloutContext(actor, patient, chat, study.protocol)
-        engines = Engines(study, context, scorer, policy, [CASE], processes)
+        engines = Engines(task, context, scorer, policy, [CASE], processes)
         notes.append(f"{len(engines.engines)} started")
     with _line("one turn", processes) as notes, engines.awake() as health:
         if "sync/gap" in health:
@@ -231,17 +233,18 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
             notes.append(f"peak {torch.cuda.max_memory_allocated() / GIB:.1f} GiB")
 
 
-def _weights(study: Study, role: str, scratch: Path) -> Weights:
+def _weights(study: Study, task: Task, role: str) -> Weights:
     """A role's weights, else those it starts from, else random ones of the clinic's shape."""
-    for weights in (role_weights(study, role), start_weights(study, role)):
-        if (weights.folder / "manifest.json").exists():
-            return weights
+    paths, dtype = Paths.of(study), study.dtype(role)
+    for folder in (task.inputs[role], paths.model(study.starts_from(role))):
+        if (folder / "manifest.json").exists():
+            return weights_of(folder, dtype)
     if study.scratch_model is None:
-        raise UserError(f"{weights.folder}: no weights; run `pcqc models {study.name}`")
-    if not (folder := scratch / "random").exists():
-        tokenizer = make_tokenizer(make_world(study.clinic), read_instruction(study))
+        raise UserError(f"{folder}: no weights; run `pcqc base {study.name}`")
+    if not (folder := task.folder / "random").exists():
+        tokenizer = make_tokenizer(make_world(study.clinic), instruction(task))
         save_model(folder, make_model(study.scratch_model, len(tokenizer), tokenizer), tokenizer)
-    return dataclasses.replace(weights, folder=folder)
+    return Weights(folder, dtype)
 
 
 def _longest_sequences(study: Study, processes: int) -> list[TrainingSequence]:

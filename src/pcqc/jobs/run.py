@@ -2,19 +2,20 @@
 
 import importlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.graph import Jobs, Task, Where
+from pcqc.study.graph import Jobs, RolloutSettings, Task, Where
 from pcqc.study.manifest import STATE, begin, finish, hold_folder, latest, make_latest, verify
 from pcqc.study.recipe import Job, Part, input_paths
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 LEARNING = ("sft", "train")  # in several processes, where the study places its learner
-WHOLE_STUDY = ("mirror", "collect", "report", "publish")  # read the runs of a study as they lie
+WHOLE_STUDY = ("mirror", "collect", "report", "peers", "publish")  # read the study's newest runs
 
 
 def run_job(
@@ -69,6 +70,14 @@ def perform(
             finish(job, summary or {})
 
 
+def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
+    """Mirror some runs of a method: those that this machine has of a study made in parts."""
+    job = Jobs(study).job("mirror", method)
+    inputs = {name: part for name, part in job.inputs.items() if name.split()[1] in letters}
+    job = replace(job, inputs=inputs)
+    perform(job, lambda: _call(study, job, SINGLE_PROCESS))
+
+
 def task_of(study: Study, job: Job) -> Task:
     """What a job's function is handed."""
     paths = input_paths(job)
@@ -83,6 +92,14 @@ def latest_task(study: Study, kind: str, *whose: str) -> Task:
         for name, source in job.inputs.items()
     }
     return Task(job.name, job.whose, job.settings, newest, job.path, Where.of(study))
+
+
+def rollout_task(study: Study, folder: Path) -> Task:
+    """What holding consultations needs, from the newest models, for no job of the workflow."""
+    jobs = Jobs(study)
+    newest = {name: _newest(part) for name, part in jobs.models().items()}
+    settings = RolloutSettings(**jobs.rollouts())
+    return Task("trial", (), settings, newest, folder, Where.of(study))
 
 
 def _newest(source: Job | Part) -> Path:

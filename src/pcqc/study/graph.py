@@ -20,6 +20,7 @@ from pcqc.study.settings import nearest
 from pcqc.study.study import Study
 from pcqc.study.training import Method, Protocol, Rl, Sft
 
+STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
 TEMPLATES = (".html", ".css", ".js")
 RUN_JOBS = ("train", "select", "evaluate", "continuation", "grounding")
 
@@ -189,11 +190,18 @@ class MirrorSettings:
     title: str
     uri: str
     consultations_as_traces: int
+    stores_lost: int
 
 
 @dataclass(frozen=True)
 class ReportSettings:
     study: Mapping[str, Any]
+
+
+def stores_lost(study: Study) -> int:
+    """How often a local MLflow store with the study's runs was deleted or moved."""
+    path = study.results / STORES_LOST
+    return int(path.read_text()) if path.exists() else 0
 
 
 class Jobs:
@@ -329,7 +337,7 @@ class Jobs:
             **self._instructed(),
         )
 
-    def _models(self) -> dict[str, Part]:
+    def models(self) -> dict[str, Part]:
         """What consultations are held with."""
         sft = self.job("sft")
         roles = {"actor": sft / "actor", "patient": sft / "patient"}
@@ -346,7 +354,7 @@ class Jobs:
             raise UserError(f"'{method}' has no reinforcement learning; evaluate it as it is")
         entry = study.method(method)
         settings = TrainSettings(
-            **self._rollouts(),
+            **self.rollouts(),
             rl=study.rl_of(entry),
             method=replace(entry, title="-", role="method", runs=(), rl={}),
             seed=study.seed(run),
@@ -361,7 +369,7 @@ class Jobs:
             "pcqc.jobs.rl_loop",
             train=self.cases("train"),
             development=self.cases(study.development),
-            **self._models(),
+            **self.models(),
             **self._world(),
         )
         not_entered = () if study.synthetic else ("pcqc.clinic",)
@@ -378,12 +386,12 @@ class Jobs:
     def _chosen(self, method: str, run: str) -> dict[str, Any]:
         """A run's selected checkpoint; Shared SFT's is the actor."""
         selection = self.job("select", method, run) / "selection.json"
-        return {"selection": selection, **self._trained(method, run), **self._models()}
+        return {"selection": selection, **self._trained(method, run), **self.models()}
 
     def _evaluate(self, method: str, run: str) -> Job:
         study = self.study
         settings = EvaluateSettings(
-            **self._rollouts(),
+            **self.rollouts(),
             evaluation_seed=study.evaluation_seed,
             benchmarks=tuple(study.benchmarks),
             also_evaluate=tuple(study.also_evaluate.get(method, ())),
@@ -404,7 +412,7 @@ class Jobs:
             raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
         names = ("states", "candidates", "continuations", "seed", "ungrounded")
         settings = ContinuationSettings(
-            **self._rollouts(),
+            **self.rollouts(),
             development=study.development,
             **{name: getattr(wanted, name) for name in names},
         )
@@ -451,9 +459,8 @@ class Jobs:
 
     def _mirror(self, method: str) -> Job:
         study, entry = self.study, self.study.method(method)
-        settings = MirrorSettings(
-            entry.title, tracking_uri(study), study.tracking.consultations_as_traces
-        )
+        traces = study.tracking.consultations_as_traces
+        settings = MirrorSettings(entry.title, tracking_uri(study), traces, stores_lost(study))
         inputs: dict[str, Any] = {}
         for run in entry.runs:
             kinds = ["evaluate", "select", *(["train"] if self.is_trained(method) else [])]
@@ -465,9 +472,8 @@ class Jobs:
 
     def _collect(self) -> Job:
         inputs = {name: self.job("mirror", name) for name in self.methods}
-        return self._new(
-            "collect", (), "collected", NoSettings(), "pcqc.tracking.collect", **inputs
-        )
+        entry = "pcqc.tracking.collect"
+        return self._new("collect", (), "collected", NoSettings(), entry, **inputs)
 
     def _report(self) -> Job:
         """Tables, figures, report, transcripts and paper, in one folder."""
@@ -501,7 +507,9 @@ class Jobs:
         return self._new("peers", (), "peers", settings, "analysis.jobs.peers", **inputs)
 
     def _publish(self) -> Job:
-        settings = MirrorSettings(self.study.title, tracking_uri(self.study), 0)
+        settings = MirrorSettings(
+            self.study.title, tracking_uri(self.study), 0, stores_lost(self.study)
+        )
         report = self.job("report")
         entry = "pcqc.tracking.publish"
         return self._new("publish", (), "published", settings, entry, report=report)
@@ -569,7 +577,8 @@ class Jobs:
         yield self.job("peers")
         yield self.job("publish")
 
-    def _rollouts(self) -> dict[str, Any]:
+    def rollouts(self) -> dict[str, Any]:
+        """Fields of `RolloutSettings`."""
         study = self.study
         roles = ("actor", "patient", "scorer")
         names = ("protocol", "actor_decoding", "patient_decoding", "engine", "deterministic")

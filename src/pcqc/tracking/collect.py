@@ -1,7 +1,8 @@
 """What the analysis reads is fetched from MLflow; every file's SHA-256 is checked."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,28 @@ import pyarrow
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import read_predictions, write_table
 from pcqc.study import Study
+from pcqc.study.graph import Jobs
+from pcqc.study.manifest import (
+    MANIFEST,
+    STATE,
+    begin,
+    finish,
+    hold_folder,
+    read_manifest,
+    write_manifest,
+)
 from pcqc.study.paths import Paths
-from pcqc.system.files import hold, read_json, read_jsonl, sha256_file, write_json
+from pcqc.study.recipe import Job
+from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.earlier import START, check_start, join, key
-from pcqc.tracking.finished import finish_collected, read_collected, read_record
+from pcqc.tracking.finished import read_collected, read_record
 from pcqc.tracking.store import Store, answering, masked, open_store
 from pcqc.tracking.values import is_number
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+
+    from pcqc.study.graph import Task
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = (
@@ -27,26 +41,49 @@ NEEDED = (
 )
 
 
-def collect(study: Study, add: bool = False) -> Path:
-    """Write results/<study>/collected/ from MLflow's artifacts of every method of the study.
+def run(task: "Task", study: Study) -> None:
+    """Gather what the analysis reads from MLflow's artifacts of every method of the study.
 
-    Equal artifacts give equal bytes. The folder is replaced as a whole, once it is complete.
-
-    Args:
-        study: the study.
-        add: keep the runs that are collected already, and add those that are not.
+    Equal artifacts give equal bytes.
 
     Raises:
         UserError: a run is not mirrored; MLflow does not answer; an artifact is missing there or is
             not the file that was mirrored; a prediction file is damaged.
     """
-    target = Paths.of(study).collected
-    new, old = target.with_name(".collected.new"), target.with_name(".collected.old")
-    lock, patience = target.with_name(".collected.lock"), study.tracking.timeout_seconds
-    remedy = f"check the store, then run `pcqc track collect {study.name}` again"
-    with answering(study, remedy), hold(lock, f"a collection of {study.name}", patience):
-        shutil.rmtree(new, ignore_errors=True)  # what a killed collection left
-        earlier = read_collected(study) if add else []
+    _collect(study, task.folder, [])
+
+
+def add(study: Study) -> Path:
+    """Join this machine's runs to those that were collected earlier; the new collection.
+
+    Its manifest declares it equal to a collection of all runs, so that the report is made from it.
+
+    Raises:
+        UserError: nothing was collected earlier, or its runs start from another actor.
+    """
+    paths, whole = Paths.of(study), Jobs(study).job("collect")
+    earlier = read_collected(study)
+    inputs = {n: j for n, j in whole.inputs.items() if paths.tracking(n).exists()}
+    job = replace(whole, inputs={**inputs, "earlier": paths.collected / MANIFEST})
+    perform_collection(job, lambda: _collect(study, job.path, earlier))
+    manifest = read_manifest(job.path)
+    note = {whole.recipe.short: "the runs of this machine, joined to those collected earlier"}
+    write_manifest(job.path, {**manifest, "also_for": {**manifest["also_for"], **note}})
+    return job.path
+
+
+def perform_collection(job: Job, work: Callable[[], None]) -> None:
+    """Collect into a job's folder, and write its manifest."""
+    with hold_folder(job):
+        begin(job)
+        work()
+        finish(job, {})
+
+
+def _collect(study: Study, new: Path, earlier: list[dict]) -> None:
+    """Write a collection; runs of an earlier one, which is the newest on disk, are kept."""
+    remedy = f"check the store, then run `pcqc collect {study.name}` again"
+    with answering(study, remedy):
         # Shared SFT is fetched in any case: it shows whether all runs start from one actor.
         kept = {key(run) for run in earlier if run["method"] != START}
         store = open_store(study)
@@ -58,7 +95,7 @@ def collect(study: Study, add: bool = False) -> Path:
                 store, study, name, [r for r in method.runs if (name, r) not in kept], new
             )
         ]
-        if add:
+        if earlier:
             check_start(study, earlier, runs)
         _write_predictions(new, study, runs)
         _write_validations(new, runs)
@@ -66,34 +103,28 @@ def collect(study: Study, add: bool = False) -> Path:
         for run in runs:
             if run["continuation"]:
                 place = Path(run["method"]) / run["run"]
-                (new / "continuation" / place).parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(_fetched(new, run) / "continuation", new / "continuation" / place)
-        if add:
+                target = new / "continuation" / place
+                shutil.rmtree(target, ignore_errors=True)  # of a collection that was cut short
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(_fetched(new, run) / "continuation", target)
+        if earlier:
             runs = join(study, earlier, runs, new)
         write_json(new / "runs.json", runs)
-        shutil.rmtree(new / "fetched")
-        shutil.rmtree(old, ignore_errors=True)
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-        shutil.rmtree(old, ignore_errors=True)
-        finish_collected(study, (path for path in sorted(target.rglob("*")) if path.is_file()))
-    return target
 
 
 def _fetched(new: Path, run: dict) -> Path:
     """Folder of the fetched artifacts of a run, given its entry in runs.json."""
-    return new / "fetched" / run["method"] / run["run"]
+    return new / STATE / "fetched" / run["method"] / run["run"]
 
 
 def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) -> list[dict]:
-    """Fetch runs of a method below `new`/fetched; their entries in runs.json.
+    """Fetch runs of a method; their entries in runs.json.
 
-    Each file must have the SHA-256 that tracking/<method>.json has for it.
+    Each file must have the SHA-256 that the method's record has for it.
     """
     if not runs:
         return []
-    again = f"run `pcqc track mirror {study.name} {method}`"
+    again = f"run `pcqc mirror {study.name} {method}`"
     path = Paths.of(study).tracking(method)
     if not path.exists():
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); {again} first")
@@ -106,7 +137,7 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
         stored = _stored_run(store, run_id)
         if stored is None:
             raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
-        folder = new / "fetched" / method / run
+        folder = new / STATE / "fetched" / method / run
         for artifact, sha256 in artifacts.items():
             if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
                 continue

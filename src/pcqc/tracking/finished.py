@@ -1,50 +1,35 @@
-"""Result files, as tracking reads and writes them: no other module of it knows where they lie.
+"""Result files, as tracking reads them: no other module of it knows where they lie.
 
-A run's folders are checked against their manifests before anything in them is used.
+Every file is compared with its manifest before it is used.
 """
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pcqc.errors import UserError
 from pcqc.study import Study, digest
-from pcqc.study.job_outputs import checkpoint_folder, job_output
+from pcqc.study.manifest import MANIFEST, checked, read_manifest
 from pcqc.study.paths import Paths
 from pcqc.study.shapes import (
     CollectedRuns,
-    ContinuationManifest,
-    EvaluationManifest,
     GroupRow,
-    RunManifest,
     Selection,
     TrackingRecord,
     TreeRow,
 )
-from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.system.files import read_json, read_jsonl, sha256_file
 
-# Folder of a run's artifacts in MLflow -> the job that made them, their folder on disk, and what
-# the manifest there holds.
+# Folder of a run's artifacts in MLflow -> their folder on disk.
 PLACES = {
-    "training": ("train", Paths.run, RunManifest),
-    "evaluation": ("evaluate", Paths.evaluation, EvaluationManifest),
-    "continuation": ("continuation", Paths.continuation, ContinuationManifest),
+    "training": Paths.run,
+    "evaluation": Paths.evaluation,
+    "continuation": Paths.continuation,
 }
-
-# Mirrored where they exist, even if the manifest does not list them.
-ALWAYS = (
-    "manifest.json",
-    "selection.json",
-    "events.jsonl",
-    "candidate_groups.jsonl",
-    "consultations.jsonl",
-    "grounding.csv",
-)
+CHECKPOINTS = "checkpoints"  # weights stay on this machine
 
 
 @dataclass(frozen=True)
@@ -54,6 +39,7 @@ class FinishedRun:
     study: Study
     method: str
     run: str
+    recipe: str  # of the evaluation
     training: dict | None  # manifest of the training; None for Shared SFT
     evaluation: dict  # manifest of the evaluation
     selection: dict | None  # the choice of the checkpoint
@@ -76,12 +62,12 @@ class FinishedRun:
     @property
     def settings(self) -> dict:
         """The settings that made the run, nested."""
-        if self.training:
-            return self.training["settings"]
-        used = ("sft", "protocol", "actor_decoding", "patient_decoding", "evaluation_seed")
-        everything = self.study.to_dict()
-        methods = {self.method: everything["methods"][self.method]}
-        return {"methods": methods} | {name: everything[name] for name in used}
+        method, everything = self.study.method(self.method), self.study.to_dict()
+        return {
+            **everything,
+            "methods": {self.method: everything["methods"][self.method]},
+            "rl": asdict(self.study.rl_of(method)),
+        }
 
     @property
     def duration(self) -> int:
@@ -118,66 +104,66 @@ def milliseconds(time_stamp: str | None) -> int:
 def evaluated_runs(study: Study, method: str) -> list[str]:
     """Letters of the method's evaluated runs, in the study's order."""
     paths = Paths.of(study)
-    return [r for r in study.runs if (paths.evaluation(method, r) / "manifest.json").exists()]
+    return [r for r in study.runs if paths.evaluation(method, r).exists()]
 
 
 def read_finished(study: Study, method: str, run: str) -> FinishedRun:
-    """Read a run's folders and check every file against the run's manifests.
+    """Read the newest results of a run and check every file against its manifest.
 
     Raises:
         UserError: the run is not evaluated or, where it was trained, not finished; a file is
             missing or is not the one that its manifest describes.
     """
     study.require(method, run)
-    needed = {"evaluation": f"evaluate run {run} of {method} first"}
-    if study.method(method).kind == "rl":
-        needed["training"] = "finish the training of that run first"
-    manifests, receipts = {}, {}
+    paths, manifests = Paths.of(study), {}
     files: dict[str, Path] = {}
-    for place, (job, folder_of, shape) in PLACES.items():
-        folder = folder_of(Paths.of(study), method, run)
-        path = folder / "manifest.json"
-        if not path.exists():
-            if place in needed:
-                raise UserError(f"{folder} has no manifest.json: {needed[place]}")
+    for place, folder_of in PLACES.items():
+        folder = folder_of(paths, method, run)
+        needed = place == "evaluation" or (
+            place == "training" and study.method(method).kind == "rl"
+        )
+        if not needed and not folder.exists():
             continue
-        receipts[place] = job_output(study, job, method, run).require("manifest.json")
-        manifests[place] = read_json(path, shape, f"remove {path} and run the workflow again")
-        names = {*manifests[place]["files"], *(n for n in ALWAYS if (folder / n).exists())}
-        files |= {f"{place}/{name}": folder / name for name in sorted(names)}
-    sha256 = {artifact: sha256_file(path) for artifact, path in files.items()}
-    for place, manifest in manifests.items():
-        for name, expected in manifest["files"].items():
-            if sha256[f"{place}/{name}"] != expected:
-                path = files[f"{place}/{name}"]
-                raise UserError(f"{path} is not the file of its manifest.json; make that run again")
-    selection = files.get("evaluation/selection.json")
+        manifests[place] = read_manifest(folder)
+        names = [MANIFEST, *manifests[place]["files"]]
+        kept = [name for name in names if not name.startswith(CHECKPOINTS)]
+        files |= {f"{place}/{name}": folder / name for name in sorted(kept)}
+    files["evaluation/selection.json"] = paths.selection(method, run)
+    if paths.grounding(method, run).exists():
+        files["continuation/grounding.csv"] = paths.grounding(method, run)
+    # A manifest vouches for itself, and for the others.
+    for artifact, path in files.items():
+        if not artifact.endswith(f"/{MANIFEST}"):
+            checked(path)
     return FinishedRun(
         study=study,
         method=method,
         run=run,
+        recipe=paths.evaluation(method, run).resolve().name,
         training=manifests.get("training"),
         evaluation=manifests["evaluation"],
-        selection=read_json(selection, Selection) if selection else None,
+        selection=read_json(files["evaluation/selection.json"], Selection),
         continuation=manifests.get("continuation"),
         files=files,
-        sha256=sha256,
-        started=milliseconds(receipts.get("training", receipts["evaluation"]).begun),
-        ended=milliseconds(receipts["evaluation"].finished),
+        sha256={artifact: sha256_file(path) for artifact, path in files.items()},
+        started=milliseconds(manifests.get("training", manifests["evaluation"])["begun"]),
+        ended=milliseconds(manifests["evaluation"]["finished"]),
     )
 
 
 def selected_weights(run: FinishedRun) -> Path | None:
     """Folder of the selected checkpoint; None where its weights were removed."""
-    folder = checkpoint_folder(run.study, run.method, run.run)
-    return folder if folder.is_dir() else None
+    paths, update = Paths.of(run.study), run.evaluation["update"]
+    trained = paths.run(run.method, run.run) / CHECKPOINTS / f"{update:06d}"
+    folder = trained if update else paths.model("actor")
+    return folder.resolve() if folder.is_dir() else None
 
 
 def evaluations(study: Study, method: str) -> list[dict]:
     """Manifests of the evaluations of all evaluated runs of a method."""
     paths = Paths.of(study)
     runs = evaluated_runs(study, method)
-    return [read_json(paths.evaluation(method, run) / "manifest.json") for run in runs]
+    return [read_manifest(paths.evaluation(method, run)) for run in runs]
 
 
 def trainings(study: Study, method: str) -> list[list[dict]]:
@@ -188,60 +174,10 @@ def trainings(study: Study, method: str) -> list[list[dict]]:
 
 
 def read_record(study: Study, method: str) -> dict:
-    """Which MLflow run holds what of a method: `tracking/<method>.json`.
-
-    Raises UserError where it is missing or was altered.
-    """
-    mirrored = job_output(study, "mirror", method)
-    mirrored.require(mirrored.path.name)
-    return read_json(
-        mirrored.path, TrackingRecord, f"remove {mirrored.path} and run the workflow again"
-    )
-
-
-def write_record(study: Study, method: str, record: dict) -> Path:
-    """Write `tracking/<method>.json`."""
-    return _write(study, record, "mirror", method)
-
-
-def write_experiment(study: Study, experiment_id: str) -> Path:
-    """Write `tracking/store.json`: the store is prepared, and has this experiment."""
-    return _write(study, {"experiment_id": experiment_id}, "store")
-
-
-def write_published(study: Study, record: dict) -> Path:
-    """Write which MLflow run has the report, and what of it."""
-    return _write(study, record, "publish")
-
-
-def _write(study: Study, value: dict, job: str, method: str | None = None) -> Path:
-    result = job_output(study, job, method)
-    write_json(result.path, value)
-    result.vouch([result.path])
-    return result.path
-
-
-def published(study: Study) -> Path:
-    """The record of what was published, and in which run."""
-    return job_output(study, "publish").path
-
-
-def forget_records(study: Study) -> None:
-    """Remove the records of the study's runs in MLflow, whose store has none of them."""
-    for method in study.methods:
-        mirrored = job_output(study, "mirror", method)
-        mirrored.receipt_path.unlink(missing_ok=True)
-        mirrored.path.unlink(missing_ok=True)
-    for path in (job_output(study, "store").path, job_output(study, "store").receipt_path):
-        path.unlink(missing_ok=True)
+    """Which MLflow run holds what of a method; UserError where it is missing or was altered."""
+    return read_json(checked(Paths.of(study).tracking(method)), TrackingRecord)
 
 
 def read_collected(study: Study) -> list[dict]:
     """Entries of `collected/runs.json`; UserError where it is missing or altered."""
-    job_output(study, "collect").require()
-    return read_json(Paths.of(study).collected / "runs.json", CollectedRuns)
-
-
-def finish_collected(study: Study, files: Iterable[Path]) -> None:
-    """Note the digests of the files in `collected/`."""
-    job_output(study, "collect").vouch(files)
+    return read_json(checked(Paths.of(study).collected / "runs.json"), CollectedRuns)

@@ -5,28 +5,26 @@ nothing, and `FINISHED` is set last; so the next mirror completes a run that a k
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.paths import Paths
-from pcqc.system.files import hold
+from pcqc.system.files import write_json
 from pcqc.tracking import checkpoints, notes, traces, values
 from pcqc.tracking.finished import (
     FinishedRun,
-    evaluated_runs,
     evaluations,
     read_finished,
-    read_record,
     trainings,
-    write_record,
 )
+from pcqc.tracking.prepare import prepare
 from pcqc.tracking.store import Store, answering, artifact_paths, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+
+    from pcqc.study.graph import Task
 
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
@@ -35,31 +33,19 @@ PARAMETERS_PER_CALL = 100
 RUNS_PER_CALL = 50_000
 
 
-def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path:
-    """Mirror a method's finished runs; the path of the written tracking/<method>.json.
-
-    Args:
-        study: the study; its store must be prepared.
-        method: a method of it.
-        runs: letters of runs; all evaluated ones where not given.
+def run(task: "Task", study: Study) -> None:
+    """Mirror a method's runs, and write which MLflow run holds what: `record.json`.
 
     Raises:
         UserError: a run is not finished or differs from its manifest, or MLflow fails or does not
             answer within the study's time-out. Calling again completes what was begun.
     """
-    study.method(method)
-    finished = [read_finished(study, method, run) for run in runs or evaluated_runs(study, method)]
-    if not finished:
-        raise UserError(
-            f"{study.results} holds no evaluated run of {method} to mirror; evaluate it first"
-        )
-    target = Paths.of(study).tracking(method)
-    remedy = (
-        "the run's files are complete, "
-        f"rerun `pcqc track mirror {study.name} {method}` to mirror them"
-    )
-    lock, patience = target.with_name(f".{method}.lock"), study.tracking.timeout_seconds
-    with answering(study, remedy), hold(lock, f"a mirror of {method}", patience):
+    (method,) = task.whose
+    letters = [name.split()[1] for name in task.inputs if name.startswith("evaluate ")]
+    finished = [read_finished(study, method, letter) for letter in letters]
+    remedy = f"the run's files are complete, rerun `pcqc mirror {study.name} {method}`"
+    prepare(study)
+    with answering(study, remedy):
         store = open_store(study)
         stored = store.client.search_runs(
             [store.experiment.experiment_id],
@@ -68,14 +54,13 @@ def mirror(study: Study, method: str, runs: Sequence[str] | None = None) -> Path
         )
         parent = _write_parent(store, study, method, stored, finished)
         mirrored = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
-        earlier = read_record(study, method)["runs"] if runs and target.exists() else {}
-        record = {
-            "experiment": study.name,
-            "experiment_id": store.experiment.experiment_id,
-            "parent_run_id": parent,
-            "runs": {**earlier, **mirrored},
-        }
-        return write_record(study, method, record)
+    record = {
+        "experiment": study.name,
+        "experiment_id": store.experiment.experiment_id,
+        "parent_run_id": parent,
+        "runs": mirrored,
+    }
+    write_json(task.folder / "record.json", record)
 
 
 def _write_parent(

@@ -63,7 +63,7 @@ def of_run(run: FinishedRun) -> str:
             f"chosen on {study.benchmarks[study.development].title}; {rejected} were rejected, for "
             "the reasons in `evaluation/selection.json`."
         )
-    return f"""{method.title}, seed {run.evaluation["seed"]}: {clause(study, method)}.
+    return f"""{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
 
 {checkpoint}
 {SYNTHETIC if study.synthetic else ""}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
 from pcqc.study import Study, tracking_uri
-from pcqc.system.files import hold
+from pcqc.study.graph import STORES_LOST, stores_lost
+from pcqc.study.manifest import LATEST
+from pcqc.system.files import hold, write_atomic
 from pcqc.tracking import notes, views
-from pcqc.tracking.finished import forget_records, write_experiment
 from pcqc.tracking.store import (
     SQLITE,
     answering,
@@ -35,31 +36,33 @@ KIND = "mlflow.experimentKind"  # decides whether the interface opens an experim
 def prepare(study: Study) -> str:
     """Make the store ready for a study and return the study's experiment id. Safe to call again.
 
+    Of several jobs that call it at once, one prepares and the others wait.
+
     Raises:
         UserError: the store does not answer, is no MLflow database, or is locked.
     """
-    forget_lost_store(study)
     load_mlflow(study)
-    with answering(study, f"run `pcqc track prepare {study.name}` again"):
+    with answering(study, "run the workflow again"):
         if not (database := sqlite_file(tracking_uri(study))):
-            experiment = describe_study(study)
-        else:
-            database.parent.mkdir(parents=True, exist_ok=True)
-            lock = database.with_name(f".{database.name}.lock")
-            with hold(lock, f"preparing {database}", PATIENCE):
-                _migrate(study, database)
-                experiment = describe_study(study)
-    write_experiment(study, experiment.experiment_id)
-    return experiment.experiment_id
+            return describe_study(study).experiment_id
+        database.parent.mkdir(parents=True, exist_ok=True)
+        lock = database.with_name(f".{database.name}.lock")
+        with hold(lock, f"preparing {database}", PATIENCE):
+            _migrate(study, database)
+            return describe_study(study).experiment_id
 
 
-def forget_lost_store(study: Study) -> None:
-    """Remove the records of runs in a local store that was deleted or moved.
+def note_losses(study: Study) -> None:
+    """Count the times that a local store with mirrored runs was deleted or moved.
 
-    The workflow then prepares a store and mirrors every run again, from the run's files.
+    The number is part of the recipe of every mirror, so the workflow mirrors every run again.
     """
-    if is_lost(study):
-        forget_records(study)
+    mirrored = list((study.results / "tracking").glob(f"*/{LATEST}"))
+    if mirrored and is_lost(study):
+        newest = max(link.lstat().st_mtime for link in mirrored)
+        path = study.results / STORES_LOST
+        if not path.exists() or path.stat().st_mtime < newest:
+            write_atomic(path, f"{stores_lost(study) + 1}\n")
 
 
 def _migrate(study: Study, database: Path) -> None:

@@ -4,50 +4,39 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pcqc.errors import UserError
-from pcqc.study import Study, digest
-from pcqc.system.files import hold, sha256_file
+from pcqc.study import Study
+from pcqc.study.manifest import checked, read_manifest
 from pcqc.tracking import notes
-from pcqc.tracking.finished import published, write_published
 from pcqc.tracking.store import Store, answering, artifact_paths, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-# Below the study's results; what is not there is left out.
-FILES = ("report.html", "paper.tex", "paper.pdf")
-FOLDERS = ("tables", "figures", "transcripts")
+    from pcqc.study.graph import Task
 
 
-def publish(study: Study) -> Path:
-    """Put the study's results into its own MLflow run; the path of the record.
+def run(task: "Task", study: Study) -> dict:
+    """Put the report's files into the study's own MLflow run; which run it is.
 
     There is one such run a study. Where the files have changed it is filled again.
 
     Raises:
-        UserError: there is no report, or MLflow fails. Calling again completes what was begun.
+        UserError: MLflow fails. Calling again completes what was begun.
     """
-    paths = [path for name in FILES if (path := study.results / name).exists()]
-    for name in FOLDERS:
-        paths += [path for path in sorted((study.results / name).rglob("*")) if path.is_file()]
-    files = {str(PurePosixPath(path.relative_to(study.results))): path for path in paths}
-    if "report.html" not in files:
-        raise UserError(f"{study.results / 'report.html'}: missing; run `pcqc report {study.name}`")
-    sha256 = {name: sha256_file(path) for name, path in files.items()}
-    lock = published(study).with_name(".published.lock")
-    remedy = f"rerun `pcqc track publish {study.name}`"
-    with answering(study, remedy), hold(lock, "publishing", study.tracking.timeout_seconds):
+    folder = checked(task.inputs["report"])
+    files = {name: folder / name for name in read_manifest(folder)["files"]}
+    with answering(study, f"rerun `pcqc publish {study.name}`"):
         store = open_store(study)
-        client, run = store.client, _run(store, study, files)
-        run_id, contents = run.info.run_id, digest(sha256)
-        if run.data.tags.get("contents") != contents:
+        client, target = store.client, _run(store, study, files)
+        run_id, recipe = target.info.run_id, folder.resolve().name
+        if target.data.tags.get("recipe") != recipe:
             for name, path in files.items():
-                folder = str(PurePosixPath(name).parent)
-                client.log_artifact(run_id, str(path), None if folder == "." else folder)
+                parent = str(PurePosixPath(name).parent)
+                client.log_artifact(run_id, str(path), None if parent == "." else parent)
             client.set_tag(run_id, notes.NOTE, notes.of_report(study))
-            client.set_tag(run_id, "contents", contents)
+            client.set_tag(run_id, "recipe", recipe)
             client.set_terminated(run_id, "FINISHED")
-        return write_published(study, {"run_id": run_id, "artifacts": sha256})
+    return {"run_id": run_id}
 
 
 def _run(store: Store, study: Study, files: dict[str, Path]) -> "Run":

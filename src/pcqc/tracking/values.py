@@ -122,13 +122,13 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "method": run.method,
         "run": run.run,
         "stage": "training and evaluation" if run.training else "evaluation",
-        "seed": run.evaluation["seed"],
+        "seed": run.study.seed(run.run),
         "git_commit": commit,
         "mlflow.source.name": f"{run.study.name} {run.method} {run.run}",
         "mlflow.source.git.commit": commit,
         "contents": run.contents,
         "transcripts": run.transcripts,
-        "recipe": run.evaluation["fingerprint"],
+        "recipe": run.recipe,
     }
     # Manifests of earlier versions do not say on which machine they were made.
     for name, value in (run.training or run.evaluation).get("machine", {}).items():

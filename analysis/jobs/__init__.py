@@ -1,0 +1,1 @@
+"""The analysis as jobs of the workflow."""

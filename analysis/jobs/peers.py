@@ -1,0 +1,14 @@
+"""The table of published credits."""
+
+from typing import TYPE_CHECKING
+
+from analysis.tables import peers
+from pcqc.study import Study
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
+
+
+def run(task: "Task", study: Study) -> None:
+    """Write the table of every peer that is evaluated."""
+    peers.write(study, task.folder)
