@@ -19,7 +19,7 @@ rule audit_credits:
     output:
         "results/audit/{recipe}/manifest.json",
     log:
-        LOGS / "audit.log",
+        LOGS / "audit-{recipe}.log",
     message:
         "Audit of credits"
     shell:
@@ -38,7 +38,7 @@ rule map_cell:
     output:
         "results/map/{cell}/{recipe}/manifest.json",
     log:
-        LOGS / "map" / "{cell}.log",
+        LOGS / "map" / "{cell}-{recipe}.log",
     wildcard_constraints:
         cell="|".join(MAP_CELLS),
     message:
@@ -53,7 +53,7 @@ rule map_figure:
     output:
         "results/map/figure/{recipe}/manifest.json",
     log:
-        LOGS / "map" / "figure.log",
+        LOGS / "map" / "figure-{recipe}.log",
     message:
         "Map: table and figure"
     shell:
