@@ -1,7 +1,6 @@
 """Small run folders made by hand, in the formats that training and evaluation write."""
 
 import dataclasses
-import hashlib
 from pathlib import Path
 
 import pyarrow
@@ -9,10 +8,14 @@ import pyarrow.parquet
 import simulated
 
 from pcqc.study import Study, Tracking, load_study
-from pcqc.study.job_outputs import JobOutput, job_output
-from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
+from pcqc.system.files import write_json, write_jsonl
+from results import finish_job, folder_of
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}
+MADE = {
+    "git_commit": "0123456789abcdef0123456789abcdef01234567",
+    "machine": {"host": "ward", "torch": "2"},
+}
 QUESTIONS = ["Any fever?", "Any rash?", "Any <cough>?", "Any pain?"]
 
 
@@ -30,13 +33,10 @@ def make_study(tracking: Tracking | None = None, **changes) -> Study:
 
 def write_study(study: Study, methods: list[str], runs: str = "ABC", **size) -> None:
     """Write data and the finished runs of some methods."""
-    data = study.results / "data"
-    files = {}
+    data = folder_of(study, "clinic")
     for name in [*study.benchmarks, "train"]:
         write_jsonl(data / f"{name}.jsonl", [{"case_id": f"{name}-{i}"} for i in range(3)])
-        files[f"{name}.jsonl"] = {"sha256": sha256_file(data / f"{name}.jsonl"), "rows": 3}
-    write_json(data / "manifest.json", {"files": files})
-    job_output(study, "clinic").finish([*files, "manifest.json"])
+    finish_job(study, "clinic")
     for method in methods:
         for run in runs:
             if run in study.method(method).runs:
@@ -47,7 +47,7 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
     """Write one finished run: its training, where it has one, and its evaluation."""
     if study.method(method).kind == "rl":
         _write_training(study, method, run, updates, metrics)
-    folder = study.results / "evaluation" / method / run
+    folder = folder_of(study, "evaluate", method, run)
     benchmarks = {}
     for name in study.benchmarks:
         rows = [_dialogue(name, i) for i in range(3)]
@@ -62,7 +62,7 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
             "dialogues": f"{name}.jsonl",
         }
     write_json(
-        folder / "selection.json",
+        folder_of(study, "select", method, run) / "selection.json",
         {
             "benchmark": "clinic_dev",
             "criterion": "accuracy",
@@ -70,22 +70,19 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
             "rejected": [{"update": 2, "accuracy": 0.6, "turns": 1.0, "reason": "less accurate"}],
         },
     )
-    _write_manifest(
-        folder,
-        study,
-        method,
-        run,
-        update=updates,
-        checkpoint=f"checkpoints/{updates:06}",
-        benchmarks=benchmarks,
-    )
-    job_output(study, "select", method, run).finish(["selection.json"])
-    names = [path.name for path in folder.iterdir() if not path.name.endswith("receipt.json")]
-    _finish(job_output(study, "evaluate", method, run), sorted(names), "12:01:00", "12:01:30")
+    finish_job(study, "select", method, run)
+    entries = {
+        "update": updates,
+        "checkpoint": f"checkpoints/{updates:06}",
+        "benchmarks": benchmarks,
+        "begun": "2026-01-31T12:01:00+00:00",
+        "finished": "2026-01-31T12:01:30+00:00",
+    }
+    finish_job(study, "evaluate", method, run, entries=MADE | entries)
 
 
 def _write_training(study: Study, method: str, run: str, updates: int, metrics: int) -> None:
-    folder = study.results / "runs" / method / run
+    folder = folder_of(study, "train", method, run)
     events, groups, consultations = [], [], []
     for update in range(1, updates + 1):
         numbers = {f"measure/{i}": (update * (i + 1)) % 7 / 7 for i in range(metrics)}
@@ -111,57 +108,24 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     rows = [_dialogue(study.development, i) for i in range(3)]
     predictions = folder / "validation" / f"{updates:06}.parquet"
     _write_predictions(predictions, study.development, method, run, rows)
-    _write_manifest(
-        folder,
-        study,
-        method,
-        run,
-        updates=updates,
-        settings={
-            "methods": {method: dataclasses.asdict(study.method(method))},
-            "long": "words " * 200,
-        },
-        checkpoints=[],
-        totals={
+    # Weights lie beside the records, and are never mirrored.
+    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    (folder / "checkpoints" / "weights").write_bytes(b"weights")
+    entries = {
+        "updates": updates,
+        "ended": "all updates",
+        "checkpoints": [],
+        "totals": {
             "trajectories": 16 * updates,
             "actor_tokens": 99,
             "sampled_tokens": 140,
             "scored_tokens": 200,
             "device_seconds": 3.5,
         },
-    )
-    # Weights lie beside the manifest, which does not list them.
-    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    (folder / "checkpoints" / "weights").write_bytes(b"weights")
-    files = read_json(folder / "manifest.json")["files"]
-    names = [*files, "manifest.json"]
-    _finish(job_output(study, "train", method, run), names, "12:00:00", "12:00:50")
-
-
-def _finish(result: JobOutput, names: list[str], begun: str, finished: str) -> None:
-    """Write the receipt of a job that ran between two times of the same day."""
-    result.finish(names)
-    times = {"begun": f"2026-01-31T{begun}+00:00", "finished": f"2026-01-31T{finished}+00:00"}
-    dataclasses.replace(result.receipt(), **times).write()
-
-
-def _write_manifest(folder: Path, study: Study, method: str, run: str, **entries) -> None:
-    files = {
-        str(path.relative_to(folder)): sha256_file(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.endswith(("manifest.json", "receipt.json"))
+        "begun": "2026-01-31T12:00:00+00:00",
+        "finished": "2026-01-31T12:00:50+00:00",
     }
-    common = {
-        "study": study.name,
-        "method": method,
-        "run": run,
-        "seed": study.seed(run),
-        "fingerprint": hashlib.sha256(f"{method}{run}".encode()).hexdigest(),
-        "git_commit": "0123456789abcdef0123456789abcdef01234567",
-        "machine": {"host": "ward", "torch": "2"},
-        "files": files,
-    }
-    write_json(folder / "manifest.json", common | entries)
+    finish_job(study, "train", method, run, entries=MADE | entries)
 
 
 def _credited(update: int) -> tuple[dict, dict]:

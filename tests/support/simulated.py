@@ -23,8 +23,8 @@ from pcqc.clinic.world import (
     read_findings,
 )
 from pcqc.study import Method, Study, load_study
-from pcqc.study.job_outputs import job_output
 from pcqc.system.files import write_json, write_jsonl
+from results import finish_job, folder_of
 
 STUDY = Path(__file__).with_suffix(".yaml")
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
@@ -54,23 +54,22 @@ SKILLS = {
 def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
     """Write `results/simulated/` below `root` and return the study; run with `root` as folder."""
     study = load_study(STUDY)
-    folder = root / study.results
+    data, collected = (root / folder_of(study, kind) for kind in ("clinic", "collect"))
     world = make_world(replace(study.clinic, diseases=8))
-    world.save(folder / "data" / "world.json")
+    world.save(data / "world.json")
     rows, records = [], []
     cases = {name: _cases(world, study, name, sizes) for name in study.benchmarks}
     for name, drawn in cases.items():
-        write_cases(folder / "data" / f"{name}.jsonl", drawn)
+        write_cases(data / f"{name}.jsonl", drawn)
     for method, settings in _compared(study).items():
         for run in settings.runs:
             rng = np.random.default_rng([list(study.methods).index(method), ord(run)])
             for benchmark, drawn in cases.items():
                 dialogues = [_consult(world, case, _skill(method), rng) for case in drawn]
-                path = folder / "collected" / "dialogues" / method / run / f"{benchmark}.jsonl"
+                path = collected / "dialogues" / method / run / f"{benchmark}.jsonl"
                 write_jsonl(path, dialogues)
                 rows += [_prediction(d, benchmark, method, run, settings) for d in dialogues]
             records.append(_record(study, method, run))
-    collected = folder / "collected"
     for record in records:
         if (record["method"], record["run"]) in study.continued:
             place = collected / "continuation" / record["method"] / record["run"]
@@ -80,15 +79,9 @@ def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
     _validations(study, rows).to_parquet(collected / "validations.parquet")
     write_json(collected / "runs.json", records)
     with contextlib.chdir(root):
-        vouch(study)
+        finish_job(study, "clinic")
+        finish_job(study, "collect")
     return study
-
-
-def vouch(study: Study) -> None:
-    """Write the receipt of what is collected now; run with the study's root as folder."""
-    collected = job_output(study, "collect")
-    collected.receipt_path.unlink(missing_ok=True)
-    collected.vouch([path for path in collected.path.rglob("*") if path.is_file()])
 
 
 def _compared(study: Study) -> dict[str, Method]:

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.world import World
 from pcqc.study import Study, load_study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.system.files import write_json, write_jsonl
+from pcqc.system.files import write_jsonl
+from results import finish_job, folder_of
 
 WORLD = World(
     ("amber", "azure"),
@@ -68,26 +67,25 @@ def write_study(cases: int = 3) -> Study:
         for name, method in study.methods.items()
     }
     study = replace(study, methods=methods, continuation=None)
-    paths = Paths.of(study)
-    WORLD.save(paths.world)
-    for path in (paths.train_cases, *map(paths.cases, study.benchmarks)):
-        write_cases(path, [case(n, path.stem) for n in range(cases)])
-    for method in METHODS:
+    data = folder_of(study, "clinic")
+    WORLD.save(data / "world.json")
+    for name in ("train", *study.benchmarks):
+        write_cases(data / f"{name}.jsonl", [case(n, name) for n in range(cases)])
+    finish_job(study, "clinic")
+    runs = {method: folder_of(study, "train", method, "A") for method in METHODS}
+    for method, folder in runs.items():
         _evaluate(study, method, cases)
-        folder = paths.run(method, "A")
         sampled = dialogue(case(0, "train"), AMBER, FINAL, update=1, reward=1.0, advantage=0.5)
         write_jsonl(folder / "consultations.jsonl", [sampled])
-    write_jsonl(paths.run("pcqc", "A") / "candidate_groups.jsonl", [GROUP, OTHER_GROUP])
-    write_jsonl(paths.run("atpo", "A") / "trees.jsonl", [TREE])
+    write_jsonl(runs["pcqc"] / "candidate_groups.jsonl", [GROUP, OTHER_GROUP])
+    write_jsonl(runs["atpo"] / "trees.jsonl", [TREE])
     for method in METHODS:
-        folder = paths.run(method, "A")
-        write_json(folder / "manifest.json", {})
-        job_output(study, "train", method, "A").finish(sorted(p.name for p in folder.iterdir()))
+        finish_job(study, "train", method, "A")
     return study
 
 
 def _evaluate(study: Study, method: str, cases: int) -> None:
-    folder, found = Paths.of(study).evaluation(method, "A"), {}
+    folder, found = folder_of(study, "evaluate", method, "A"), {}
     for name in study.benchmarks:
         rows = []
         for number in range(cases):
@@ -98,8 +96,7 @@ def _evaluate(study: Study, method: str, cases: int) -> None:
             rows.append(dialogue(case(number, name), *asked, final, predicted=predicted))
         found[name] = {"dialogues": f"{name}.jsonl"}
         write_jsonl(folder / f"{name}.jsonl", rows)
-    write_json(folder / "manifest.json", {"update": 7, "benchmarks": found})
-    job_output(study, "evaluate", method, "A").finish(sorted(p.name for p in folder.iterdir()))
+    finish_job(study, "evaluate", method, "A", entries={"update": 7, "benchmarks": found})
 
 
 def _candidate(one: dict, utility: float, credit: float, executed: bool) -> dict:

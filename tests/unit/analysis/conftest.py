@@ -6,7 +6,7 @@ import pytest
 import simulated
 from helpers import SECRET_ADDRESS
 
-from analysis import report
+from analysis import figures, report
 from analysis.collected import Collected
 from analysis.load import load
 from analysis.published import published
@@ -33,7 +33,10 @@ def report_text(study_folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(study_folder)
         patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
-        return report.build(load(simulated.load_study(simulated.STUDY)))
+        collected = load(simulated.load_study(simulated.STUDY))
+        folder = collected.study.results / "drawn"
+        figures.write(collected, folder)
+        return report.build(collected, folder)
 
 
 @pytest.fixture

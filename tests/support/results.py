@@ -1,0 +1,23 @@
+"""Results of jobs made by hand, where the jobs themselves would write them."""
+
+from pathlib import Path
+
+from pcqc.study import Study
+from pcqc.study.graph import Jobs
+from pcqc.study.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
+
+
+def folder_of(study: Study, kind: str, *whose: str) -> Path:
+    """Folder of a job's result, by today's recipe."""
+    return Jobs(study).job(kind, *whose).path
+
+
+def finish_job(study: Study, kind: str, *whose: str, entries: dict | None = None) -> Path:
+    """Write the manifest over the files that lie in a job's folder, anew where there is one."""
+    job = Jobs(study).job(kind, *whose)
+    (job.path / MANIFEST).unlink(missing_ok=True)
+    begin(job)
+    finish(job, {})
+    if entries:
+        write_manifest(job.path, {**read_manifest(job.path), **entries})
+    return job.path
