@@ -15,6 +15,7 @@ endif
 # The models are small: one thread a job, and jobs side by side. Hash order and tokenisers' threads
 # are fixed, so that a rerun meets the same conditions.
 export OMP_NUM_THREADS := 1
+export OMP_WAIT_POLICY := passive
 export TOKENIZERS_PARALLELISM := false
 export PYTHONHASHSEED := 0
 export MLFLOW_DISABLE_TELEMETRY := true

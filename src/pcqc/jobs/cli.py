@@ -1,6 +1,7 @@
 """The workflow's jobs as commands: `pcqc train` and the others that its rules call."""
 
 import argparse
+import os
 
 from pcqc.system.processes import shutdown
 
@@ -77,6 +78,9 @@ def load(arguments: argparse.Namespace):
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    # Before torch is imported: threads that wait must not keep a core from other processes.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
     from pcqc.jobs.run import LEARNING, run_job
 
     study = load(arguments)
