@@ -227,7 +227,10 @@ def test_processes_tell_each_other_what_they_read():
             made, _ = streaming(9)
             made = dataclasses.replace(made, scorer=Scorer(Reading(made), made.chat.tokenizer))
             flat = [one for row in played(made) for one in row][: 15 - len(value)]
-            return [[(flat[0], made.scorer.ahead), *((one, {}) for one in flat[1:])], value]
+            return [
+                [(flat[0], made.scorer.read_during_rollouts), *((one, {}) for one in flat[1:])],
+                value,
+            ]
 
     made, _ = streaming(3, wrap=lambda engine: ShardedEngine(engine, Other(1, 2)))
     groups, _ = afterwards()
