@@ -252,7 +252,7 @@ def _weight_bytes(config, dtype: str) -> int:
 
 
 def _check_heads(folder: Path, size: int) -> None:
-    """Raise UserError for head sizes that vLLM's CPU kernels lack, before the first forward pass."""
+    """Raise UserError for a head size that vLLM's CPU kernels lack, before any forward pass."""
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
     sizes = CPUAttentionBackend.get_supported_head_sizes()

@@ -1,39 +1,41 @@
-"""Choice of a run's checkpoint, by the development benchmark alone: pure functions."""
+"""What validations decide: a run's checkpoint, and whether its training may end early."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pcqc.errors import UserError
-from pcqc.study import Study
+from pcqc.study import Benchmark
 from pcqc.study.settings import nearest
 
 CRITERION = "highest development accuracy; of equals the fewest inquiry turns; then the earliest"
 
 
-def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
+def select(benchmark: str, checkpoints: Sequence[dict]) -> dict:
     """Choose a checkpoint and say why the others were rejected.
 
     Args:
-        study: knows the benchmarks' roles.
-        benchmark: on which to choose; must be the development benchmark.
+        benchmark: the development benchmark.
         checkpoints: each with `update` and `validation` (`benchmark`, `accuracy`, `turns`, ...).
 
     Returns:
         `benchmark`, `criterion`, the `selected` checkpoint and the `rejected` ones with `reason`.
 
     Raises:
-        UserError: a benchmark of another role, or validated on another; no checkpoint at all.
+        UserError: no checkpoint at all, or one that was validated on another benchmark.
     """
-    check_role(study, benchmark)
     if not checkpoints:
         raise UserError("no checkpoint to select from; lower rl.checkpoint_every and rerun")
     for checkpoint in checkpoints:
-        found = checkpoint["validation"]["benchmark"]
-        if found != benchmark:
+        validated = checkpoint["validation"]["benchmark"]
+        if validated != benchmark:
             raise UserError(
-                f"checkpoint {checkpoint['update']} was validated on '{found}', not on "
+                f"checkpoint {checkpoint['update']} was validated on '{validated}', not on "
                 f"'{benchmark}'; only the development benchmark may select"
             )
-    rows = [_row(checkpoint) for checkpoint in checkpoints]
+    rows = [
+        {"update": checkpoint["update"]}
+        | {name: checkpoint["validation"][name] for name in ("accuracy", "turns", "actor_tokens")}
+        for checkpoint in checkpoints
+    ]
     best = min(rows, key=lambda r: (-r["accuracy"], r["turns"], r["update"]))
     rejected = [{**r, "reason": _reason(r, best)} for r in rows if r is not best]
     return {
@@ -44,27 +46,17 @@ def select(study: Study, benchmark: str, checkpoints: Sequence[dict]) -> dict:
     }
 
 
-def check_role(study: Study, benchmark: str) -> None:
-    """Raise UserError where a benchmark is not the development benchmark."""
-    if benchmark not in study.benchmarks:
-        known = nearest(benchmark, study.benchmarks)
-        raise UserError(f"no benchmark '{benchmark}' in study '{study.name}'{known}")
-    role = study.benchmarks[benchmark].role
+def check_role(benchmarks: Mapping[str, Benchmark], name: str) -> None:
+    """Raise UserError where `name` is not the development benchmark."""
+    if name not in benchmarks:
+        raise UserError(f"no benchmark '{name}' in the study{nearest(name, benchmarks)}")
+    role = benchmarks[name].role
     if role != "development":
+        development = next(n for n, b in benchmarks.items() if b.role == "development")
         raise UserError(
-            f"'{benchmark}' is a {role.replace('_', '-')} benchmark and may not select checkpoints;"
-            f" use '{study.development}'"
+            f"'{name}' is a {role.replace('_', '-')} benchmark and may not select checkpoints;"
+            f" use '{development}'"
         )
-
-
-def _row(checkpoint: dict) -> dict:
-    validation = checkpoint["validation"]
-    return {
-        "update": checkpoint["update"],
-        "accuracy": validation["accuracy"],
-        "turns": validation["turns"],
-        "actor_tokens": validation["actor_tokens"],
-    }
 
 
 def _reason(row: dict, best: dict) -> str:
@@ -74,3 +66,19 @@ def _reason(row: dict, best: dict) -> str:
     if row["turns"] > best["turns"]:
         return f"equal accuracy, {row['turns'] - best['turns']:.3f} more inquiry turns"
     return f"equal accuracy and turns, later than update {best['update']}"
+
+
+def levelled_off(accuracies: Sequence[float], after: int, points: float) -> bool:
+    """Whether the last `after` checkpoints are hardly better than those before them.
+
+    Args:
+        accuracies: of all validations so far, fractions, by update.
+        after: how many checkpoints at the end are compared with all others; 0: a run never ends
+            early.
+        points: what the best of them must gain over the best before, in percentage points.
+    """
+    if not after or len(accuracies) <= after:
+        return False
+    gain = max(accuracies[-after:]) - max(accuracies[:-after])
+    # Accuracies are quotients of small integers: a gain of exactly `points` is one.
+    return round(100 * gain, 9) < points

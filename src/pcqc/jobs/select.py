@@ -16,7 +16,7 @@ def run_selection(study: Study, method: str, run: str, benchmark: str | None = N
     An evaluation of another choice is set aside.
     """
     benchmark = benchmark or study.development
-    check_role(study, benchmark)
+    check_role(study.benchmarks, benchmark)
     result = job_output(study, "select", method, run)
     if result.stands():
         return
@@ -68,7 +68,7 @@ def run_manifest(study: Study, method: str, run: str) -> dict:
 
 def _choice(study: Study, method: str, run: str, benchmark: str) -> dict:
     if is_trained(study, method):
-        return select(study, benchmark, run_manifest(study, method, run)["checkpoints"])
+        return select(benchmark, run_manifest(study, method, run)["checkpoints"])
     # Shared SFT is one checkpoint: there is nothing to reject.
     nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
     return {"benchmark": benchmark, "criterion": "one", "selected": nothing, "rejected": []}

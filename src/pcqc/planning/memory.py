@@ -11,7 +11,7 @@ from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
 from pcqc.study import EnginePlacement, Method, Study
-from pcqc.study.buffers import BUCKET, LOGITS
+from pcqc.study.placement import BUCKET, LOGITS
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
