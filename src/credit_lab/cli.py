@@ -77,9 +77,9 @@ def _train(arguments: argparse.Namespace) -> None:
 
 
 def _figure(_: argparse.Namespace) -> None:
-    from credit_lab.map.results import write
+    from credit_lab.map.results import write_results
 
-    for path in write():
+    for path in write_results():
         print(path)
 
 
@@ -95,10 +95,10 @@ def _quality_run(arguments: argparse.Namespace) -> None:
 
 
 def _quality_table(arguments: argparse.Namespace) -> None:
-    from credit_lab.quality.results import write
+    from credit_lab.quality.results import write_results
     from pcqc.study.job_outputs import job_output
 
     study = load(arguments)
-    paths = write(study)
+    paths = write_results(study)
     job_output(study, "credits").vouch(paths)
     print(*paths, sep="\n")

@@ -3,15 +3,12 @@
 
 from credit_lab.map.job import PREDICTIONS, read_predictions
 from credit_lab.map.settings import load_map
+from credit_lab.quality.results import outputs
 
 MAP_CELLS = list(read_predictions())
 MAP = Path("results") / "map"
 CREDIT_TABLE = RESULTS / "tables" / "credit_quality.md"
-CREDIT_QUALITY = [
-    RESULTS / f"{registry.kind}s" / f"credit_quality.{form}"
-    for registry in (analysis.tables.TABLES, analysis.figures.FIGURES)
-    for form in registry.forms
-]
+CREDIT_QUALITY = outputs(STUDY)
 
 
 def credit_lab(command):

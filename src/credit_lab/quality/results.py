@@ -1,29 +1,27 @@
-"""How well each credit ranks questions, beside what the clinic knows exactly (docs/credits.md)."""
+"""The table and the figure `credit_quality` of a study (docs/credits.md)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.drawing.style import encode, house_style
 from analysis.figures import FIGURES
-from analysis.render import render
 from analysis.tables import TABLES
 from credit_lab.quality.figure import draw
 from credit_lab.quality.measures import load
 from credit_lab.quality.table import NAME, build
+from credit_lab.write import write
 from pcqc.study import Study
-from pcqc.system.files import write_atomic
 
 
-def write(study: Study) -> list[Path]:
-    """Write `credit_quality` among the study's tables and figures; the files."""
+def outputs(study: Study) -> list[Path]:
+    """The files, beside the study's other tables and figures."""
+    return [
+        study.results / f"{registry.kind}s" / f"{NAME}.{form}"
+        for registry in (TABLES, FIGURES)
+        for form in registry.forms
+    ]
+
+
+def write_results(study: Study) -> Sequence[Path]:
+    """Write them."""
     judged = load(study)
-    tables, figures = (study.results / folder / NAME for folder in ("tables", "figures"))
-    contents: dict[Path, str | bytes] = {
-        tables.with_suffix(f".{form}"): render(form, [build(judged)]) for form in TABLES.forms
-    }
-    with house_style():
-        figure = draw(judged)
-        for form in FIGURES.forms:
-            contents[figures.with_suffix(f".{form}")] = encode(figure, form)
-    for path, content in contents.items():
-        write_atomic(path, content)
-    return list(contents)
+    return write(outputs(study), build(judged), lambda: draw(judged))
