@@ -23,16 +23,16 @@ def published_instruction(study: Study) -> tuple[str, str]:
     """
     training = [name for name in study.raw_files if name.startswith(TRAINING)]
     for names in (training, [study.development]):
-        found: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for name in names:
             if (text := _system_message(study, name)) is not None:
-                found.setdefault(text, name)
-        if len(found) > 1:
+                messages.setdefault(text, name)
+        if len(messages) > 1:
             raise UserError(
-                f"{' and '.join(found.values())} have different system messages; give the study "
+                f"{' and '.join(messages.values())} have different system messages; give the study "
                 "protocol.instruction"
             )
-        for text, name in found.items():
+        for text, name in messages.items():
             return name, text
     raise UserError(
         f"neither the training cases nor those of '{study.development}' have a system message; "
