@@ -49,14 +49,11 @@ def collect(study: Study, add: bool = False) -> Path:
         # Shared SFT is fetched in any case: it shows whether all runs start from one actor.
         kept = {key(run) for run in earlier if run["method"] != START}
         store = open_store(study)
-        runs = [
-            entry
-            for name, method in study.methods.items()
-            if not method.on_demand
-            for entry in _fetch(
-                store, study, name, [r for r in method.runs if (name, r) not in kept], new
-            )
-        ]
+        runs = []
+        for name, method in study.methods.items():
+            if not method.on_demand:
+                letters = [run for run in method.runs if (name, run) not in kept]
+                runs += _fetch(store, study, name, letters, new)
         if add:
             check_start(study, earlier, runs)
         _write_predictions(new, study, runs)

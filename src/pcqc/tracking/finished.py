@@ -199,9 +199,9 @@ def read_record(study: Study, method: str) -> dict:
     )
 
 
-def write_record(study: Study, method: str, record: dict) -> Path:
+def write_record(study: Study, method: str, experiment_id: str, runs: dict[str, dict]) -> Path:
     """Write `tracking/<method>.json`."""
-    return _write(study, record, "mirror", method)
+    return _write(study, {"experiment_id": experiment_id, "runs": runs}, "mirror", method)
 
 
 def write_experiment(study: Study, experiment_id: str) -> Path:
