@@ -1,16 +1,14 @@
 """Run the benchmarks, one after another, and write their findings as a table.
 
-    python -m benchmarks [NAME ...] [--docs]
+    python -m benchmarks [NAME ...]
 
 Writes results/benchmarks.json, with all details, and results/benchmarks.md; a benchmark that is
-named replaces its own part of both. `--docs` copies the table to docs/benchmarks.md. Exits with 1
-if a bound is missed or a benchmark fails.
+named replaces its own part of both. Exits with 1 if a bound is missed or a benchmark fails.
 """
 
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,8 +20,6 @@ from pcqc.system.files import read_json, write_atomic, write_json
 
 BENCHMARKS = ("device", "pcqc_cost", "rollouts", "update")
 RESULT = Path("results") / "benchmarks.json"
-PAGE = ROOT / "docs" / "benchmarks.md"
-MARKS = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def run_one(name: str, options: Sequence[str] = ()) -> dict:
@@ -75,7 +71,6 @@ def _number(value: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--docs", action="store_true", help="copy the table to docs/ too")
     parsed = parser.parse_args(arguments)
     if unknown := sorted({*parsed.names} - {*BENCHMARKS}):
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
@@ -87,9 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record["benchmarks"][name] = run_one(name)
         write_json(RESULT, record)
         write_atomic(RESULT.with_suffix(".md"), table(record))
-    if parsed.docs:
-        page = PAGE.read_text(encoding="utf-8")
-        write_atomic(PAGE, MARKS.sub(lambda m: f"{m[1]}\n{table(record)}\n{m[2]}", page))
     print(table(record))
     results = record["benchmarks"].values()
     missed = any("failed" in r or any(f["holds"] is False for f in r["findings"]) for r in results)

@@ -46,8 +46,8 @@ def read_chatml(prompt: str) -> list[dict[str, str]]:
 
 def chatml(messages: list[dict[str, str]]) -> str:
     """A prompt in ChatML, up to the opened assistant message."""
-    said = (f"{START}{message['role']}\n{message['content']}{END}\n" for message in messages)
-    return "".join(said) + OPEN
+    parts = (f"{START}{message['role']}\n{message['content']}{END}\n" for message in messages)
+    return "".join(parts) + OPEN
 
 
 def split_end(response: str) -> tuple[str, str]:

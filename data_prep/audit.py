@@ -50,7 +50,7 @@ def audit(training: NamedFiles, evaluation: NamedFiles, to: Path) -> list[dict[s
     sets = {name: read_prompts(name, path) for name, path in (*training, *evaluation)}
     trained = [prompt for name, _ in training for prompt in sets[name]]
     evaluated = [prompt for name, _ in evaluation for prompt in sets[name]]
-    pairs = find_overlap(evaluated, trained).pairs
+    pairs = find_overlap(evaluated, trained)
     rows = _counts(sets, [n for n, _ in training], [n for n, _ in evaluation], pairs)
     write_atomic(to / "counts.csv", csv_text(rows[0], (row.values() for row in rows)))
     write_atomic(to / "pairs.csv", csv_text(_PAIR, map(_pair_row, pairs)))

@@ -40,20 +40,22 @@ def check_file(raw: Path, format_name: str | None = None, source: Source | None 
     if len(problems) > SHOWN:
         print(f"  and {len(problems) - SHOWN:,} more such lines")
     pinned, source = bool(source), source or known_source(raw)
-    found = differences(source.holds, module.NAME, conversion) if source and source.holds else []
-    for difference in found:
+    differing = []
+    if source and source.holds:
+        differing = differences(source.holds, module.NAME, conversion)
+    for difference in differing:
         print(f"  differs from the published '{source.name}': {difference}")
     bad = sum(reason.startswith(BAD_ROW) for reason in problems.values())
     if bad:
         raise UserError(f"{raw}: {bad:,} of {total:,} rows must be fixed or removed; see above")
-    if found and pinned:
+    if differing and pinned:
         raise UserError(
             f"{raw}: the published '{source.name}' itself is not what the converters expect, see "
-            f"above ({len(found)}); it stays there: correct data_prep/sources.yaml"
+            f"above ({len(differing)}); it stays there: correct data_prep/sources.yaml"
         )
-    if found:
+    if differing:
         raise UserError(
-            f"{raw}: not the published '{source.name}', see above ({len(found)}); fetch it "
+            f"{raw}: not the published '{source.name}', see above ({len(differing)}); fetch it "
             "again, or give a file of your own another name"
         )
 
@@ -64,28 +66,30 @@ def differences(holds: Holds, format_name: str, conversion: Conversion) -> list[
     if format_name != holds.format:
         return [f"its format is '{format_name}', not '{holds.format}'"]
     records, excluded = conversion.records, conversion.exclusions
-    found = []
+    clauses = []
     if (rows := len(records) + len(excluded)) != holds.rows:
-        found.append(f"it has {rows:,} rows, not {holds.rows:,}")
+        clauses.append(f"it has {rows:,} rows, not {holds.rows:,}")
     conflicts = sum(not exclusion.reason.startswith(BAD_ROW) for exclusion in excluded)
     if conflicts != holds.excluded:
-        found.append(f"{conflicts:,} rows contradict themselves, not {holds.excluded:,}")
+        clauses.append(f"{conflicts:,} rows contradict themselves, not {holds.excluded:,}")
     if holds.system_messages not in (None, len(conversion.systems)):
-        found.append(
+        clauses.append(
             f"it has {len(conversion.systems)} different system messages, "
             f"not {holds.system_messages}"
         )
     if holds.sets:
-        found += _different_counts("set", holds.sets, Counter(r.origin.get("set") for r in records))
+        clauses += _different_counts(
+            "set", holds.sets, Counter(r.origin.get("set") for r in records)
+        )
     if holds.fields:
         expected = dict.fromkeys(holds.fields, rows)
-        found += _different_counts("field", expected, conversion.fields)
-    return found
+        clauses += _different_counts("field", expected, conversion.fields)
+    return clauses
 
 
-def _different_counts(kind: str, expected: dict, found: Counter) -> list[str]:
+def _different_counts(kind: str, expected: dict, actual: Counter) -> list[str]:
     return [
-        f"{found[name]:,} rows have the {kind} '{name}', not {expected.get(name, 0):,}"
-        for name in sorted({*expected, *found}, key=str)
-        if found[name] != expected.get(name, 0)
+        f"{actual[name]:,} rows have the {kind} '{name}', not {expected.get(name, 0):,}"
+        for name in sorted({*expected, *actual}, key=str)
+        if actual[name] != expected.get(name, 0)
     ]

@@ -22,8 +22,8 @@ def register(subparsers: argparse._SubParsersAction) -> None:
 def _register_fetch(actions) -> None:
     text = (
         "Download published files from their homes, by pinned revision and digest. First prints "
-        "what each is and its licence; without a name it does only that. Continues an interrupted "
-        "download. Checks files that are already there, and what the rows of each file hold."
+        "what each is and its licence; without a name it does only that. Checks files that are "
+        "already there, and what the rows of each file hold."
     )
     fetch = actions.add_parser("fetch", help="download published files", description=text)
     fetch.add_argument("sources", nargs="*", metavar="SOURCE", help="names, as the list gives them")

@@ -98,7 +98,10 @@ def convert_file(
     conversion = convert_rows(raw, module, origin, leave_out_bad_rows)
     if not conversion.records:
         raise UserError(f"{raw}: no row could be kept; check the file and --format")
-    _write_records(to, conversion.records)
+    if isinstance(conversion.records[0], SftRow):
+        write_jsonl(to, (asdict(record) for record in conversion.records))
+    else:
+        write_cases(to, conversion.records)
     beside = to.with_suffix("")
     write_exclusions(Path(f"{beside}.exclusions.csv"), conversion.exclusions)
     card = {
@@ -109,7 +112,10 @@ def convert_file(
         "raw": {"file": raw.name, "bytes": raw.stat().st_size, "sha256": sha256_file(raw)},
         "exclusions": [asdict(exclusion) for exclusion in conversion.exclusions],
         "notes": dict(conversion.notes),
-        "system_messages": _describe_systems(conversion.systems),
+        "system_messages": {
+            "different": len(conversion.systems),
+            "text": min(conversion.systems) if len(conversion.systems) == 1 else None,
+        },
         "forms": dict(conversion.forms),
         **describe(conversion.records),
     }
@@ -142,24 +148,10 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
             if converted.form:
                 conversion.forms[converted.form] += 1
             for note in converted.notes:
-                conversion.notes[note].append(_name(converted.record))
+                record = converted.record
+                name = record.id if isinstance(record, SftRow) else record.case_id
+                conversion.notes[note].append(name)
     return conversion
-
-
-def _describe_systems(systems: set[str]) -> dict:
-    """How many different system messages there are, and the text if there is one."""
-    return {"different": len(systems), "text": min(systems) if len(systems) == 1 else None}
-
-
-def _write_records(to: Path, records: list[Case] | list[SftRow]) -> None:
-    if isinstance(records[0], SftRow):
-        write_jsonl(to, (asdict(record) for record in records))
-    else:
-        write_cases(to, records)
-
-
-def _name(record: Case | SftRow) -> str:
-    return record.id if isinstance(record, SftRow) else record.case_id
 
 
 def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:

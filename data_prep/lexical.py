@@ -52,39 +52,22 @@ CHARACTERS = Measure("char_5gram", "char", (5, 5), 0.85)
 WORDS = Measure("word_1_2gram", "word", (1, 2), 0.90)
 
 
-@dataclass(frozen=True)
-class Found:
-    """Near-duplicate pairs, and the work to find them.
-
-    Attributes:
-        pairs: [P, 2] indices of first and second texts, in order.
-        cosines: [P].
-        candidates: pairs that share a rare n-gram of their first text.
-        computed: candidates whose cosine was computed in full.
-    """
-
-    pairs: np.ndarray
-    cosines: np.ndarray
-    candidates: int
-    computed: int
-
-
-def near_duplicates(first: Sequence[str], second: Sequence[str], measure: Measure) -> Found:
-    """All pairs (i, j) with cosine(first[i], second[j]) >= the threshold.
+def near_duplicates(
+    first: Sequence[str], second: Sequence[str], measure: Measure
+) -> dict[tuple[int, int], float]:
+    """(i, j) -> cosine(first[i], second[j]) of every pair that reaches the threshold, in order.
 
     Memory is bounded by the texts' n-gram counts and one block of candidates.
     """
     counts = measure.count([*first, *second])
     a, b = counts[: len(first)], counts[len(first) :]
     norms = squared_norms(a), squared_norms(b)
-    pairs, cosines, candidates, computed = [], [], 0, 0
-    for shared, possible in _possible_pairs(a, b, norms, measure.threshold):
-        values = _cosines(a, b, norms, possible)
-        reached = values >= measure.threshold
-        pairs.append(possible[reached])
-        cosines.append(values[reached])
-        candidates, computed = candidates + shared, computed + len(possible)
-    return Found(np.concatenate(pairs), np.concatenate(cosines), candidates, computed)
+    near: dict[tuple[int, int], float] = {}
+    for pairs in possible_pairs(a, b, norms, measure.threshold):
+        for (i, j), cosine in zip(pairs.tolist(), _cosines(a, b, norms, pairs), strict=True):
+            if cosine >= measure.threshold:
+                near[i, j] = float(cosine)
+    return near
 
 
 def squared_norms(counts: sparse.csr_matrix) -> np.ndarray:
@@ -92,8 +75,8 @@ def squared_norms(counts: sparse.csr_matrix) -> np.ndarray:
     return np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
 
 
-def _possible_pairs(a, b, norms, threshold: float) -> Iterator[tuple[int, np.ndarray]]:
-    """Per block of rows of `a`: number of candidates, and those that may reach the threshold.
+def possible_pairs(a, b, norms, threshold: float) -> Iterator[np.ndarray]:
+    """Per block of rows of `a`: [P, 2] pairs of rows that may reach the threshold, in order.
 
     By Cauchy-Schwarz the frequent n-grams of a row add at most their norm times the other row's.
     """
@@ -107,7 +90,7 @@ def _possible_pairs(a, b, norms, threshold: float) -> Iterator[tuple[int, np.nda
         rows, columns = products.row + start, products.col
         bound = (products.data / lengths[1][columns] + frequent[rows]) / lengths[0][rows]
         possible = np.stack([rows, columns], axis=1)[bound >= threshold - MARGIN]
-        yield products.nnz, possible[np.lexsort((possible[:, 1], possible[:, 0]))]
+        yield possible[np.lexsort((possible[:, 1], possible[:, 0]))]
 
 
 def rare_part(counts: sparse.csr_matrix, frequency: np.ndarray, limit: np.ndarray):

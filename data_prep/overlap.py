@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data_prep.lexical import CHARACTERS, WORDS, Measure, near_duplicates
+from data_prep.lexical import CHARACTERS, WORDS, near_duplicates
 from data_prep.rows import BadRow
 from data_prep.user_message import OPTIONS, Opening, read_opening
 from pcqc.cases.case import read_cases
@@ -56,14 +56,6 @@ class Pair:
         return {kind for kind, applies in exact.items() if applies} | set(self.cosines)
 
 
-@dataclass(frozen=True)
-class Audit:
-    """Overlapping pairs, in order of evaluation, then training; and candidates per measure."""
-
-    pairs: list[Pair]
-    candidates: dict[str, int]
-
-
 def normalise(text: str) -> str:
     """The text in Unicode form NFKC, case-folded, with single spaces."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -99,28 +91,21 @@ def _message_prompt(name: str, key: str, text: str) -> Prompt:
         return Prompt(name, key, normalise(text), normalise(text.split(OPTIONS)[0]))
 
 
-def find_overlap(
-    evaluation: Sequence[Prompt], training: Sequence[Prompt], measures: Sequence[Measure] = MEASURES
-) -> Audit:
-    """Every pair equal in full or in case and problem, or similar by one of the measures."""
+def find_overlap(evaluation: Sequence[Prompt], training: Sequence[Prompt]) -> list[Pair]:
+    """Every pair equal in full or in case and problem, or similar by one of the measures.
+
+    In order of the evaluation prompts, then of the training prompts.
+    """
     near: dict[tuple[int, int], dict[str, float]] = {}
     for attribute in ("full", "problem"):
-        for pair in _equal(evaluation, training, attribute):
-            near.setdefault(pair, {})
-    candidates = {}
-    for measure in measures:
-        found = near_duplicates([p.full for p in evaluation], [p.full for p in training], measure)
-        candidates[measure.name] = found.candidates
-        for pair, cosine in zip(map(tuple, found.pairs.tolist()), found.cosines, strict=True):
-            near.setdefault(pair, {})[measure.name] = float(cosine)
-    pairs = [Pair(evaluation[i], training[j], near[i, j]) for i, j in sorted(near)]
-    return Audit(pairs, candidates)
-
-
-def _equal(evaluation, training, attribute: str) -> list[tuple[int, int]]:
-    """Pairs of indices of prompts with an equal attribute."""
-    places: dict[str, list[int]] = {}
-    for j, prompt in enumerate(training):
-        places.setdefault(getattr(prompt, attribute), []).append(j)
-    keys = [getattr(prompt, attribute) for prompt in evaluation]
-    return [(i, j) for i, key in enumerate(keys) for j in places.get(key, ())]
+        places: dict[str, list[int]] = {}
+        for j, prompt in enumerate(training):
+            places.setdefault(getattr(prompt, attribute), []).append(j)
+        for i, prompt in enumerate(evaluation):
+            for j in places.get(getattr(prompt, attribute), ()):
+                near[i, j] = {}
+    texts = [prompt.full for prompt in evaluation], [prompt.full for prompt in training]
+    for measure in MEASURES:
+        for pair, cosine in near_duplicates(*texts, measure).items():
+            near.setdefault(pair, {})[measure.name] = cosine
+    return [Pair(evaluation[i], training[j], near[i, j]) for i, j in sorted(near)]

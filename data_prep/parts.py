@@ -44,8 +44,10 @@ def check_options(options: dict[str, Any]) -> None:
     """BadRow unless there are two or more non-empty strings, labelled A, B, C and so on."""
     labels = "".join(options)
     if len(options) < 2 or labels != ascii_uppercase[: len(options)]:
-        found = "/".join(options) or "none"
-        raise BadRow(f"options must be labelled A/B/C/... in order, two or more; found {found}")
+        raise BadRow(
+            "options must be labelled A/B/C/... in order, two or more; found "
+            f"{'/'.join(options) or 'none'}"
+        )
     for label, text in options.items():
         check_text(text, f"option '{label}'")
 

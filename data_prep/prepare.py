@@ -11,7 +11,7 @@ from data_prep.instruction import published_otherwise
 from data_prep.templates import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.cases.sft_rows import SftRow, read_sft_rows
+from pcqc.cases.sft_rows import read_sft_rows
 from pcqc.errors import UserError
 from pcqc.models.folder import load_tokenizer
 from pcqc.study.instruction import instruction
@@ -107,29 +107,29 @@ def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
 
 def _keep(selection: _Selection, expected: int | None, data: "Data", name: str) -> None:
     """Check the number of cases; of a subset, keep so many, drawn at random, in file order."""
-    found, excluded = len(selection.kept), len(selection.excluded)
-    if expected is None or found == expected:
+    usable, excluded = len(selection.kept), len(selection.excluded)
+    if expected is None or usable == expected:
         return
-    if found < expected or not data.subset:
+    if usable < expected or not data.subset:
         raise UserError(
-            f"'{name}' has {found:,} usable cases ({excluded:,} more are excluded), not "
+            f"'{name}' has {usable:,} usable cases ({excluded:,} more are excluded), not "
             f"{expected:,} as the study says; fetch the file again, or correct the number "
             "(data.subset: true draws that many of a larger file)"
         )
-    order = generator(data.seed, "subset", name).permutation(found)
+    order = generator(data.seed, "subset", name).permutation(usable)
     selection.kept = [selection.kept[i] for i in sorted(order[:expected])]
 
 
 def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
     """UserError if another number of training cases comes from a source than the study says."""
-    found = Counter(str(case.origin.get("set")) for case in cases)
-    if expected and found != expected:
-        said, there = (
+    actual = Counter(str(case.origin.get("set")) for case in cases)
+    if expected and actual != expected:
+        stated, counted = (
             ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
-            for counts in (expected, found)
+            for counts in (expected, actual)
         )
         raise UserError(
-            f"the training cases are {there}, not {said} as data.training_sets says; fetch the "
+            f"the training cases are {counted}, not {stated} as data.training_sets says; fetch the "
             "file again, or correct the numbers"
         )
 
@@ -148,7 +148,14 @@ def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict
                 f"{path}: has {len(rows):,} rows, not {data.conversations:,} as "
                 "data.conversations says; fetch the file again, or correct the number"
             )
-        return [_released(row) for row in rows]
+        return [
+            {
+                "case_id": row.id,
+                "messages": [*row.messages, {"role": "assistant", "content": row.response}],
+                "train": "last",
+            }
+            for row in rows
+        ]
     rng = generator(data.seed, "sft conversations")
     order = rng.permutation(len(training.kept))
     taught = set(order[: data.sft_cases].tolist())
@@ -160,11 +167,6 @@ def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict
     cases = [case for i, case in enumerate(training.kept) if i in taught]
     training.kept = [case for i, case in enumerate(training.kept) if i not in taught]
     return write_conversations(cases, instruction, data.sft_questions, rng)
-
-
-def _released(row: SftRow) -> dict:
-    said = {"role": "assistant", "content": row.response}
-    return {"case_id": row.id, "messages": [*row.messages, said], "train": "last"}
 
 
 def _counts(excluded: Sequence[Exclusion]) -> dict[str, int]:

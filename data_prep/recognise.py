@@ -64,7 +64,7 @@ def _nearest_format(fields: set[str]) -> str:
     changes = []
     for field in missing:
         hint = nearest(field, others) if others else ""
-        _, near, found = hint.partition("did you mean '")
-        meant = found.removesuffix("'?")
+        _, near, meant = hint.partition("did you mean '")
+        meant = meant.removesuffix("'?")
         changes.append(f"rename '{meant}' to '{field}'" if near else f"add '{field}'")
     return one_line(f"nearest to the format '{name}': {', '.join(changes)}")

@@ -62,26 +62,18 @@ class Source:
 @cache
 def load_sources() -> dict[str, Source]:
     """The pinned sources, by name."""
-    pinned = yaml.safe_load(PINNED.read_text())
-    return {
-        name: _source(name, entry, pinned["homes"][entry["home"]])
-        for name, entry in pinned["sources"].items()
-    }
-
-
-def _source(name: str, entry: dict, home: dict) -> Source:
-    return Source(
-        name=name,
-        title=entry["title"],
-        url=f"{home['url']}/{home['revision']}/{entry['path']}",
-        licence=home["licence"],
-        file=entry["file"],
-        stems=(Path(entry["file"]).stem, *entry.get("aliases", ())),
-        bytes=entry.get("bytes"),
-        sha256=entry.get("sha256"),
-        git_blob=entry.get("git_blob"),
-        holds=Holds(**entry["holds"]),
-    )
+    pinned, sources = yaml.safe_load(PINNED.read_text()), {}
+    for name, entry in pinned["sources"].items():
+        home, path = pinned["homes"][entry.pop("home")], entry.pop("path")
+        sources[name] = Source(
+            name=name,
+            url=f"{home['url']}/{home['revision']}/{path}",
+            licence=home["licence"],
+            stems=(Path(entry["file"]).stem, *entry.pop("aliases", ())),
+            holds=Holds(**entry.pop("holds")),
+            **entry,
+        )
+    return sources
 
 
 def known_source(raw: Path) -> Source | None:

@@ -15,18 +15,6 @@ SHOWN = 5  # differences recorded in full
 AROUND = 8  # tokens shown from the first difference
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The first difference of a state from another rendering of the same messages."""
-
-    case_id: str
-    turn: int
-    rendering: str
-    token: int
-    ours: str
-    theirs: str
-
-
 @dataclass
 class Agreement:
     """States of assistant turns, compared with other renderings of the messages before them.
@@ -38,7 +26,8 @@ class Agreement:
         as_chatml: states equal to the plain ChatML text, token for token.
         other_instruction: conversations with another system message than the study's. They keep it
             in SFT, as the paper's conversion preserves the source messages (app:data_provenance).
-        differences: the first few.
+        differences: the first few: `case_id`, `turn`, the other `rendering`, the first differing
+            `token`, and what follows in both (`ours`, `theirs`).
     """
 
     conversations: int = 0
@@ -46,7 +35,7 @@ class Agreement:
     as_template: int = 0
     as_chatml: int = 0
     other_instruction: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[dict] = field(default_factory=list)
 
     @property
     def notes(self) -> list[str]:
@@ -81,13 +70,15 @@ def compare_renderings(chat: ChatFormat, rows: Iterable[dict], earlier_thinking:
             agreement.as_chatml += states[turn] == plain
             for name, other in (("chat template", template), ("ChatML", plain)):
                 if states[turn] != other and len(agreement.differences) < SHOWN:
-                    place = (row["case_id"], turn, name)
-                    agreement.differences.append(_difference(chat, place, states[turn], other))
+                    where = {"case_id": row["case_id"], "turn": turn, "rendering": name}
+                    agreement.differences.append(where | _difference(chat, states[turn], other))
     return agreement
 
 
-def _difference(chat: ChatFormat, place, ours: Sequence[int], theirs: Sequence[int]) -> Difference:
+def _difference(chat: ChatFormat, ours: Sequence[int], theirs: Sequence[int]) -> dict:
+    """The first token in which two renderings differ, and what follows in both."""
     pairs = zip(ours, theirs, strict=False)
     same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
-    shown = [chat.tokenizer.decode(ids[same : same + AROUND]) for ids in (ours, theirs)]
-    return Difference(*place, same, *shown)
+    texts = {"ours": ours, "theirs": theirs}
+    shown = {n: chat.tokenizer.decode(ids[same : same + AROUND]) for n, ids in texts.items()}
+    return {"token": same, **shown}

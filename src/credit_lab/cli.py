@@ -91,12 +91,12 @@ def _train(arguments: argparse.Namespace) -> None:
 def _figure(_: argparse.Namespace) -> None:
     from credit_lab.jobs import map_figure
     from credit_lab.map.job import read_predictions
-    from credit_lab.map.results import write
+    from credit_lab.map.results import write_results
     from pcqc.jobs.run import perform
     from pcqc.study.recipe import input_paths
 
     job = map_figure(list(read_predictions()))
-    perform(job, lambda: write(input_paths(job), job.path))
+    perform(job, lambda: write_results(input_paths(job), job.path))
     print(job.path)
 
 
@@ -113,10 +113,10 @@ def _quality_run(arguments: argparse.Namespace) -> None:
 
 def _quality_table(arguments: argparse.Namespace) -> None:
     from credit_lab.jobs import quality_table
-    from credit_lab.quality.results import write
+    from credit_lab.quality.results import write_results
     from pcqc.jobs.run import perform
 
     study = load(arguments)
     job = quality_table(study)
-    perform(job, lambda: write(study, job.path))
+    perform(job, lambda: write_results(study, job.path))
     print(job.path)

@@ -209,8 +209,7 @@ def _plan(arguments: argparse.Namespace) -> None:
     import json
 
     from pcqc.planning.fit import require_fit
-    from pcqc.planning.plan import make_plan
-    from pcqc.planning.table import render
+    from pcqc.planning.plan import make_plan, render
 
     study = load(arguments)
     plan = make_plan(study)

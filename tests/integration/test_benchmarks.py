@@ -156,20 +156,16 @@ def test_the_table():
     assert "| device | failed: exit status 3, no figures | | | | no |" in table
 
 
-def test_one_benchmark_is_run_again_and_copied_to_the_page(tmp_path, monkeypatch, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("Before.\n\n<!-- measured -->\nold\n<!-- end -->\n\nAfter.\n")
+def test_one_benchmark_is_run_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(run_all, "PAGE", page)
     write_json(tmp_path / run_all.RESULT, RECORD)
     again = {"findings": [{**RATE, "value": 1.5, "holds": False}]}
     monkeypatch.setattr(run_all, "run_one", lambda name: again)
-    assert run_all.main(["update", "--docs"]) == 1
+    assert run_all.main(["update"]) == 1
     record = read_json(tmp_path / run_all.RESULT)
     assert record["benchmarks"] == {**RECORD["benchmarks"], "update": again}
     table = run_all.table(record)
     assert (tmp_path / "results" / "benchmarks.md").read_text() == table
-    assert page.read_text().split("<!-- measured -->")[1].startswith(f"\n\n{table}\n<!-- end")
     assert "1.5 times" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         run_all.main(["no-such"])

@@ -3,6 +3,9 @@
 import re
 import string
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -177,3 +180,22 @@ class Alone(Processes):
 
     def gather(self, value):
         return [value]
+
+
+class Thread(Processes):
+    """One of several processes that are threads; `group` is a barrier and their values."""
+
+    def gather(self, value):
+        barrier, values = self.group
+        values[self.rank] = value
+        barrier.wait(60)
+        gathered = list(values)
+        barrier.wait(60)
+        return gathered
+
+
+def in_processes(count: int, work: Callable[[Processes], Any]) -> list[Any]:
+    """What `work` returns in each of several processes, by rank; they are threads here."""
+    group = Barrier(count), [None] * count
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(lambda rank: work(Thread(rank, count, group)), range(count)))

@@ -75,7 +75,7 @@ def enumerated(world, case, rates=None):
     """State of all findings -> joint weight per option."""
     options = [world.diseases.index(text) for text in case.options.values()]
     rates = world.rates("uniform") if rates is None else rates
-    prior = (rates * world.complained(case))[options]
+    prior = (rates * world.complaint_likelihood(case))[options]
     return {
         state: prior * np.where(state, world.table[options], 1 - world.table[options]).prod(1)
         for state in itertools.product((False, True), repeat=len(world.findings))

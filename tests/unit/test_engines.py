@@ -61,22 +61,6 @@ def test_tokens_are_those_of_a_plain_forward_pass(model, expected, batch_size, c
     ]
 
 
-def test_some_completions_stop_and_some_reach_the_limit(expected):
-    lengths = {len(tokens) for tokens, _ in expected}
-    assert len(lengths) > 3
-    assert SAMPLING.max_tokens in lengths
-
-
-def test_groups_follow_requests_and_streams(model):
-    engine = TransformersEngine(model)
-    groups = engine.generate(requests(samples=4), SAMPLING)
-    assert [len(group) for group in groups] == [4] * 9
-    alone = engine.generate([Request(prompts()[5], (stream(1, 5, 2),))], SAMPLING)
-    assert alone[0][0].tokens == groups[5][2].tokens
-    assert len({tuple(c.tokens) for c in groups[5]}) > 1
-    assert engine.generate([], SAMPLING) == []
-
-
 def test_a_dialogue_keeps_its_keys_across_turns(model):
     """Each turn's state extends the last; only what is new is computed."""
     engine = TransformersEngine(model)
@@ -123,19 +107,6 @@ def test_all_choices_of_a_prompt_are_read_in_one_pass(model, monkeypatch):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_it_does_what_every_engine_must(check):
     check(TransformersEngine(make_model(0, tied=False)), make_model(0, tied=False))
-
-
-def test_loaded_weights_are_used_and_old_keys_forgotten():
-    engine, other = TransformersEngine(tiny_model(0)), tiny_model(1)
-    wanted = requests(1)
-    engine.generate(wanted, SAMPLING)
-    engine.load_weights(other.state_dict().items())
-    found = flat(engine.generate(wanted, SAMPLING))
-    for completion, (tokens, logprobs) in zip(
-        found, plain_generate(other, wanted, SAMPLING), strict=True
-    ):
-        assert completion.tokens == tokens
-        assert completion.logprobs == pytest.approx(logprobs, abs=ROUNDING)
 
 
 def test_a_shared_module_serves_the_learner_and_the_engine():

@@ -10,7 +10,6 @@ import torch
 from helpers import config_of
 
 from pcqc.engines import vllm as engine_module
-from pcqc.engines.vllm_worker import WeightReceiver
 from pcqc.errors import UserError
 from pcqc.jobs import setup
 from pcqc.jobs.setup import make_engine, role_weights
@@ -100,14 +99,6 @@ def test_what_the_learner_no_longer_uses_is_given_back_before_vllm_wakes(monkeyp
     assert calls == ["empty", "wake"]
 
 
-def test_the_plan_counts_what_the_learners_allocator_keeps():
-    study = load_study("real")
-    kept = study.assumptions.learner_reserved_gib
-    assert kept > 0
-    learner = learner_memory(study, "learner")
-    assert learner.during("rollout") == sum(learner.resident.values()) + kept
-
-
 def test_a_placement_on_a_gpu_is_refused_without_one(monkeypatch, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
@@ -120,23 +111,6 @@ def test_a_placement_on_a_gpu_is_refused_without_one(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=r"\(NVIDIA driver 470\.57\.02; .*\); run `make gpu`"):
         processes.require_gpu("H100")
     processes.require_gpu("CPU")
-
-
-def test_new_weights_go_through_the_workers_own_methods():
-    """Both of vLLM's model runners are behind them."""
-    tied = torch.nn.Module()
-    tied.config = SimpleNamespace(tie_word_embeddings=False)
-
-    class Worker(WeightReceiver):
-        def reload_weights(self, weights_iterator):
-            self.taken = dict(weights_iterator)
-
-        def get_model(self):
-            return tied
-
-    worker = Worker()
-    worker.take_weights([("a", torch.ones(1))])
-    assert list(worker.taken) == ["a"]
 
 
 def test_vllm_in_a_process_of_its_own_is_spawned(monkeypatch):

@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.evaluation.levelling import levelled_off
-from pcqc.evaluation.selection import select
+from pcqc.evaluation.selection import check_role, levelled_off, select
 from pcqc.study import load_study
 
 DEVELOPMENT = "clinic_dev"
@@ -22,23 +21,23 @@ def checkpoint(update, accuracy, turns=1.0, benchmark=DEVELOPMENT):
     return {"update": update, "path": "x", "validation": validation}
 
 
-def test_the_most_accurate_is_chosen_and_the_others_say_why(study):
+def test_the_most_accurate_is_chosen_and_the_others_say_why():
     rows = [checkpoint(20, 0.5), checkpoint(40, 0.7, 2.0), checkpoint(60, 0.625)]
     before = copy.deepcopy(rows)
-    choice = select(study, DEVELOPMENT, rows)
+    choice = select(DEVELOPMENT, rows)
     assert rows == before
     assert choice["benchmark"] == DEVELOPMENT
     assert choice["selected"] == {"update": 40, "accuracy": 0.7, "turns": 2.0, "actor_tokens": 9.0}
     assert [r["update"] for r in choice["rejected"]] == [20, 60]
     assert choice["rejected"][0]["reason"] == "accuracy 20.00 points below update 40"
     assert choice["rejected"][1]["reason"] == "accuracy 7.50 points below update 40"
-    assert select(study, DEVELOPMENT, rows) == choice
+    assert select(DEVELOPMENT, rows) == choice
 
 
-def test_of_equals_the_fewest_turns_then_the_earliest(study):
+def test_of_equals_the_fewest_turns_then_the_earliest():
     rows = [checkpoint(20, 0.7, 2.0), checkpoint(40, 0.7, 1.5), checkpoint(60, 0.7, 1.5)]
     for order in (rows, rows[::-1]):
-        choice = select(study, DEVELOPMENT, order)
+        choice = select(DEVELOPMENT, order)
         assert choice["selected"]["update"] == 40
         reasons = {r["update"]: r["reason"] for r in choice["rejected"]}
         assert reasons == {
@@ -50,16 +49,16 @@ def test_of_equals_the_fewest_turns_then_the_earliest(study):
 @pytest.mark.parametrize("name", ["clinic_wide", "clinic_sparse", "clinic_elsewhere"])
 def test_held_out_benchmarks_cannot_select(study, name):
     with pytest.raises(UserError, match=f"'{name}' is a .* benchmark and may not select"):
-        select(study, name, [checkpoint(20, 0.9, benchmark=name)])
+        check_role(study.benchmarks, name)
     with pytest.raises(UserError, match=f"validated on '{name}', not on 'clinic_dev'"):
-        select(study, DEVELOPMENT, [checkpoint(20, 0.5), checkpoint(40, 0.9, benchmark=name)])
+        select(DEVELOPMENT, [checkpoint(20, 0.5), checkpoint(40, 0.9, benchmark=name)])
 
 
 def test_unknown_benchmarks_and_missing_checkpoints(study):
     with pytest.raises(UserError, match=r"no benchmark 'clinic_dv' .*did you mean 'clinic_dev'"):
-        select(study, "clinic_dv", [checkpoint(20, 0.5)])
+        check_role(study.benchmarks, "clinic_dv")
     with pytest.raises(UserError, match="no checkpoint to select from"):
-        select(study, DEVELOPMENT, [])
+        select(DEVELOPMENT, [])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
-from helpers import PROTOCOL, make_case, scripted_context
+from helpers import PROTOCOL, in_processes, make_case, scripted_context
 
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Failure, Request, Sampling
@@ -15,7 +15,6 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
-from pcqc.system.processes import Processes
 
 CASES = [make_case(number) for number in range(5)]
 ROLES = ("actor", "patient")
@@ -120,19 +119,14 @@ def test_streamed_or_not_the_same_tokens_are_counted():
             assert min(counts.values()) > 0
 
 
-class Second(Processes):
-    """The second of two processes; what the first would send is computed here."""
-
-    def gather(self, value):
-        made, _ = streaming(9)
-        whole = [(one, {}) for row in played(made) for one in row]
-        return [whole[: len(whole) - len(value)], value]
-
-
 def test_processes_share_the_dialogues_out():
-    made, most = streaming(3, wrap=lambda engine: ShardedEngine(engine, Second(1, 2)))
-    assert played(made) == played(context())
-    assert most[0] == 8  # of fifteen
+    def work(processes):
+        made, most = streaming(processes.rank, lambda engine: ShardedEngine(engine, processes))
+        return played(made), most[0]
+
+    (first, of_first), (second, of_second) = in_processes(2, work)
+    assert first == second == played(context())
+    assert (of_first, of_second) == (7, 8)  # of fifteen
 
 
 class Reading(ScriptedEngine):
@@ -220,21 +214,14 @@ def test_a_scorer_that_takes_turns_with_the_others_reads_afterwards():
 
 
 def test_processes_tell_each_other_what_they_read():
-    """The second of two: it has the scores of the dialogues that the first played."""
+    def work(processes):
+        made, _ = streaming(processes.rank, lambda engine: ShardedEngine(engine, processes))
+        own = SimpleNamespace(engine=made.actor.engine.engine)
+        engine = Reading(dataclasses.replace(made, actor=own))
+        return scored(made, engine), engine.together
 
-    class Other(Processes):
-        def gather(self, value):
-            made, _ = streaming(9)
-            made = dataclasses.replace(made, scorer=Scorer(Reading(made), made.chat.tokenizer))
-            flat = [one for row in played(made) for one in row][: 15 - len(value)]
-            return [[(flat[0], made.scorer.ahead), *((one, {}) for one in flat[1:])], value]
-
-    made, _ = streaming(3, wrap=lambda engine: ShardedEngine(engine, Other(1, 2)))
     groups, _ = afterwards()
-    engine = Reading(made)
-    engine.made = dataclasses.replace(made, actor=SimpleNamespace(engine=made.actor.engine.engine))
-    assert scored(made, engine) == groups
-    assert not engine.together
+    assert in_processes(2, work) == [(groups, [])] * 2
 
 
 def test_a_failed_answer_ends_its_own_dialogue_alone():

@@ -5,6 +5,7 @@ from collections import namedtuple
 
 import pytest
 import torch
+from helpers import in_processes
 
 from pcqc.engines import weight_files
 from pcqc.errors import UserError
@@ -14,61 +15,29 @@ WEIGHTS = [("a", torch.arange(4.0)), ("b", torch.ones(2, 3))]
 Usage = namedtuple("Usage", "total used free")
 
 
-class Rank:
-    """One of several processes, as a thread: `gather` meets the others."""
-
-    def __init__(self, rank, slots, barrier):
-        self.rank, self.slots, self.meet = rank, slots, barrier
-
-    def gather(self, value):
-        self.slots[self.rank] = value
-        self.meet.wait(10)
-        found = list(self.slots)
-        self.meet.wait(10)
-        return found
-
-    def barrier(self):
-        self.gather(None)
-
-
 @pytest.fixture(autouse=True)
 def memory(tmp_path, monkeypatch):
     monkeypatch.setattr(weight_files, "MEMORY", tmp_path)
     return tmp_path
 
 
-def load(processes, hosts, monkeypatch):
-    """What each of some processes reads, from which folder, and how often each went through."""
-    names = threading.local()
-    monkeypatch.setattr(weight_files.socket, "gethostname", lambda: names.host)
-    slots, barrier = [None] * processes, threading.Barrier(processes)
-    folders, read, passed = ([None] * processes for _ in range(3))
-
-    def work(rank):
-        names.host = hosts[rank]
-        gone = []
-        weights = (gone.append(name) or (name, tensor) for name, tensor in WEIGHTS)
-        with weight_files.written(weights, Rank(rank, slots, barrier)) as folder:
-            folders[rank], read[rank] = folder, dict(weight_files.read(folder))
-        passed[rank] = gone
-
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(processes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return folders, read, passed
-
-
 @pytest.mark.parametrize(("hosts", "written"), [("xx", 1), ("xxyy", 2), ("xyxy", 2)])
 def test_one_process_of_a_node_writes_and_all_read(memory, monkeypatch, hosts, written):
-    folders, read, passed = load(len(hosts), hosts, monkeypatch)
+    own = threading.local()
+    monkeypatch.setattr(weight_files.socket, "gethostname", lambda: own.host)
+
+    def work(processes):
+        own.host, gathered = hosts[processes.rank], []
+        weights = (gathered.append(name) or (name, tensor) for name, tensor in WEIGHTS)
+        with weight_files.written(weights, processes) as folder:
+            tensors = dict(weight_files.read(folder))
+        # Sharded weights are gathered by all together.
+        assert gathered == list(tensors) == ["a", "b"]
+        assert all(torch.equal(tensors[name], tensor) for name, tensor in WEIGHTS)
+        return folder
+
+    folders = in_processes(len(hosts), work)
     assert len(set(folders)) == written == len(set(zip(hosts, folders, strict=True)))
-    for found in read:
-        assert list(found) == ["a", "b"]
-        assert all(torch.equal(found[name], tensor) for name, tensor in WEIGHTS)
-    # Sharded weights are gathered by all together.
-    assert passed == [["a", "b"]] * len(hosts)
     assert list(memory.iterdir()) == []
 
 

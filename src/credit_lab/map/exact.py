@@ -1,6 +1,6 @@
-"""What is known of a cell before anything is trained, and the prediction that follows from it.
+"""What is known exactly of a cell before training, and the prediction that follows from it.
 
-The Bayes diagnosis is the judge throughout: it knows base rates, noise and the patient's error.
+Accuracies are those of the Bayes diagnosis, which knows base rates, noise and the patient's error.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from pcqc.clinic.posterior import best_accuracy, random_accuracy
 from pcqc.clinic.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
 from pcqc.system.seeds import generator
 
-AHEAD, NONE, BEHIND = "ahead", "none", "behind"
+AHEAD, NONE, BEHIND = "ahead", "none", "behind"  # PCQC against GRPO
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the rule says of a cell, and what it says it from.
+    """What the rule says of a cell, and the numbers that it is computed from.
 
     Attributes:
         best_over_average: points of accuracy that a best question adds over an average one, mean
@@ -29,8 +29,8 @@ class Prediction:
             the one with the higher credit; -1 to 1, by `Rule.states` sampled states.
         advantage: headroom times fidelity, in points.
         predicted: PCQC `ahead` of GRPO, `behind`, or `none`: no difference.
-        scaled: advantage times what came of a point of it on the pilot cell, in points.
-        predicted_scaled: what that says by the margin.
+        scaled: advantage times the pilot's gain per point of advantage, in points.
+        predicted_scaled: the same prediction by `scaled` and the margin.
     """
 
     best_over_average: float
@@ -49,22 +49,13 @@ def predict(settings: Map, name: str) -> Prediction:
     room, faithful = headroom(cell), fidelity(cell, rule.states, rng)
     advantage = room * faithful
     scaled = rule.scale * advantage
-    return Prediction(
-        best_over_average(cell),
-        room,
-        faithful,
-        advantage,
-        verdict(advantage, rule.ahead),
-        scaled,
-        verdict(scaled, rule.margin),
+    predicted, predicted_scaled = (
+        NONE if abs(points) < enough else AHEAD if points > 0 else BEHIND
+        for points, enough in ((advantage, rule.ahead), (scaled, rule.margin))
     )
-
-
-def verdict(points: float, enough: float) -> str:
-    """The rule: an advantage counts from so many points on."""
-    if abs(points) < enough:
-        return NONE
-    return AHEAD if points > 0 else BEHIND
+    return Prediction(
+        best_over_average(cell), room, faithful, advantage, predicted, scaled, predicted_scaled
+    )
 
 
 def best_over_average(cell: Cell) -> float:
@@ -86,11 +77,12 @@ def headroom(cell: Cell) -> float:
 
 
 def fidelity(cell: Cell, states: int, rng: np.random.Generator) -> float:
-    """See `Prediction`; 1 were the credit always on the better question's side.
+    """See `Prediction`; 1 if the better question always had the higher credit.
 
     Args:
         cell: of the map.
-        states: sampled: random different questions before, then two different ones compared.
+        states: number sampled. Before each, some random questions were asked, all different; two
+            further ones are compared.
         rng: for the states.
     """
     clinic = SimulatedClinic(cell)
@@ -99,24 +91,23 @@ def fidelity(cell: Cell, states: int, rng: np.random.Generator) -> float:
     before = rng.integers(0, min(cell.turns, cell.findings - 1), states)
     weight, asked = clinic.opening(patients)
     for turn in range(cell.turns):
-        heard = clinic.answer(patients, order[:, turn % cell.findings], rng.random(states))
-        weight, asked = clinic.learn(
-            weight, asked, order[:, turn % cell.findings], heard, turn < before
-        )
-    pair = np.stack([np.take_along_axis(order, (before + k)[:, None], 1)[:, 0] for k in (0, 1)], 1)
+        finding = order[:, turn % cell.findings]
+        heard = clinic.answer(patients, finding, rng.random(states))
+        weight, asked = clinic.learn(weight, asked, finding, heard, turn < before)
+    pair = np.take_along_axis(order, before[:, None] + (0, 1), axis=1)
     values = np.stack([clinic.value(weight, pair[:, k]) for k in (0, 1)], axis=1)
-    told = clinic.answer(patients, pair, rng.random((states, 2)))
-    read = told ^ (rng.random((states, 2)) < cell.scorer_error)
-    seen = clinic.utility(weight, asked, patients, pair, read)
+    heard = clinic.answer(patients, pair, rng.random((states, 2)))
+    read = heard ^ (rng.random((states, 2)) < cell.scorer_error)
+    utility = clinic.utility(weight, asked, patients, pair, read)
     lead = values[:, 0] - values[:, 1]
-    favoured = np.sign(np.round(seen[:, 0] - seen[:, 1], 9))
+    favoured = np.sign(np.round(utility[:, 0] - utility[:, 1], 9))
     return float((lead * favoured).sum() / np.abs(lead).sum())
 
 
 def as_case(cell: Cell) -> tuple[World, Case]:
     """The cell as the clinic has it: a world, and a case whose first half of options is likelier.
 
-    Which half it is changes no value.
+    Values are the same whichever half it is.
     """
     names = FINDINGS[: cell.findings]
     signs = np.where(np.eye(len(names), dtype=bool), 1 - cell.heard, cell.heard)

@@ -1,4 +1,4 @@
-"""What came out in each cell of the map, beside what was predicted of it."""
+"""The results of each cell, beside its prediction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from credit_lab.map.exact import AHEAD, BEHIND, NONE
+from credit_lab.map.job import SHARED
 from pcqc.study.manifest import checked
 from pcqc.system.files import read_json
 
 LEVEL = 0.95
-AHEAD, NONE, BEHIND, UNDECIDED = "ahead", "none", "behind", "undecided"
-SHARED, OWN = "shared_rate", "own_rates"
+UNDECIDED = "undecided"
 GRPO, TERMINAL, PCQC = "grpo", "terminal_only", "pcqc"
-RULES = {"predicted": "rule", "predicted_scaled": "scaled rule"}
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,23 @@ class Difference:
         """1 or -1 where the interval excludes zero, else 0."""
         return int(self.low > 0) - int(self.high < 0)
 
+    def outcome(self, margin: float) -> str:
+        """Ahead or behind by at least the margin, no difference within it, or undecided."""
+        if abs(self.mean) >= margin and self.sign:
+            return AHEAD if self.sign > 0 else BEHIND
+        return NONE if max(-self.low, self.high) <= margin else UNDECIDED
 
-def paired(one: Sequence[float], other: Sequence[float]) -> Difference:
-    """The first less the second, by runs."""
-    gaps = np.subtract(one, other)
+
+def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """The first less the second, run by run."""
+    gaps = np.subtract(first, second)
     half = stats.t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * gaps.std(ddof=1) / len(gaps) ** 0.5
     return Difference(float(gaps.mean()), float(gaps.mean() - half), float(gaps.mean() + half))
 
 
-def outcome(found: Difference, margin: float) -> str:
-    """Ahead or behind by at least the margin, no difference within it, or undecided."""
-    if abs(found.mean) >= margin and found.sign:
-        return AHEAD if found.sign > 0 else BEHIND
-    return NONE if max(-found.low, found.high) <= margin else UNDECIDED
-
-
 @dataclass(frozen=True)
-class Trained:
-    """One cell's file."""
+class TrainedCell:
+    """One cell's file; see `job.train_cell`."""
 
     name: str
     data: dict
@@ -59,28 +58,23 @@ class Trained:
         """A number that the prediction was made from."""
         return float(self["prediction"][key])
 
-    def runs(self, method: str, kind: str, measure: str, budget: int | None = None) -> list[float]:
+    def runs(
+        self, method: str, rates: str = SHARED, measure: str = "accuracy", budget: int | None = None
+    ) -> list[float]:
         """A measure of every run after a budget; after the judged one by default."""
         place = self["budgets"].index(self["budget"] if budget is None else budget)
-        return self["trained"][kind][method][measure][place]
-
-    def mean(self, method: str, measure: str = "accuracy") -> float:
-        return float(np.mean(self.runs(method, SHARED, measure)))
+        return self["trained"][rates][method][measure][place]
 
     def ahead_of(
-        self,
-        rival: str,
-        kind: str = SHARED,
-        measure: str = "accuracy",
-        budget: int | None = None,
+        self, rival: str, rates: str = SHARED, measure: str = "accuracy", budget: int | None = None
     ) -> Difference:
         """PCQC less a rival."""
-        one, other = (self.runs(m, kind, measure, budget) for m in (PCQC, rival))
-        return paired(one, other)
+        own, other = (self.runs(method, rates, measure, budget) for method in (PCQC, rival))
+        return paired(own, other)
 
-    def outcome(self, rival: str = GRPO, kind: str = SHARED, budget: int | None = None) -> str:
-        """By the rule's margin."""
-        return outcome(self.ahead_of(rival, kind, budget=budget), self["rule"]["margin"])
+    def outcome(self, rival: str = GRPO, rates: str = SHARED, budget: int | None = None) -> str:
+        """Of PCQC against a rival, by the rule's margin."""
+        return self.ahead_of(rival, rates, budget=budget).outcome(self["rule"]["margin"])
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,7 @@ class Hits:
     Attributes:
         right: of the decided.
         decided: cells.
-        always: of the decided, how often each single answer would be right.
+        always: outcome -> cells that have it: how often it would be right if always predicted.
     """
 
     right: int
@@ -98,16 +92,21 @@ class Hits:
     always: dict[str, int]
 
 
-def hits(cells: Sequence[Trained], rule: str, kind: str, budget: int | None = None) -> Hits:
+def hits(cells: Sequence[TrainedCell], rule: str, rates: str, budget: int | None = None) -> Hits:
     """Of one rule, against PCQC less GRPO."""
-    found = [(cell.outcome(GRPO, kind, budget), cell["prediction"][rule]) for cell in cells]
-    decided = [pair for pair in found if pair[0] != UNDECIDED]
-    always = {one: sum(came == one for came, _ in decided) for one in (AHEAD, NONE, BEHIND)}
-    return Hits(sum(came == said for came, said in decided), len(decided), always)
+    pairs = [(cell.outcome(GRPO, rates, budget), cell["prediction"][rule]) for cell in cells]
+    decided = [(outcome, predicted) for outcome, predicted in pairs if outcome != UNDECIDED]
+    outcomes = [outcome for outcome, _ in decided]
+    return Hits(
+        sum(outcome == predicted for outcome, predicted in decided),
+        len(decided),
+        {outcome: outcomes.count(outcome) for outcome in (AHEAD, NONE, BEHIND)},
+    )
 
 
-def load(folders: Mapping[str, Path]) -> list[Trained]:
+def load(folders: Mapping[str, Path]) -> list[TrainedCell]:
     """All cells; name -> folder of what was trained in it."""
     return [
-        Trained(name, read_json(checked(folder / "cell.json"))) for name, folder in folders.items()
+        TrainedCell(name, read_json(checked(folder / "cell.json")))
+        for name, folder in folders.items()
     ]

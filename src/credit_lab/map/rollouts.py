@@ -1,11 +1,12 @@
-"""Consultations of all runs side by side, with candidate questions and what it all costs."""
+"""Consultations of all runs side by side, with candidate questions and the cost of everything."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from credit_lab.map.policy import Parameters, Seen, see
+from credit_lab.map.policy import Seen, see
 from credit_lab.map.simulated import Patients, SimulatedClinic, choose
+from credit_lab.parts import Parts
 from pcqc.system.seeds import generator
 
 
@@ -18,7 +19,7 @@ class Candidates:
         asks: bool [R, C, K], responses that are questions.
         finding: int [R, C, K].
         utility: float [R, C, K], P(correct option) by the scorer; of a response that asks nothing,
-            what it was before.
+            that before it.
     """
 
     supervised: np.ndarray
@@ -35,10 +36,10 @@ class Turn:
         seen: the states.
         here: bool [R, M], the consultation was not over.
         answers: bool [R, M], it ends with this turn.
-        chosen: bool, whether the policy chose to; at the end the answer is demanded.
-        finding: int [R, M], the question if there is one.
-        named: int [R, M], the option if there is one.
-        candidates: of this turn, where there are any.
+        chosen: whether the policy chose to answer; at the end the answer is demanded.
+        finding: int [R, M], the question if it asks.
+        named: int [R, M], the option if it answers.
+        candidates: of this turn; None where none were drawn.
     """
 
     seen: Seen
@@ -73,19 +74,17 @@ class Streams:
 
     def uniform(self, *shape: int) -> np.ndarray:
         """float [R, *shape]."""
-        return np.stack([one.random(shape) for one in self.each])
+        return np.stack([stream.random(shape) for stream in self.each])
 
     def patients(self, clinic: SimulatedClinic, *shape: int) -> Patients:
         """Patients [R, *shape]."""
-        drawn = [clinic.draw(one, *shape) for one in self.each]
-        return Patients(
-            *(np.stack([getattr(one, f.name) for one in drawn]) for f in fields(Patients))
-        )
+        drawn = [vars(clinic.draw(stream, *shape)).values() for stream in self.each]
+        return Patients(*(np.stack(arrays) for arrays in zip(*drawn, strict=True)))
 
 
 def roll_out(
     clinic: SimulatedClinic,
-    policy: Parameters,
+    policy: Parts,
     cases: Patients,
     group: int,
     candidates: int,
@@ -118,8 +117,10 @@ def roll_out(
         heard = clinic.answer(patients, finding, u[..., 2])
         compared = None
         if candidates > 1 and not last:
-            state = First(weight, asked, asks, finding, heard, group)
-            compared, more = compare(clinic, cases, seen, state, candidates, draws)
+            firsts = (array[:, ::group] for array in (weight, asked, asks, finding, heard))
+            compared, more = compare(
+                clinic, cases, seen.every(group), *firsts, count=candidates, draws=draws
+            )
             cost += more
         turns.append(Turn(seen, here, answers, not last, finding, named, compared))
         weight, asked = clinic.learn(weight, asked, finding, heard, asks)
@@ -127,47 +128,49 @@ def roll_out(
     return Rollouts(turns, reward, cost)
 
 
-@dataclass
-class First:
-    """A turn, of which the first consultation of each group of M counts."""
-
-    weight: np.ndarray
-    asked: np.ndarray
-    asks: np.ndarray
-    finding: np.ndarray
-    heard: np.ndarray
-    group: int
-
-    def __post_init__(self):
-        own = ("weight", "asked", "asks", "finding", "heard")
-        for name in own:
-            setattr(self, name, getattr(self, name)[:, :: self.group])
-
-
 def compare(
     clinic: SimulatedClinic,
     cases: Patients,
     seen: Seen,
-    first: First,
+    weight: np.ndarray,
+    asked: np.ndarray,
+    asks: np.ndarray,
+    finding: np.ndarray,
+    heard: np.ndarray,
+    *,
     count: int,
     draws: Streams,
 ) -> tuple[Candidates, np.ndarray]:
-    """Candidates at the states of the first consultations, and what they cost beside, int [R].
+    """Candidates at the states of the cases' first consultations.
 
-    The scorer reads the state itself and each candidate's exchange, as in `score_groups`.
+    Args:
+        clinic: of the cell.
+        cases: [R, C].
+        seen: the states.
+        weight: float [R, C, options], log weights of the options.
+        asked: bool [R, C, findings].
+        asks, finding, heard: [R, C], the executed response, its question and the answer.
+        count: G_Q.
+        draws: random numbers of the runs.
+
+    Returns:
+        The candidates, and their cost beside the executed ones', int [R]. The scorer reads the
+        state itself and each candidate's exchange, as in `score_groups`.
     """
     u = draws.uniform(cases.option.shape[1], count, 4)
-    of_first = seen.questions[:, :: first.group, None, :]
-    more = choose(np.broadcast_to(of_first, (*u.shape[:3], of_first.shape[-1])), u[..., 1])
-    asks = u[..., 0] >= seen.answering[:, :: first.group, None]
-    heard = clinic.answer(cases, more, u[..., 2])
-    asks[..., 0], more[..., 0], heard[..., 0] = first.asks, first.finding, first.heard
-    read = heard ^ (u[..., 3] < clinic.cell.scorer_error)
-    utility = clinic.utility(first.weight, first.asked, cases, more, read)
-    before = np.take_along_axis(seen.posterior[:, :: first.group], cases.option[..., None], -1)
-    utility = np.where(asks, utility, before)
+    questions = seen.questions[:, :, None, :]
+    every_finding = choose(
+        np.broadcast_to(questions, (*u.shape[:3], questions.shape[-1])), u[..., 1]
+    )
+    every_asks = u[..., 0] >= seen.answering[:, :, None]
+    every_heard = clinic.answer(cases, every_finding, u[..., 2])
+    every_asks[..., 0], every_finding[..., 0], every_heard[..., 0] = asks, finding, heard
+    read = every_heard ^ (u[..., 3] < clinic.cell.scorer_error)
+    utility = clinic.utility(weight, asked, cases, every_finding, read)
+    before = np.take_along_axis(seen.posterior, cases.option[..., None], -1)
+    utility = np.where(every_asks, utility, before)
     # Candidates are drawn wherever the consultation goes on; answered and read where it asks.
-    sampled = (count - 1) * first.asks.sum(1)
-    answered = (asks[..., 1:] & first.asks[..., None]).sum((1, 2))
-    scored = (count + 1) * first.asks.sum(1)
-    return Candidates(first.asks, asks, more, utility), sampled + answered + scored
+    sampled = (count - 1) * asks.sum(1)
+    answered = (every_asks[..., 1:] & asks[..., None]).sum((1, 2))
+    scored = (count + 1) * asks.sum(1)
+    return Candidates(asks, every_asks, every_finding, utility), sampled + answered + scored

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit_lab.map.settings import Cell
+from credit_lab.parts import softmax
 
-ODDS = 3.0  # of an option that the complaint speaks for, as in config/studies/clinic.yaml
+ODDS = 3.0  # of an option that the complaint makes likelier, as in config/studies/clinic.yaml
 
 
 @dataclass
@@ -31,15 +32,15 @@ class Patients:
 
     def repeated(self, group: int) -> "Patients":
         """Each patient of the last axis `group` times in a row."""
-        return Patients(
-            *(np.repeat(a, group, axis=self.option.ndim - 1) for a in vars(self).values())
-        )
+        axis = self.option.ndim - 1
+        return Patients(*(np.repeat(array, group, axis) for array in vars(self).values()))
 
 
 class SimulatedClinic:
-    """See the module.
+    """The clinic of one cell.
 
     Attributes:
+        present: float [findings, options], P(finding | option).
         complained: float [options], weights of the options if the first half is likelier.
         log_answer: float [2, findings, options], log P(answer | option), by noise and patient.
     """
@@ -73,10 +74,9 @@ class SimulatedClinic:
             finding: int [...], or [..., K] for K questions to each.
             draw: of the same shape, uniform.
         """
-        several = finding.ndim > patients.option.ndim
-        places = finding if several else finding[..., None]
-        true = np.take_along_axis(patients.facts, places, axis=-1)
-        return (true if several else true[..., 0]) ^ (draw < self.cell.patient_error)
+        places = finding.reshape(*patients.option.shape, -1)
+        true = np.take_along_axis(patients.facts, places, axis=-1).reshape(finding.shape)
+        return true ^ (draw < self.cell.patient_error)
 
     def learn(
         self,
@@ -122,12 +122,6 @@ class SimulatedClinic:
         """Accuracy of the Bayes diagnosis after a question not asked before, [...]."""
         answers = np.exp(self.log_answer[:, finding])  # [2, ..., options]
         return (answers * softmax(weight)).max(axis=-1).sum(axis=0)
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def choose(probability: np.ndarray, draw: np.ndarray) -> np.ndarray:

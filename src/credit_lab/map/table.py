@@ -1,22 +1,18 @@
-"""The map as a table: predictions, what came out, and how often they were right."""
+"""The map as a table: predictions, outcomes, and how often predictions were right."""
 
+import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from analysis.table import Cell, Column, Number, Range, Row, Table
-from credit_lab.map.outcomes import (
-    AHEAD,
-    GRPO,
-    NONE,
-    OWN,
-    RULES,
-    SHARED,
-    TERMINAL,
-    Trained,
-    hits,
-)
+from credit_lab.map.exact import AHEAD, NONE
+from credit_lab.map.job import OWN, SHARED
+from credit_lab.map.outcomes import GRPO, PCQC, TERMINAL, TrainedCell, hits
 
 NAME = "map"
-IN_WORDS = {SHARED: "one rate", OWN: "own rates"}
+RULES = {"predicted": "rule", "predicted_scaled": "scaled rule"}
+RATES = {SHARED: "one rate", OWN: "own rates"}
 LABELS = {
     "noise": "noise",
     "turns": "turns",
@@ -25,12 +21,15 @@ LABELS = {
     "scorer_error": "scorer's error",
     "patient_error": "patient's error",
 }
+EXACT = {
+    "best_over_average": "Best − average",
+    "headroom": "Headroom",
+    "fidelity": "Fidelity",
+    "advantage": "Advantage",
+}
 COLUMNS = (
     Column("cell", "Cell", numeric=False),
-    Column("best_over_average", "Best − average", "Exact"),
-    Column("headroom", "Headroom", "Exact"),
-    Column("fidelity", "Fidelity", "Exact"),
-    Column("advantage", "Advantage", "Exact"),
+    *(Column(key, title, "Exact") for key, title in EXACT.items()),
     Column("predicted", "Rule", "Predicted", numeric=False),
     Column("predicted_scaled", "Scaled", "Predicted", numeric=False),
     Column("grpo", "GRPO"),
@@ -48,13 +47,13 @@ COLUMNS = (
 )
 
 
-def build(cells: Sequence[Trained]) -> Table:
+def build(cells: Sequence[TrainedCell]) -> Table:
     """Every cell of the map."""
     first = cells[0]
-    runs = len(first.runs(GRPO, SHARED, "accuracy"))
     caption = (
         "Linear policies on the exact posterior, no transformers. Differences in points of "
-        f"accuracy after the cost of {first['budget']} full updates of PCQC, over {runs} paired "
+        f"accuracy after the cost of {first['budget']} full updates of PCQC, over "
+        f"{len(first.runs(GRPO))} paired "
         "runs. Best − average: accuracy of the Bayes diagnosis after a best question less that "
         "after an average one. Headroom: after best less after random questions until the last "
         "turn. Fidelity: share of the better question's lead that its credit gets. Advantage: "
@@ -63,47 +62,49 @@ def build(cells: Sequence[Trained]) -> Table:
         "each method with its best learning rate on the pilot. By Bayes' answers: what the "
         "questions are worth, whatever the policy makes of them."
     )
-    title = "Where does question credit pay?"
     rows = tuple(_row(cell) for cell in cells)
-    return Table(NAME, title, caption, COLUMNS, rows, tuple(notes(cells)))
+    return Table(NAME, "Where does question credit pay?", caption, COLUMNS, rows, _notes(cells))
 
 
-def _row(cell: Trained) -> Row:
-    exact = ("best_over_average", "headroom", "fidelity", "advantage")
-    numbers: list[Cell] = [Number(cell.number(key)) for key in exact]
-    said = [cell["prediction"][rule] for rule in RULES]
-    by_bayes = cell.ahead_of(TERMINAL, measure="bayes")
-    differences = [cell.ahead_of(GRPO), cell.ahead_of(GRPO, OWN), cell.ahead_of(TERMINAL), by_bayes]
+def _row(cell: TrainedCell) -> Row:
     shared, own, terminal, bayes = (
-        [Number(d.mean, signed=True), Range(d.low, d.high)] for d in differences
+        (Number(difference.mean, signed=True), Range(difference.low, difference.high))
+        for difference in (
+            cell.ahead_of(GRPO),
+            cell.ahead_of(GRPO, OWN),
+            cell.ahead_of(TERMINAL),
+            cell.ahead_of(TERMINAL, measure="bayes"),
+        )
     )
-    outcomes = cell.outcome(), cell.outcome(kind=OWN)
-    levels = [Number(cell.mean(GRPO)), Number(cell.mean("pcqc"))]
-    rest = [*levels, *shared, outcomes[0], *own, outcomes[1], *terminal, *bayes]
-    return Row(cell.name, (in_words(cell.name), *numbers, *said, *rest))
+    cells: tuple[Cell, ...] = (
+        in_words(cell.name),
+        *(Number(cell.number(key)) for key in EXACT),
+        *(cell["prediction"][rule] for rule in RULES),
+        *(Number(float(np.mean(cell.runs(method)))) for method in (GRPO, PCQC)),
+        *(*shared, cell.outcome()),
+        *(*own, cell.outcome(rates=OWN)),
+        *(*terminal, *bayes),
+    )
+    return Row(cell.name, cells)
 
 
-def notes(cells: Sequence[Trained]) -> list[str]:
-    """How often each rule was right, by learning rates and budget, and how often one answer is."""
-    found = []
-    for kind, words in IN_WORDS.items():
+def _notes(cells: Sequence[TrainedCell]) -> tuple[str, ...]:
+    """How often each rule is right, by learning rates and budget, and how often one answer is."""
+    notes = []
+    for rates, words in RATES.items():
         for budget in cells[0]["budgets"][1:]:
-            parts = []
-            for rule, name in RULES.items():
-                one = hits(cells, rule, kind, budget)
-                parts.append(f"{name} {one.right}")
-            always = f"always '{AHEAD}' {one.always[AHEAD]}, always '{NONE}' {one.always[NONE]}"
-            found.append(
-                f"Right, {words}, budget {budget}: {', '.join(parts)} of {one.decided} decided "
-                f"cells of {len(cells)}; {always}."
+            of_rules = {name: hits(cells, rule, rates, budget) for rule, name in RULES.items()}
+            right = ", ".join(f"{name} {found.right}" for name, found in of_rules.items())
+            found = of_rules["rule"]
+            notes.append(
+                f"Right, {words}, budget {budget}: {right} of {found.decided} decided cells of "
+                f"{len(cells)}; always '{AHEAD}' {found.always[AHEAD]}, always '{NONE}' "
+                f"{found.always[NONE]}."
             )
-    return found
+    return tuple(notes)
 
 
 def in_words(name: str) -> str:
     """`noise-0.1_turns-4` as `noise 0.1, turns 4`."""
-    pairs = (part.rsplit("-", 1) for part in name.split("_turns"))
-    if "_turns" in name:
-        noise, turns = name.split("_turns-")
-        return f"noise {noise.removeprefix('noise-')}, turns {turns}"
-    return ", ".join(f"{LABELS[key]} {value}" for key, value in pairs)
+    changes = re.findall(r"([a-z][a-z_]*)-([\d.]+)", name)
+    return ", ".join(f"{LABELS[setting]} {value}" for setting, value in changes)

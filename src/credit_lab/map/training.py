@@ -8,7 +8,6 @@ import numpy as np
 
 from credit_lab.map.policy import (
     Adam,
-    Parameters,
     push_answer,
     push_choice,
     push_question,
@@ -18,6 +17,7 @@ from credit_lab.map.policy import (
 from credit_lab.map.rollouts import Rollouts, Streams, roll_out
 from credit_lab.map.settings import Cell, Map
 from credit_lab.map.simulated import SimulatedClinic, choose
+from credit_lab.parts import Parts
 from pcqc.methods.credit import same_state_credit, terminal_advantages
 from pcqc.study import Method
 
@@ -88,14 +88,14 @@ def train(
         )
         adam.step(method_gradient(policy, batch, method), learning)
         for number, cost in enumerate(costs, start=1):
-            kept[number].take(policy, spent < cost)
+            _take(kept[number], policy, spent < cost)
             updates[number] += spent < cost
         spent += batch.cost * learning
     judged = np.stack([judge(settings, clinic, one) for one in kept], axis=1)
     return Trained(judged[0], judged[1], judged[2], updates)
 
 
-def method_gradient(policy: Parameters, batch: Rollouts, method: Method) -> Parameters:
+def method_gradient(policy: Parts, batch: Rollouts, method: Method) -> Parts:
     """Terminal term plus beta times the question term, each divided by its own tokens.
 
     That is minus the gradient of eq:pcqc_objective at ratio 1, without the KL penalty.
@@ -104,11 +104,10 @@ def method_gradient(policy: Parameters, batch: Rollouts, method: Method) -> Para
     if method.question_credit == "none":
         return found
     question = question_gradient(policy, batch, method.terminal_group)
-    pairs = zip(found.parts, question.parts, strict=True)
-    return Parameters(*(one + method.beta * other for one, other in pairs))
+    return found.plus(method.beta, question)
 
 
-def terminal_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parameters:
+def terminal_gradient(policy: Parts, batch: Rollouts, group: int) -> Parts:
     """All tokens of a consultation with its advantage among its case's; a response has two.
 
     The answer that is demanded at the end has one: nobody chose to give it.
@@ -127,7 +126,7 @@ def terminal_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parame
     return _divided(found, tokens)
 
 
-def question_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parameters:
+def question_gradient(policy: Parts, batch: Rollouts, group: int) -> Parts:
     """Question tokens of all candidates of supervised states (eq:question_objective)."""
     found, tokens = policy.zeros(), np.zeros(len(batch.reward))
     for turn in batch.turns:
@@ -137,7 +136,7 @@ def question_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parame
         for run, case in np.argwhere(compared.supervised):
             credit[run, case] = same_state_credit(compared.utility[run, case])
         asked = compared.asks & compared.supervised[..., None]
-        first = _every(turn.seen, group)
+        first = turn.seen.every(group)
         for k in range(credit.shape[-1]):
             push_question(found, first, compared.finding[..., k], (credit * asked)[..., k])
         tokens += asked.sum((1, 2))
@@ -145,7 +144,7 @@ def question_gradient(policy: Parameters, batch: Rollouts, group: int) -> Parame
 
 
 def judge(
-    settings: Map, clinic: SimulatedClinic, policy: Parameters
+    settings: Map, clinic: SimulatedClinic, policy: Parts
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Percent right of policies, of Bayes on the same answers, and questions asked; each [R].
 
@@ -172,11 +171,12 @@ def judge(
     return 100 * right.mean(1), 100 * best.mean(1), questions.mean(1)
 
 
-def _every(seen, group: int):
-    """The states of each case's first consultation."""
-    return type(seen)(**{name: array[:, ::group] for name, array in vars(seen).items()})
-
-
-def _divided(gradient: Parameters, tokens: np.ndarray) -> Parameters:
+def _divided(gradient: Parts, tokens: np.ndarray) -> Parts:
     share = 1 / np.maximum(tokens, 1)[:, None, None]
-    return Parameters(*(part * share for part in gradient.parts))
+    return Parts(*(part * share for part in gradient))
+
+
+def _take(kept: Parts, policy: Parts, where: np.ndarray) -> None:
+    """Copy the parameters of some runs, bool [R]."""
+    for own, new in zip(kept, policy, strict=True):
+        own[where] = new[where]

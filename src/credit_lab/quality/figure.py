@@ -13,10 +13,10 @@ def draw(judged: Judged) -> Figure:
     names = sorted(CREDITS, key=lambda name: judged.qualities[name].rank[LAST].mean)
     for ax, measure in ((left, "rank"), (right, "regret")):
         for place, name in enumerate(names):
-            found = getattr(judged.qualities[name], measure)[LAST]
+            estimate = getattr(judged.qualities[name], measure)[LAST]
             colour, marker = look(name)
-            ax.plot([found.low, found.high], [place, place], color=colour, linewidth=1.2)
-            ax.plot([found.mean], [place], marker=marker, color=colour, markersize=5)
+            ax.plot([estimate.low, estimate.high], [place, place], color=colour, linewidth=1.2)
+            ax.plot([estimate.mean], [place], marker=marker, color=colour, markersize=5)
         chance = getattr(judged.qualities[CHANCE], measure)[LAST].mean
         ax.axvline(chance, color="#888888", linestyle=":", linewidth=1)
         ax.annotate(

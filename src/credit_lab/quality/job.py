@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from credit_lab.quality.alternatives import Alternatives, draw_alternatives
-from credit_lab.quality.state_credits import QUESTIONS, TURNS, asking_credits, question_credits
+from credit_lab.quality.credits import QUESTIONS, TURNS, asking_credits, question_credits
+from credit_lab.quality.states import State, draw_states
 from pcqc.clinic.expected import answers_to, heard
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.quality import Values
@@ -27,18 +27,17 @@ from pcqc.system.progress import Phases
 if TYPE_CHECKING:
     from pcqc.study.graph import Task
 
-CREDITS = (*QUESTIONS, *TURNS)
 _STATE = [("case_id", pa.string()), ("turn", pa.int64()), ("draw", pa.int64())]
-# `last` and `best`: the diagnosis's accuracy after the question, if it is the last one, and if best
-# ones follow as long as the turns last (Q*).
+# A row for each candidate and draw. `last` and `best`: the diagnosis's accuracy after the question,
+# if it is the last one, and if best ones follow as long as the turns last (Q*).
 QUESTION_ROWS = pa.schema(
     [
         *(*_STATE, ("candidate", pa.int64()), ("question", pa.string())),
-        *((name, pa.float64()) for name in ("last", "best", "reward", *CREDITS)),
+        *((name, pa.float64()) for name in ("last", "best", "reward", *QUESTIONS, *TURNS)),
     ]
 )
-# Whether asking is credited over answering: credit of asking less that of answering, by method;
-# `gain` is the mean reward of asking less the exact chance that the answer is right.
+# A row for each state and draw: credit of asking less that of answering, by method; `gain` is the
+# mean reward of asking less the exact chance that the answer is right.
 ASKING_ROWS = pa.schema([*_STATE, *((name, pa.float64()) for name in ("gain", *TURNS))])
 
 
@@ -48,24 +47,14 @@ def run(task: "Task") -> dict:
     settings = task.settings.quality
     cases = checked_cases(task.inputs["development"])[: settings.cases]
     world = World.load(checked(task.inputs["world"]))
+    (benchmark,) = task.settings.development.values()
+    exact = Exact(world, benchmark.base_rates, task.settings.protocol.max_turns)
     update, checkpoint, weights = selected_weights(task)
     context, scorer = make_context(task, weights), make_scorer(task)
     actor = policy_sampler(task.settings.actor_decoding, context)  # as in training
     context = replace(context, actor=actor)
     costs = Costs([context.actor, context.patient, scorer])
-    states = draw_alternatives(
-        context,
-        scorer,
-        cases,
-        turns=settings.turns,
-        candidates=settings.candidates,
-        continuations=settings.continuations,
-        imagined_answers=settings.imagined_answers,
-        seed=settings.seed,
-        phases=costs,
-    )
-    (benchmark,) = task.settings.development.values()
-    exact = Exact(world, benchmark.base_rates, task.settings.protocol.max_turns)
+    states = draw_states(context, scorer, cases, settings, costs)
     tables = {
         "questions.parquet": (QUESTION_ROWS, (r for s in states for r in question_rows(exact, s))),
         "asking.parquet": (ASKING_ROWS, (r for s in states for r in asking_rows(exact, s))),
@@ -113,66 +102,65 @@ class Costs(Phases):
 
 
 class Exact:
-    """What is known exactly of a state and its questions."""
+    """What the clinic knows of a state and its questions."""
 
     def __init__(self, world: World, base_rates: str, max_turns: int):
         rates = world.rates(base_rates)
         self.world, self.rates, self.values = world, rates, Values(world, rates)
         self.most = max_turns - 1
 
-    def questions(self, found: Alternatives) -> Iterator[tuple[float, ...]]:
+    def questions(self, state: State) -> Iterator[tuple[float, float, float]]:
         """Of each candidate: accuracy if it is the last, Q*, and its expected probability.
 
         One that names several findings has the accuracies of the best of them and the expected
         probability of all answers together.
         """
-        answered, asked = heard(self.world, found.turn)
-        left, silent = self.most - found.number, asked - answered.keys()
-        last, best = (self.values(found.case, answered, silent, n) for n in (1, left))
-        belief = posterior(self.world, found.case, answered, self.rates)
-        for response in found.turn.responses:
+        answered, asked = heard(self.world, state.turn)
+        left, silent = self.most - state.number, asked - answered.keys()
+        last, best = (self.values(state.case, answered, silent, n) for n in (1, left))
+        belief = posterior(self.world, state.case, answered, self.rates)
+        for response in state.turn.responses:
             new = asked_findings(self.world, response.action.question) - asked
-            expected = expected_probability(belief, answers_to(self.world, found.case, new))
+            expected = expected_probability(belief, answers_to(self.world, state.case, new))
             # One that names nothing new is worth as much as one that says nothing.
-            values = [max((v[f] for f in new), default=min(v.values())) for v in (last, best)]
-            yield (*values, expected)
+            if_last, if_best_follow = (
+                max((values[finding] for finding in new), default=min(values.values()))
+                for values in (last, best)
+            )
+            yield if_last, if_best_follow, expected
 
-    def answer(self, found: Alternatives) -> float:
+    def answer(self, state: State) -> float:
         """Chance that the actor's answer at the state is right."""
-        answered, _ = heard(self.world, found.turn)
-        belief = posterior(self.world, found.case, answered, self.rates)
-        return float(belief[list(found.case.options).index(found.label)])
+        answered, _ = heard(self.world, state.turn)
+        belief = posterior(self.world, state.case, answered, self.rates)
+        return float(belief[list(state.case.options).index(state.label)])
 
 
-def question_rows(exact: Exact, found: Alternatives) -> Iterator[dict]:
+def question_rows(exact: Exact, state: State) -> Iterator[dict]:
     """Rows of `QUESTION_ROWS`."""
-    values = list(exact.questions(found))
-    expected = [value[2] for value in values]
-    for draw in range(min(map(len, found.paths))):
-        credits = question_credits(found, draw, expected)
-        for k, response in enumerate(found.turn.responses):
+    values = list(exact.questions(state))
+    rewards = [float(np.mean([played.reward for played in row])) for row in state.paths]
+    for draw in range(len(state.paths[0])):
+        credits = question_credits(state, draw, [expected for _, _, expected in values])
+        for k, response in enumerate(state.turn.responses):
             yield {
-                **_state(found, draw),
+                **_place(state, draw),
                 "candidate": k,
                 "question": response.action.question,
                 "last": values[k][0],
                 "best": values[k][1],
-                "reward": float(np.mean([path.reward for path in found.paths[k]])),
-                **{name: float(credits[name][k]) for name in CREDITS},
+                "reward": rewards[k],
+                **{name: float(credit[k]) for name, credit in credits.items()},
             }
 
 
-def asking_rows(exact: Exact, found: Alternatives) -> Iterator[dict]:
+def asking_rows(exact: Exact, state: State) -> Iterator[dict]:
     """Rows of `ASKING_ROWS`."""
-    asking = float(np.mean([path.reward for row in found.paths for path in row]))
-    for draw in range(min(map(len, found.paths))):
-        credits = asking_credits(found, draw)
-        yield {
-            **_state(found, draw),
-            "gain": asking - exact.answer(found),
-            **{name: credits[name][0] - credits[name][1] for name in TURNS},
-        }
+    asking = float(np.mean([played.reward for row in state.paths for played in row]))
+    gain = asking - exact.answer(state)
+    for draw in range(len(state.paths[0])):
+        yield {**_place(state, draw), "gain": gain, **asking_credits(state, draw)}
 
 
-def _state(found: Alternatives, draw: int) -> dict:
-    return {"case_id": found.case.case_id, "turn": found.number + 1, "draw": draw}
+def _place(state: State, draw: int) -> dict:
+    return {"case_id": state.case.case_id, "turn": state.number + 1, "draw": draw}

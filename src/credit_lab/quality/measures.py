@@ -1,6 +1,6 @@
 """Credits of candidate questions against their exact values, state by state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,7 @@ from pcqc.study import Study
 from pcqc.study.manifest import LATEST, checked, read_manifest
 
 SAME = 1e-9  # exact values that differ by less are equal
-# Credit -> its title, and the parts of the drawing that a state's credits take; those that read
-# consultations take one continuation of each candidate.
+# Credit -> its title, and the parts of the drawing that it costs.
 CREDITS = {
     "expected_answer": ("Expected answer", ("candidates",)),
     "imagined_answers": ("Expected answer, imagined", ("candidates", "imagined answers")),
@@ -38,11 +37,13 @@ LAST, BEST = "last", "best"
 COSTS = ("sampled", "read", "seconds")  # tokens, tokens, device-seconds
 CHANCE = "chance"  # a credit that knows nothing
 SHARES_DRAWS = "vineppo"  # its values are means over the continuations of the other draws
+# Parts of which a credit takes one continuation of each candidate.
+READ_ONCE = ["continuations", "scorer's beliefs", "actor's beliefs"]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over cases with its 95 % interval from resampled cases."""
+    """A mean over cases with its 95 % interval from resampled cases; NaN without cases."""
 
     mean: float
     low: float
@@ -51,7 +52,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Quality:
-    """How one credit does.
+    """How good one credit is.
 
     Attributes:
         rank: exact value -> Spearman's correlation with it, mean over states.
@@ -62,7 +63,7 @@ class Quality:
             where draws share continuations.
         asking: share of states at which asking is credited over answering, %; None for question
             credits, which leave that choice to the reward.
-        costs: of `COSTS` -> what it takes to credit the candidates of a state; None for chance.
+        costs: of `COSTS` -> cost of crediting the candidates of a state; None for chance.
     """
 
     rank: dict[str, Estimate]
@@ -78,20 +79,17 @@ class Judged:
     """All credits of a study.
 
     Attributes:
-        qualities: credit -> how it does; `chance` among them.
-        states: how many.
-        differing: exact value -> states whose questions differ in it; the others do not count.
+        qualities: credit -> its quality; `chance` among them.
+        states: number of states.
+        differing: exact value -> states whose questions differ in it; only these count.
         asking: share of states at which asking gains by the policies' own continuations, %.
-        candidates: questions compared at a state.
-        policies: titles of those whose states they are.
+        study: the study.
     """
 
     qualities: dict[str, Quality]
     states: int
     differing: dict[str, int]
     asking: float
-    candidates: int
-    policies: tuple[str, ...]
     study: Study
 
 
@@ -103,71 +101,83 @@ def load(study: Study) -> Judged:
     """
     if not study.credited:
         raise UserError(f"study '{study.name}' has no settings 'credit_quality'; add the group")
-    questions: list[pd.DataFrame] = []
-    asking: list[pd.DataFrame] = []
-    manifests = []
-    for method, run in study.credited:
-        folder = checked(study.results / "credit_quality" / method / run / LATEST)
-        manifests.append(read_manifest(folder))
-        for name, frames in (("questions", questions), ("asking", asking)):
-            frame = pq.read_table(folder / f"{name}.parquet").to_pandas()
-            frames.append(frame.assign(policy=method))
+    folders = {
+        pair: checked(study.results.joinpath("credit_quality", *pair, LATEST))
+        for pair in study.credited
+    }
+    manifests = [read_manifest(folder) for folder in folders.values()]
     if not sum(manifest["states"] for manifest in manifests):
         raise UserError(
             f"study '{study.name}': no state has {study.credit_quality.candidates} questions to "
             "compare; raise credit_quality.cases"
         )
-    return judge(study, pd.concat(questions), pd.concat(asking), manifests)
+    questions, asking = (
+        pd.concat(
+            pq.read_table(folder / f"{name}.parquet").to_pandas().assign(policy=method)
+            for (method, _), folder in folders.items()
+        )
+        for name in ("questions", "asking")
+    )
+    return judge(study, questions, asking, manifests)
 
 
 def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests) -> Judged:
+    """Judge every credit.
+
+    Args:
+        study: the study.
+        questions: rows of `job.QUESTION_ROWS`, and their policy.
+        asking: rows of `job.ASKING_ROWS`, and their policy.
+        manifests: of the jobs that drew the states.
+    """
     rng = np.random.default_rng(0)
     questions["executed_local"] -= questions["executed_local"].mean()
     questions[CHANCE] = rng.standard_normal(len(questions))
     states = questions.groupby(["policy", "case_id", "turn", "draw"], sort=False)
     spreads = {value: states[value].agg(np.ptp) for value in (LAST, BEST)}
-    differ = {value: spread[spread > SAME].index for value, spread in spreads.items()}
-    costs = {cost: _costs(manifests, cost) for cost in COSTS}
+    differing = {
+        value: [frame for key, frame in states if spread[key] > SAME]
+        for value, spread in spreads.items()
+    }
+    costs = _costs(manifests)
     qualities = {}
     for name in [*CREDITS, CHANCE]:
         asks = None
         if name in asking:
             shares = (asking[name] > 0) + 0.5 * (asking[name] == 0)
             asks = _estimate((100 * shares).groupby(asking["case_id"]).mean())
-        credited = states[[name, LAST, BEST]]
         qualities[name] = Quality(
-            {v: _by_case(credited, chosen, spearman, name, v) for v, chosen in differ.items()},
-            {v: _by_case(credited, chosen, regret, name, v) for v, chosen in differ.items()},
-            _by_case(credited, differ[LAST], sign, name, LAST),
+            {v: _over_cases(spearman, frames, name, v) for v, frames in differing.items()},
+            {v: _over_cases(regret, frames, name, v) for v, frames in differing.items()},
+            _over_cases(sign, differing[LAST], name, LAST),
             None if name in (CHANCE, SHARES_DRAWS) else luck(questions, name),
             asks,
-            None if name == CHANCE else _taken(costs, CREDITS[name][1]),
+            None if name == CHANCE else costs[list(CREDITS[name][1])].sum(axis=1).to_dict(),
         )
     draws = questions["draw"].nunique()
     return Judged(
         qualities,
         len(spreads[LAST]) // draws,
-        {value: len(chosen) // draws for value, chosen in differ.items()},
+        {value: len(frames) // draws for value, frames in differing.items()},
         float(100 * (asking["gain"] > 0).mean()),
-        study.credit_quality.candidates,
-        tuple(study.method(method).title for method, _ in study.credited),
         study,
     )
 
 
-def _by_case(
-    states,
-    chosen: pd.Index,
+def _over_cases(
     measure: Callable[[pd.Series, pd.Series], float],
-    name: str,
+    states: Sequence[pd.DataFrame],
+    credit: str,
     value: str,
 ) -> Estimate:
-    """Mean of a measure over the chosen states, then over cases, which are what is resampled."""
-    rows = {key: measure(frame[name], frame[value]) for key, frame in states if key in chosen}
-    return _estimate(pd.Series(rows, dtype=float).groupby(level=1).mean())
+    """Mean of a measure of credit and exact value over a case's states, then over cases."""
+    rows = [measure(state[credit], state[value]) for state in states]
+    cases = pd.Series([state["case_id"].iloc[0] for state in states], dtype=object)
+    return _estimate(pd.Series(rows, dtype=float).groupby(cases).mean())
 
 
 def _estimate(cases: pd.Series) -> Estimate:
+    """Mean of the cases' values, which are what is resampled."""
     if cases.empty:
         return Estimate(np.nan, np.nan, np.nan)
     interval = percentile_interval(resampled_means(cases.to_numpy()[:, None])[:, 0])
@@ -191,28 +201,21 @@ def regret(credit: pd.Series, value: pd.Series) -> float:
 def sign(credit: pd.Series, value: pd.Series) -> float:
     """Share of questions above or below the mean whose credit has that sign, %; 0 is half right."""
     better = (value - value.mean()).to_numpy()
-    told = np.sign(better[np.abs(better) > SAME])
+    true = np.sign(better[np.abs(better) > SAME])
     given = np.sign(credit.to_numpy()[np.abs(better) > SAME])
-    return 100 * float((told == given).mean() + 0.5 * (given == 0).mean())
+    return 100 * float((true == given).mean() + 0.5 * (given == 0).mean())
 
 
 def luck(questions: pd.DataFrame, name: str) -> float | None:
+    """See `Quality`: variance between draws by variance between all rows, %."""
     within = questions.groupby(["policy", "case_id", "turn", "candidate"])[name].var(ddof=1).mean()
     return None if within < SAME else float(100 * within / questions[name].var(ddof=1))
 
 
-def _costs(manifests, cost: str) -> dict[str, float]:
-    """Part -> cost of a state; what reads consultations reads one continuation of each."""
-    states = sum(manifest["states"] for manifest in manifests)
-    total = {
-        part: sum(manifest[cost][part] for manifest in manifests) / states
-        for part in manifests[0][cost]
-    }
-    several = manifests[0]["continuations"]
-    read = ("continuations", "scorer's beliefs", "actor's beliefs")
-    once = {part: total[part] / several for part in read}
-    return {**total, **once, "all continuations": total["continuations"]}
-
-
-def _taken(costs: dict[str, dict[str, float]], parts: tuple[str, ...]) -> dict[str, float]:
-    return {cost: sum(by_part[part] for part in parts) for cost, by_part in costs.items()}
+def _costs(manifests) -> pd.DataFrame:
+    """Cost of a state, a row for each of `COSTS` and a column for each part of the drawing."""
+    total = sum(pd.DataFrame({cost: m[cost] for cost in COSTS}).T for m in manifests)
+    costs = total / sum(manifest["states"] for manifest in manifests)
+    costs["all continuations"] = costs["continuations"]
+    costs[READ_ONCE] /= manifests[0]["continuations"]
+    return costs

@@ -1,5 +1,7 @@
 """Credits beside exact values, as a table."""
 
+from math import isnan
+
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 from credit_lab.quality.measures import BEST, CHANCE, COSTS, CREDITS, LAST, Judged, Quality
@@ -24,9 +26,10 @@ COLUMNS = (
 
 def build(judged: Judged) -> Table:
     """Every credit, and one that knows nothing."""
-    last, best = judged.differing[LAST], judged.differing[BEST]
+    study, last, best = judged.study, judged.differing[LAST], judged.differing[BEST]
+    policies = listed([study.method(method).title for method, _ in study.credited])
     caption = (
-        f"{judged.states} states of {listed(judged.policies)} with {judged.candidates} candidate "
+        f"{judged.states} states of {policies} with {study.credit_quality.candidates} candidate "
         "questions each. The exact value of a question is the accuracy of the Bayes diagnosis "
         f"after it: if it is the last one, which differs within {last} of the states, or if best "
         f"ones follow as long as the turns last (Q*), within {best}; only these count. Rank: "
@@ -40,30 +43,24 @@ def build(judged: Judged) -> Table:
         "values came from. Imagined: by answers that the patient gives where it is told a "
         "diagnosis, drawn from the actor's belief, and nothing else. Intervals resample cases."
     )
-    rows = [_row(judged, name, title) for name, (title, _) in CREDITS.items()]
-    rows.append(_row(judged, CHANCE, "Chance", rule=True))
-    title = f"How well each credit ranks questions: {judged.study.title}."
-    return Table(NAME, title, captioned(judged.study, caption), COLUMNS, tuple(rows))
+    rows = [_row(name, title, judged.qualities[name]) for name, (title, _) in CREDITS.items()]
+    rows.append(_row(CHANCE, "Chance", judged.qualities[CHANCE]))
+    title = f"How well each credit ranks questions: {study.title}."
+    return Table(NAME, title, captioned(study, caption), COLUMNS, tuple(rows))
 
 
-def _row(judged: Judged, name: str, title: str, rule: bool = False) -> Row:
-    found = judged.qualities[name]
-    exact: list[Cell] = []
+def _row(name: str, title: str, quality: Quality) -> Row:
+    cells: list[Cell] = [title]
     for value in IN_WORDS:
-        rank = found.rank[value]
-        exact += [Number(rank.mean), Range(rank.low, rank.high), Number(found.regret[value].mean)]
-    cells: tuple[Cell, ...] = (
-        title,
-        *exact,
-        Number(found.sign.mean, digits=0),
-        MISSING if found.luck is None else Number(found.luck, digits=0),
-        MISSING if found.asking is None else Number(found.asking.mean, digits=0),
-        *_costs(found),
-    )
-    return Row(name, cells, rule=rule, strong=name == "pcqc")
+        rank = quality.rank[value]
+        interval = MISSING if isnan(rank.low) else Range(rank.low, rank.high)
+        cells += [_number(rank.mean, 2), interval, _number(quality.regret[value].mean, 2)]
+    asking = None if quality.asking is None else quality.asking.mean
+    cells += [_number(share, 0) for share in (quality.sign.mean, quality.luck, asking)]
+    costs = quality.costs or {}
+    cells += [_number(costs.get(cost), 3 if cost == "seconds" else 0) for cost in COSTS]
+    return Row(name, tuple(cells), rule=name == CHANCE, strong=name == "pcqc")
 
 
-def _costs(found: Quality) -> list[Cell]:
-    if found.costs is None:
-        return [MISSING] * len(COSTS)
-    return [Number(found.costs[cost], digits=3 if cost == "seconds" else 0) for cost in COSTS]
+def _number(value: float | None, digits: int) -> Cell:
+    return MISSING if value is None or isnan(value) else Number(value, digits=digits)

@@ -1,1 +1,1 @@
-"""Cases, what of them the doctor may see, and the words and tokens of a consultation."""
+"""Cases, the part of them that the doctor may see, and a consultation as text and as tokens."""

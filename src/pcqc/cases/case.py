@@ -54,7 +54,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]+")
 
 
 def _problem(case: Case) -> str | None:
-    """What is wrong with the case, in a few words, or None."""
+    """What is wrong with the case, or None."""
     for name in ("initial", "case_id", "source", "question", "answer"):
         value = getattr(case, name)
         if not isinstance(value, str) or not (value.strip() or name == "initial"):
@@ -82,7 +82,7 @@ def _problem(case: Case) -> str | None:
 
 
 def _unready(case: Case) -> str | None:
-    """Why no consultation can be held on a valid case, in a few words, or None."""
+    """Why no consultation can be held on a valid case, or None."""
     if not case.facts:
         return "there are no facts, so no question could be answered"
     if not case.initial.strip():
@@ -109,8 +109,8 @@ def read_cases(path: Path, as_published: bool = False) -> list[Case]:
     for line, row in read_jsonl(path):
         where = f"{path}, line {line}"
         if unknown := set(row) - _FIELDS:
-            named = one_line(min(unknown))
-            raise UserError(f"{where}: unknown field '{named}' in a case; remove it")
+            name = one_line(min(unknown))
+            raise UserError(f"{where}: unknown field '{name}' in a case; remove it")
         if missing := _FIELDS - {"origin"} - set(row):
             raise UserError(f"{where}: a case needs the field '{min(missing)}'; add it")
         if not isinstance(row["facts"], list):

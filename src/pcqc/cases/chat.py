@@ -46,7 +46,7 @@ class ChatFormat:
         return self.tokenizer.decode(ids, skip_special_tokens=False)
 
     def quoted(self, messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-        """Messages in which no marker is one of the template's; see `TextEncoder.quote`."""
+        """Messages whose markers are broken, unlike the template's; see `TextEncoder.quote`."""
         return [{**m, "content": self._quote(m["content"], m["role"])} for m in messages]
 
     def _quote(self, text: str, role: str) -> str:
@@ -54,7 +54,7 @@ class ChatFormat:
         return self.encoder.quote(text, keep=THINKING if role == "assistant" else ())
 
     def render(self, messages: Sequence[dict[str, str]], thinking: bool = True) -> str:
-        """Messages in the model's own template, up to where the assistant speaks; for `encode`."""
+        """Messages in the model's own template, up to where the assistant writes; for `encode`."""
         return self.tokenizer.apply_chat_template(
             self.quoted(messages),
             tokenize=False,
@@ -90,14 +90,14 @@ class ChatFormat:
     ) -> list[tuple[list[int], list[int]]]:
         """(state, response) token ids of each assistant turn of a recorded conversation.
 
-        Built turn by turn as a consultation is, so that SFT trains on the states that RL and
+        They are built turn by turn like a consultation, so SFT trains on the states that RL and
         evaluation see.
         """
         state = self.encode(self.render(messages[:2]))
         turns = []
         for position in range(2, len(messages), 2):
-            said = self.encode(self._quote(messages[position]["content"], "assistant"))
-            response = [*said, self.end_of_turn]
+            text = self._quote(messages[position]["content"], "assistant")
+            response = [*self.encode(text), self.end_of_turn]
             turns.append((state, response))
             if position + 1 < len(messages):
                 answer = messages[position + 1]["content"]
@@ -123,10 +123,10 @@ class ChatFormat:
         `earlier_thinking: drop` leaves out the action's thinking and the blank lines after it, as
         Qwen3's template does. That policy acts here alone.
         """
-        kept = action if earlier_thinking == "keep" else action[self._spoken_start(action) :]
+        kept = action if earlier_thinking == "keep" else action[self._visible_start(action) :]
         return [*state, *kept, *self.after_action(action, answer)]
 
-    def _spoken_start(self, action: Sequence[int]) -> int:
+    def _visible_start(self, action: Sequence[int]) -> int:
         """Index of the first token after the thinking and its line breaks."""
         start = self.thinking_stop(action)
         while 0 < start < len(action) and not self.tokenizer.decode([action[start]]).strip("\n"):

@@ -1,4 +1,4 @@
-"""The words of a consultation: what actor, patient and scorer read, and what an action says.
+"""The texts of a consultation: what actor, patient and scorer read, and how an action is parsed.
 
 Prompts and forms are those of app:protocols.
 """
@@ -104,16 +104,16 @@ def parse_action(response: str, labels: Sequence[str]) -> Action:
         answer; else an action of kind `none`. Source: app:evaluation_protocol.
     """
     text = visible(response)
-    stated = [part.split(QUESTION_MARKER)[0].strip() for part in text.split(ANSWER_MARKER)[1:]]
-    for answer in stated:
+    answers = [part.split(QUESTION_MARKER)[0].strip() for part in text.split(ANSWER_MARKER)[1:]]
+    for answer in answers:
         if (label := _label(answer, labels)) is not None:
             return Action("final", label)
     if QUESTION_MARKER in text:
         question = text.split(QUESTION_MARKER, 1)[1].split(ANSWER_MARKER, 1)[0].strip()
         if question:
             return Action("question", question)
-    if stated:
-        return Action("final", stated[0][:40] or None, valid=False)
+    if answers:
+        return Action("final", answers[0][:40] or None, valid=False)
     return Action("none")
 
 

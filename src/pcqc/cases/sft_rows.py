@@ -43,7 +43,7 @@ def read_sft_rows(path: Path) -> list[SftRow]:
 
 
 def _problem(row: dict[str, Any]) -> str | None:
-    """What keeps an object from being an SFT row, in a few words, or None."""
+    """What keeps an object from being an SFT row, or None."""
     if set(row) != _FIELDS:
         return f"an SFT row has the fields {', '.join(sorted(_FIELDS))}"
     if not all(isinstance(row[name], str) and row[name].strip() for name in ("id", "response")):

@@ -80,7 +80,7 @@ class TextEncoder:
 
         state = json.loads(self.tokenizer.backend_tokenizer.to_str())
         added = state["added_tokens"]
-        state["added_tokens"] = [one for one in added if one["content"] not in self._markers]
+        state["added_tokens"] = [token for token in added if token["content"] not in self._markers]
         return Tokenizer.from_str(json.dumps(state))
 
 

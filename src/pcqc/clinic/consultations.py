@@ -1,4 +1,4 @@
-"""Writes recorded consultations: what the doctor and the patient say in the SFT data."""
+"""Writes consultations: what doctor and patient say in the SFT data and the pretraining corpus."""
 
 import numpy as np
 
@@ -14,40 +14,40 @@ def true_answer(world: World, patient: Patient, finding: int, wording: str = "pl
     return state_finding(world.findings[finding], patient.present[finding], wording)
 
 
-# An option is ruled out when it is less than so many times as likely as the likeliest.
+# An option is ruled out when it is less than this many times as likely as the likeliest.
 RULED_OUT = 0.1
 
 
 def still_likely(world: World, case: Case, exchanges: list[Exchange]) -> list[str]:
     """Options not ruled out by the answers so far, the likeliest last.
 
-    Those whose sign was asked about in vain come first: to ask again brings nothing.
+    Options whose sign was asked about but not answered come first: asking again brings nothing.
     """
-    found: dict[int, bool] = {}
+    answered: dict[int, bool] = {}
     for exchange in exchanges:
-        found.update(read_findings(world, exchange.answer))
+        answered.update(read_findings(world, exchange.answer))
     asked = {exchange.question for exchange in exchanges}
     names = list(case.options.values())
     signs = [world.diseases.index(name) for name in names]
-    vain = [ask(world.findings[f]) in asked and f not in found for f in signs]
-    probability = posterior(world, case, found).round(9)
+    in_vain = [ask(world.findings[f]) in asked and f not in answered for f in signs]
+    probability = posterior(world, case, answered).round(9)
     likely = np.flatnonzero(probability >= RULED_OUT * probability.max())
-    return [names[i] for i in sorted(likely, key=lambda i: (not vain[i], probability[i]))]
+    return [names[i] for i in sorted(likely, key=lambda i: (not in_vain[i], probability[i]))]
 
 
 def best_question(world: World, case: Case, exchanges: list[Exchange]) -> int | None:
-    """The sign of the likeliest option that was not asked about; None if the rest is known."""
+    """The sign of the likeliest option that was not asked about; None if no question is needed."""
     asked = {exchange.question for exchange in exchanges}
     likely = still_likely(world, case, exchanges)
     signs = [world.diseases.index(name) for name in reversed(likely)]
-    left = [f for f in signs if ask(world.findings[f]) not in asked]
-    return left[0] if left and len(likely) > 1 else None
+    unasked = [f for f in signs if ask(world.findings[f]) not in asked]
+    return unasked[0] if unasked and len(likely) > 1 else None
 
 
 def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tuple[str, str]]:
-    """(thinking, action) of each of the doctor's turns: the questions, then its diagnosis.
+    """(thinking, action) of each of the doctor's turns: the questions, then the diagnosis.
 
-    It thinks of the options still likely, as `still_likely` orders them, and names the last.
+    Its thinking lists the options still likely, as `still_likely` orders them; it names the last.
     """
     likely = [still_likely(world, case, exchanges[:turn]) for turn in range(len(exchanges) + 1)]
     leading = likely[-1][-1]
@@ -63,25 +63,28 @@ def spoken_turns(world: World, case: Case, exchanges: list[Exchange]) -> list[tu
 def random_exchanges(
     world: World, case: Case, questions: int, rng: np.random.Generator
 ) -> list[Exchange]:
-    """Up to so many different random questions, until one option is left."""
-    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
+    """Up to `questions` different random questions, until one option is left."""
+    exchanges: list[Exchange] = []
     for finding in rng.permutation(len(world.findings))[:questions]:
-        if len(still_likely(world, case, said)) == 1:
+        if len(still_likely(world, case, exchanges)) == 1:
             break
-        said.append(_exchange(world, facts, int(finding)))
-    return said
+        exchanges.append(_exchange(world, case, int(finding)))
+    return exchanges
 
 
 def best_exchanges(world: World, case: Case, questions: int) -> list[Exchange]:
-    """Up to so many best questions, until one option is left or all of these were asked."""
-    facts, said = read_findings(world, " ".join(case.facts)), list[Exchange]()
-    while len(said) < questions and (finding := best_question(world, case, said)) is not None:
-        said.append(_exchange(world, facts, finding))
-    return said
+    """Up to `questions` best questions, until one option is left or all of them were asked."""
+    exchanges: list[Exchange] = []
+    while len(exchanges) < questions:
+        if (finding := best_question(world, case, exchanges)) is None:
+            break
+        exchanges.append(_exchange(world, case, finding))
+    return exchanges
 
 
-def _exchange(world: World, facts: dict[int, bool], finding: int) -> Exchange:
+def _exchange(world: World, case: Case, finding: int) -> Exchange:
     """The question about a finding, answered if the facts say it."""
+    facts = read_findings(world, " ".join(case.facts))
     answer = prompts.UNANSWERABLE
     if finding in facts:
         answer = state_finding(world.findings[finding], facts[finding])
@@ -91,10 +94,7 @@ def _exchange(world: World, facts: dict[int, bool], finding: int) -> Exchange:
 def recorded_conversation(
     world: World, case: Case, instruction: str, exchanges: list[Exchange]
 ) -> list[dict[str, str]] | None:
-    """Messages of a conversation with these questions, then the diagnosis.
-
-    None where that is not the correct one: such a conversation is not kept.
-    """
+    """Messages of a conversation with these exchanges, then the diagnosis; None if it is wrong."""
     turns = spoken_turns(world, case, exchanges)
     if turns[-1][1] != f"{prompts.ANSWER_MARKER} {case.answer}":
         return None

@@ -1,9 +1,9 @@
 """The pretraining corpus of the clinic's base model.
 
-Every document is about a new patient, drawn from its own stream and not from a split's cases. A
-small model needs a curriculum (measured: without it, accuracy stays at chance). It first looks up
-an option's label (`glossary`) or a fact (`recall`), then diagnoses with much evidence (`summary`),
-then reads the texts of its roles (`evidence`, `patient`, `consultation`).
+Every document is about a new patient, drawn from a stream of its own, not from a split's cases. A
+small model needs a curriculum (measured: without it, accuracy stays at chance). It first learns to
+look up an option's label (`glossary`) or a fact (`recall`), then to diagnose from much evidence
+(`summary`), then the texts of its roles (`evidence`, `patient`, `consultation`).
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ _REPORTED = Benchmark("Reported", "held_out", wording="reported")
 # questions would dominate.
 QUESTION_WEIGHT = 0.1
 LABEL_WEIGHT = 4.0  # one token beside the many of a thought
-# Of the token that says present or absent. With the weight of the sign's name, which is copied, the
-# loss of look-ups is low for a model that always says absent; some never learned more.
+# Of the token that says present or absent. At the weight of the sign's name, which is copied, a
+# model that always says absent has a low loss on look-ups; some models never learned more.
 STATE_WEIGHT = 4.0
 MOST_EXCHANGES = 9
 UNANSWERED = 0.1  # share of questions that the patient cannot answer
@@ -54,28 +54,29 @@ class Subject:
         return ask(self.world.findings[finding])
 
     def exchanges(self, best: bool) -> list[Exchange]:
-        """Questions and answers, random ones or the best; one in ten has no answer.
-
-        Half of the random questions are about signs of the options.
-        """
-        count, said = int(self.rng.integers(0, MOST_EXCHANGES + 1)), list[Exchange]()
-        random = iter(self._mixed())
-        while len(said) < count:
-            finding = best_question(self.world, self.case, said) if best else next(random, None)
+        """Questions and answers, random ones or the best; one in ten has no answer."""
+        count, exchanges = int(self.rng.integers(0, MOST_EXCHANGES + 1)), list[Exchange]()
+        random = iter(self._random_order())
+        while len(exchanges) < count:
+            if best:
+                finding = best_question(self.world, self.case, exchanges)
+            else:
+                finding = next(random, None)
             if finding is None:
                 break
-            known = self.rng.random() > UNANSWERED
-            answer = self.answer(finding) if known else prompts.UNANSWERABLE
-            said.append(Exchange(self.question(finding), answer))
-        return said
+            answered = self.rng.random() > UNANSWERED
+            answer = self.answer(finding) if answered else prompts.UNANSWERABLE
+            exchanges.append(Exchange(self.question(finding), answer))
+        return exchanges
 
-    def _mixed(self) -> list[int]:
-        told = [f for f in self.order if f in self.patient.options]
-        rest = [f for f in self.order if f not in self.patient.options]
-        mixed = []
-        while told and rest:
-            mixed.append((told if self.rng.random() < 0.5 else rest).pop())
-        return mixed + told + rest
+    def _random_order(self) -> list[int]:
+        """All findings; each is a sign of an option with probability 1/2, while both kinds last."""
+        signs = [f for f in self.order if f in self.patient.options]
+        others = [f for f in self.order if f not in self.patient.options]
+        order = []
+        while signs and others:
+            order.append((signs if self.rng.random() < 0.5 else others).pop())
+        return order + signs + others
 
 
 class _Text:
@@ -145,7 +146,7 @@ def recall(subject: Subject, spaced: float) -> Example:
         subject: what it is about.
         spaced: share of questions with the rest of the patient's prompt before the answer.
     """
-    subject, chat = _anyone(subject), subject.chat
+    subject, chat = _with_random_findings(subject), subject.chat
     facts, hidden = _facts(subject)
     text = _Text(chat).add("\n".join(facts) + "\n\n")
     count = min(RECALLED, len(subject.order))
@@ -169,8 +170,8 @@ def _add_answer(text: _Text, subject: Subject, finding: int, hidden: set[int]) -
     return text.add(sign, 1.0).add(f" {state}", STATE_WEIGHT)
 
 
-def _anyone(subject: Subject) -> Subject:
-    """With any findings at all: few are present in most patients, who would teach to deny."""
+def _with_random_findings(subject: Subject) -> Subject:
+    """The subject with random findings: most patients have few, and would teach to answer no."""
     present = tuple(bool(p) for p in subject.rng.random(len(subject.world.findings)) < 0.5)
     return replace(subject, patient=replace(subject.patient, present=present))
 
@@ -189,7 +190,7 @@ def summary(subject: Subject, named: bool) -> Example:
         named: the target is the diagnosis's name, without options in the prompt, not its label.
     """
     rng, patient = subject.rng, subject.patient
-    others = rng.random() ** 2  # share of the others that is shown: few at most times
+    others = rng.random() ** 2  # share of the other findings that is shown, mostly small
     shown = [f for f in subject.order if f == patient.disease or rng.random() < others]
     stated = "".join(f"\n{subject.answer(finding)}" for finding in shown)
     head, tail = prompts.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
@@ -222,7 +223,7 @@ def _evidence(subject: Subject) -> tuple[str, list[Exchange]]:
 
 def patient_answer(subject: Subject) -> Example:
     """A patient's prompt and its answer."""
-    subject = _anyone(subject)
+    subject = _with_random_findings(subject)
     facts, hidden = _facts(subject)
     finding = int(subject.rng.choice(subject.order))
     text = _Text(subject.chat)
@@ -234,8 +235,8 @@ def patient_answer(subject: Subject) -> Example:
 def consultation(subject: Subject) -> Example:
     """A whole consultation; only the doctor's tokens have weight.
 
-    Its answer is the diagnosis of its thought. Questions are random ones with a low weight, or the
-    best ones with none.
+    It ends with the option that its last thought names last. Random questions have a low weight,
+    the best ones none.
     """
     best = bool(subject.rng.random() < 0.5)
     exchanges, chat = subject.exchanges(best), subject.chat
@@ -245,20 +246,20 @@ def consultation(subject: Subject) -> Example:
         last = turn == len(exchanges)
         start = len(text.example.tokens)
         text.add(thinking, 1.0)
-        if last:  # whether to ask or to answer is as open as which question
+        if last:  # low weight: whether to ask or to answer is as open as which question to ask
             label = action.removeprefix(prompts.ANSWER_MARKER)
             text.add(prompts.ANSWER_MARKER, QUESTION_WEIGHT).add(label, LABEL_WEIGHT)
         else:
             text.add(action, 0.0 if best else QUESTION_WEIGHT)
         text.add_ids([chat.end_of_turn], QUESTION_WEIGHT)
         if not last:
-            said = text.example.tokens[start:]
-            text.add_ids(chat.after_action(said, exchanges[turn].answer))
+            action_ids = text.example.tokens[start:]
+            text.add_ids(chat.after_action(action_ids, exchanges[turn].answer))
     return text.example
 
 
 def weighted(example: Example, total: float) -> Example:
-    """The example with weights that sum to `total`, so that long documents do not count more."""
+    """The example with weights that sum to `total`: long documents count no more than others."""
     scale = total / sum(example.weights)
     return Example(example.tokens, [weight * scale for weight in example.weights])
 

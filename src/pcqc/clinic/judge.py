@@ -15,7 +15,7 @@ class ClinicJudge:
 
     - Supported: every sentence states a finding as the facts do. "Cannot answer" is supported if
       no fact answers the question.
-    - Confined: the question asked about every finding stated.
+    - Confined: the question asked about every finding that the answer states.
     - Free: the answer names no disease.
     """
 
@@ -43,5 +43,5 @@ class ClinicJudge:
 
     def _statement(self, sentence: str) -> tuple[int, bool] | None:
         """(finding, present) of a sentence of three words; None for any other text."""
-        found = read_findings(self.world, sentence)
-        return next(iter(found.items())) if found and len(sentence.split()) == 3 else None
+        stated = read_findings(self.world, sentence)
+        return next(iter(stated.items())) if stated and len(sentence.split()) == 3 else None

@@ -3,9 +3,9 @@
 All functions read complaint, options and facts from the case's text. With the base rates of the
 case's benchmark, they give the best that any doctor could do.
 
-Findings with the same likelihoods for all options of a case are exchangeable, so that a state of
-knowledge is a count for each such group: how many are present, how many absent. Findings with one
-likelihood under all options say nothing, and cases that differ in names alone share all values.
+Findings with the same likelihoods for all options of a case are exchangeable, so a state of
+knowledge is a count for each such group: how many are present, how many absent. A finding that is
+equally likely under all options says nothing. Cases that differ only in names share all values.
 """
 
 import math
@@ -23,11 +23,11 @@ def evidence(world: World, dialogue: dict) -> dict[int, bool]:
 
     A statement counts even if the patient model misquotes its facts.
     """
-    found: dict[int, bool] = {}
+    stated: dict[int, bool] = {}
     for turn in dialogue["turns"]:
         if turn.get("answer"):
-            found.update(read_findings(world, turn["answer"]))
-    return found
+            stated.update(read_findings(world, turn["answer"]))
+    return stated
 
 
 def posterior(
@@ -102,8 +102,8 @@ def question_values(
         rates: base rates of the D diseases; uniform by default.
 
     Returns:
-        Finding -> accuracy, of every finding of the world. One asked before and one that says
-        nothing have the accuracy of the questions that follow them.
+        Finding -> accuracy, of every finding of the world. A question that was asked before or says
+        nothing has the accuracy of the questions that follow it.
     """
     return _Questions(world, case, rates, silent).values(answered, questions)
 
@@ -122,45 +122,46 @@ class _Questions:
         world: the clinic.
         case: a clinic case.
         rates: base rates of the D diseases; uniform by default.
-        silent: findings that nobody can learn of.
+        silent: findings about which the patient could not answer.
     """
 
     def __init__(self, world: World, case: Case, rates=None, silent: Collection[int] = ()):
-        self.findings, self.unknown = range(len(world.findings)), len(world.findings)
+        self.count = len(world.findings)
         weight = _joint(world, case, rates)
-        # The likeliest option first, so that the order of the options makes no other tree.
+        # The likeliest option first: cases that differ in the order of options share a tree.
         order = np.argsort(-weight, kind="stable")
         table = likelihoods(world, case)[order]
-        found: dict[tuple[float, ...], list[int]] = {}
-        for finding in self.findings:
+        groups: dict[tuple[float, ...], list[int]] = {}
+        for finding in range(self.count):
             if np.ptp(table[:, finding]) > 0 and finding not in silent:
-                found.setdefault(tuple(table[:, finding].tolist()), []).append(finding)
-        columns = sorted(found)
-        self.groups = [found[column] for column in columns]
+                groups.setdefault(tuple(table[:, finding].tolist()), []).append(finding)
+        columns = sorted(groups)
+        self.groups = [groups[column] for column in columns]
         sizes = tuple(map(len, self.groups))
         prior = tuple((weight[order] / weight.sum()).round(12).tolist())
         self.tree = _tree(prior, tuple(columns), sizes)
 
     def accuracy(self, chance: int, best: int) -> float:
         """Accuracy after `chance` random questions, then `best` best ones."""
-        chance, telling = min(chance, self.unknown), sum(map(len, self.groups))
+        chance, informative = min(chance, self.count), sum(map(len, self.groups))
+        silent = self.count - informative
         total = 0.0
-        # So many of the random questions are about findings that say something.
-        for asked in range(min(chance, telling) + 1):
-            ways = math.comb(telling, asked) * math.comb(self.unknown - telling, chance - asked)
+        # `asked` of the random questions are about findings that say something.
+        for asked in range(min(chance, informative) + 1):
+            ways = math.comb(informative, asked) * math.comb(silent, chance - asked)
             if ways:
                 total += ways * self.tree.accuracy(asked, best)
-        return total / math.comb(self.unknown, chance)
+        return total / math.comb(self.count, chance)
 
     def values(self, answered: dict[int, bool], questions: int) -> dict[int, float]:
         """See `question_values`."""
         state = []
         for group in self.groups:
-            said = [answered[f] for f in group if f in answered]
-            state.append((sum(said), len(said) - sum(said)))
-        nothing, each = self.tree.values(state, questions)
-        values = dict.fromkeys(self.findings, nothing)
-        for group, value in zip(self.groups, each, strict=True):
+            answers = [answered[f] for f in group if f in answered]
+            state.append((sum(answers), len(answers) - sum(answers)))
+        uninformative, of_groups = self.tree.values(state, questions)
+        values = dict.fromkeys(range(self.count), uninformative)
+        for group, value in zip(self.groups, of_groups, strict=True):
             values |= {finding: value for finding in group if finding not in answered}
         return values
 
@@ -182,7 +183,7 @@ class _Tree:
         columns: tuple[tuple[float, ...], ...],
         sizes: tuple[int, ...],
     ):
-        # (present, absent) of each group; that of no question comes first.
+        # Per group all counts (present, absent), that of no question first.
         self.states = [
             [(p, a) for p in range(size + 1) for a in range(size + 1 - p)] for size in sizes
         ]
@@ -198,10 +199,11 @@ class _Tree:
             shape[group + 1] = len(states)
             joint = joint * (p**present * (1 - p) ** absent).reshape(shape)
         self.weight, self.best = joint.sum(0), [joint.max(0)]
-        self.roots: dict[int, list[float]] = {}  # by number of best questions, see `accuracy`
+        # roots[best][chance]: accuracy after `chance` random questions, then `best` best ones.
+        self.roots: dict[int, list[float]] = {}
 
     def accuracy(self, chance: int, best: int) -> float:
-        """Accuracy after random questions that say something, then best ones."""
+        """Accuracy after `chance` random questions that say something, then `best` best ones."""
         if best not in self.roots:
             value, self.roots[best] = self._after_best(best), []
             for _ in range(sum(int(unasked[0]) for unasked in self.unasked) + 1):
@@ -210,15 +212,15 @@ class _Tree:
         return self.roots[best][chance]
 
     def values(self, state: Sequence[tuple[int, int]], questions: int) -> tuple[float, list[float]]:
-        """Accuracy after a question that says nothing, and after one of each group."""
+        """Accuracy after a question that says nothing, and after a question of each group."""
         counts = zip(self.states, state, strict=True)
         place = tuple(states.index(count) for states, count in counts)
         later, weight = self._after_best(questions - 1), self.weight[place]
-        each = [float(self._ask(later, group)[place] / weight) for group in range(len(state))]
-        return float(later[place] / weight), each
+        asked = [float(self._ask(later, group)[place] / weight) for group in range(len(state))]
+        return float(later[place] / weight), asked
 
     def _after_best(self, questions: int) -> np.ndarray:
-        """Value of every state with so many best questions to come."""
+        """Value of every state with `questions` best questions to come."""
         most = sum(int(unasked[0]) for unasked in self.unasked)
         while len(self.best) <= min(questions, most):
             value = self.best[-1]
@@ -228,7 +230,7 @@ class _Tree:
         return self.best[min(questions, most)]
 
     def _ask(self, value: np.ndarray, group: int) -> np.ndarray:
-        """Value of asking about one more finding of a group; 0 where none is left."""
+        """Value of asking about one more finding of a group; 0 where all were asked about."""
         total = np.zeros_like(value)
         for after in self.after[group]:
             reached = np.take(value, np.maximum(after, 0), group)
@@ -267,4 +269,4 @@ def _joint(world: World, case: Case, rates: np.ndarray | None) -> np.ndarray:
     """Unnormalised P(option, complaint), one entry per option."""
     options = _option_indices(world, case)
     rates = world.rates("uniform") if rates is None else rates
-    return (rates * world.complained(case))[options]
+    return (rates * world.complaint_likelihood(case))[options]

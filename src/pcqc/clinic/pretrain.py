@@ -1,6 +1,6 @@
 """Trains the clinic's base model, which takes the place of downloaded pretrained weights.
 
-The base model knows the diseases and can answer from facts. Frozen, it is the scorer; fine-tuned,
+The base model knows the diseases and can answer from facts. Frozen, it is the scorer. Fine-tuned,
 it becomes the actor and the patient.
 """
 
@@ -38,12 +38,12 @@ from pcqc.training.backend import TorchBackend
 from pcqc.training.batching import TokenModel, hidden_states, pad
 from pcqc.training.supervised import Example, Plan, train_supervised
 
-# Look-ups become harder when the loss of the last level is low: number of options, and the share of
-# look-ups whose question and answer are as far apart as in prompts.
+# Levels of look-ups: number of options, and the share of look-ups whose question and answer are as
+# far apart as in prompts. The next level begins when the loss of the last one is low.
 LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0), (8, 1.0))
 FACTS = 0.4  # share of look-ups that ask for a fact rather than a label
-# Nothing else can run before the base model is there. The same on every machine: the number of
-# threads decides the order of sums.
+# The same on every machine, since the number of threads decides the order of sums. No other job can
+# run before the base model exists.
 THREADS = 2
 WINDOW = 8  # steps over which a level's loss is averaged
 # Kinds of document after the look-ups: share, and weight of one document in the loss. First
@@ -87,7 +87,7 @@ class Stage:
 
 
 def current_stage(losses: Sequence[float], settings: ScratchModel) -> Stage:
-    """The stage that follows from the losses so far; a resumed run computes it anew."""
+    """The stage after the losses so far; it needs no state beside them."""
     level = start = 0
     for step in range(1, len(losses) + 1):
         if level > len(LEVELS):
@@ -223,7 +223,7 @@ def learning_rate(step: int, losses, settings: ScratchModel) -> float:
 def is_finished(
     losses: Sequence[float], settings: ScratchModel, scores: Callable[[int], dict[str, float]]
 ) -> bool:
-    """Whether a round of the mixture has just ended with a sound model; else another one begins.
+    """Whether a round of the mixture has just ended with a sound model; else another round follows.
 
     Args:
         losses: of all steps so far.
@@ -233,15 +233,15 @@ def is_finished(
     stage = current_stage(losses, settings)
     if not stage.mixture or stage.step == 0 or stage.step % settings.mixture_steps:
         return False
-    found = scores(len(losses))
+    reached = scores(len(losses))
     return (
-        found["patient_accuracy"] >= settings.least_patient_accuracy
-        and found["scorer_accuracy"] >= found["bayes_accuracy"] - settings.most_scorer_gap
+        reached["patient_accuracy"] >= settings.least_patient_accuracy
+        and reached["scorer_accuracy"] >= reached["bayes_accuracy"] - settings.most_scorer_gap
     )
 
 
 def _shortcoming(reached: Stage, scores: Callable[[], dict[str, float]]) -> str:
-    """What a model that is not sound has reached."""
+    """How far a model that is not sound has come."""
     if not reached.mixture:
         return f"it is at level {reached.level + 1} of {len(LEVELS) + 2} of its curriculum"
     return ", ".join(f"{name} {value:.3f}" for name, value in scores().items())
@@ -257,14 +257,13 @@ def validate(
         `scorer_accuracy` and `bayes_accuracy` of labels on the same evidence, and
         `patient_accuracy`, the share of exactly correct answers.
     """
-    rng = generator(seed, "marks")  # the name of the stream; renaming it changes the scores
+    rng = generator(seed, "marks")  # another name would draw other documents
     subjects = [draw_subject(world, chat, rng) for _ in range(count)]
     scored = [evidence(subject) for subject in subjects]
     bayes = 0
     for subject, example in zip(subjects, scored, strict=True):
-        text = chat.tokenizer.decode(example.tokens)
-        said = read_findings(world, text)
-        best = int(np.argmax(posterior(world, subject.case, said)))
+        stated = read_findings(world, chat.tokenizer.decode(example.tokens))
+        best = int(np.argmax(posterior(world, subject.case, stated)))
         bayes += list(subject.case.options)[best] == subject.case.answer
     answered = [patient_answer(draw_subject(world, chat, rng)) for _ in range(count)]
     return {

@@ -1,4 +1,4 @@
-"""How good the questions of a consultation are, by what is known exactly in the clinic."""
+"""How good the questions of a consultation are, by the clinic's exact posterior."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ SAME = 1e-9  # values that differ by less are equal
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """One question of a consultation, beside the others that could be asked there.
+    """One question of a consultation, compared with the others that could be asked there.
 
     Attributes:
         turn: from 1.
-        best: it names one finding, not asked before, and no other is worth more if it is the last.
+        best: it names one finding, not asked before, and as the last question none is worth more.
         chance: share of best findings among those not asked before.
         regret: points of accuracy that a best question would have added beyond this one, if it is
-            the last. One that names several findings counts as naming none.
+            the last question. A question about several findings counts as naming none.
         loss: the same by Q*: best questions follow as long as the turns last.
         repeated: it names only findings that were asked before.
         unanswerable: the facts state nothing that it names.
@@ -51,20 +51,20 @@ class Values:
 
     def __init__(self, world: World, rates: np.ndarray | None = None):
         self.world, self.rates = world, rates
-        self._known: dict[tuple, dict[int, float]] = {}
+        self._computed: dict[tuple, dict[int, float]] = {}
 
     def __call__(
         self, case: Case, answered: dict[int, bool], silent: Collection[int], questions: int
     ) -> dict[int, float]:
-        """Finding -> accuracy after asking about it, with so many questions left, it included."""
-        # Neither the order of the options nor the facts change it.
+        """Finding -> accuracy after asking about it, with `questions` left, this one included."""
+        # The order of the options and the facts do not change it.
         state = (frozenset(answered.items()), frozenset(silent), questions)
         key = (case.initial, frozenset(case.options.values()), *state)
-        if key not in self._known:
-            self._known[key] = question_values(
+        if key not in self._computed:
+            self._computed[key] = question_values(
                 self.world, case, answered, silent=silent, questions=questions, rates=self.rates
             )
-        return self._known[key]
+        return self._computed[key]
 
 
 def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> list[AskedQuestion]:
@@ -80,38 +80,38 @@ def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> li
     facts = read_findings(world, " ".join(case.facts))
     answered: dict[int, bool] = {}
     asked: set[int] = set()
-    found = []
+    judged = []
     turns = [turn for turn in dialogue["turns"] if turn["action"] == "question"]
     answers = [(turn, turn["answer"]) for turn in turns if turn["answer"] is not None]
     for number, (turn, answer) in enumerate(answers, start=1):
         named = asked_findings(world, turn["question"])
         silent, left = asked - answered.keys(), max(1, most - number + 1)
-        one, later = (values(case, answered, silent, questions) for questions in (1, left))
-        unknown = [f for f in one if f not in asked]
-        best = {f for f in unknown if one[f] > max(one.values()) - SAME}
-        said = read_findings(world, answer)
+        last, optimal = (values(case, answered, silent, questions) for questions in (1, left))
+        unasked = [f for f in last if f not in asked]
+        best = {f for f in unasked if last[f] > max(last.values()) - SAME}
+        stated = read_findings(world, answer)
         truth = {f: facts[f] for f in named if f in facts}
         repeated = bool(named) and named <= asked
         asked |= named
-        answered |= said
-        found.append(
+        answered |= stated
+        judged.append(
             AskedQuestion(
                 turn=number,
                 best=len(named) == 1 and named <= best,
-                chance=len(best) / len(unknown) if unknown else 1.0,
-                regret=_regret(one, named),
-                loss=_regret(later, named),
+                chance=len(best) / len(unasked) if unasked else 1.0,
+                regret=_regret(last, named),
+                loss=_regret(optimal, named),
                 repeated=repeated,
                 unanswerable=not truth,
-                misquoted=said != truth,
+                misquoted=stated != truth,
                 diagnosis=diagnosis(world, case, answered, values.rates),
             )
         )
-    return found
+    return judged
 
 
 def _regret(values: dict[int, float], named: set[int]) -> float:
-    """Points below a best question; one that names no finding, or several, adds nothing."""
+    """Points below a best question; a question that names no finding, or several, adds nothing."""
     own = values[min(named)] if len(named) == 1 else min(values.values())
     return 100 * (max(values.values()) - own)
 
@@ -119,18 +119,20 @@ def _regret(values: dict[int, float], named: set[int]) -> float:
 def diagnosis(
     world: World, case: Case, answered: dict[int, bool], rates: np.ndarray | None = None
 ) -> float:
-    """Chance that the Bayes diagnosis on these answers is right; equally likely ones are drawn."""
+    """Chance that the Bayes diagnosis on these answers is right; ties are broken at random."""
     probability = posterior(world, case, answered, rates)
     top = np.isclose(probability, probability.max(), rtol=1e-9)
     return float(top[list(case.options).index(case.answer)] / top.sum())
 
 
 def summary(questions: Sequence[AskedQuestion]) -> dict[str, float]:
-    """Means over some questions: shares, and regret and loss in points; none of none."""
+    """Means over the questions: shares, and regret and loss in points; empty without questions."""
     if not questions:
         return {}
     names = ("best", "chance", "regret", "loss", "repeated", "unanswerable", "misquoted")
-    return {name: float(np.mean([getattr(one, name) for one in questions])) for name in names}
+    return {
+        name: float(np.mean([getattr(question, name) for question in questions])) for name in names
+    }
 
 
 def early_questions(values: Values, case: Case, dialogue: dict) -> list[AskedQuestion]:
@@ -142,7 +144,7 @@ def early_questions(values: Values, case: Case, dialogue: dict) -> list[AskedQue
 def early_quality(
     values: Values, cases: Sequence[Case], dialogues: Sequence[dict]
 ) -> dict[str, float]:
-    """How good the first questions of some consultations are.
+    """How good the first questions of consultations are.
 
     Args:
         values: of the clinic's questions.
@@ -151,11 +153,12 @@ def early_quality(
 
     Returns:
         `best_questions` and `repeated_questions`, shares among each consultation's first `EARLY`
-        answered questions; nothing where none was answered.
+        answered questions; empty where no question was answered.
     """
     asked: list[AskedQuestion] = []
     for case, dialogue in zip(cases, dialogues, strict=True):
         asked += early_questions(values, case, dialogue)
-    found = summary(asked)
-    names = {"best_questions": "best", "repeated_questions": "repeated"}
-    return {name: found[key] for name, key in names.items() if found}
+    if not asked:
+        return {}
+    means = summary(asked)
+    return {"best_questions": means["best"], "repeated_questions": means["repeated"]}

@@ -60,8 +60,8 @@ def make_tokenizer(world: World, instruction: str) -> PreTrainedTokenizerFast:
 def _pattern(instruction: str) -> str:
     """Regular expression of one token: a fixed phrase of the prompts, or else a piece.
 
-    Prompts are mostly fixed phrases. As single tokens they cost little compute, and a question
-    stays close to its answer.
+    Prompts are mostly fixed phrases. Each is one token: that costs little compute, and keeps a
+    question close to its answer.
     """
     opening, between, closing = re.split(r"\{facts\}|\{question\}", prompts.PATIENT_INSTRUCTION)
     phrases = [

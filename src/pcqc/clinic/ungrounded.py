@@ -1,7 +1,7 @@
 """A clinic patient that answers a known share of questions without grounds.
 
-The clinic's patient answers from the facts almost always, so the filter of grounded answers would
-have nothing to find. The truth of what was changed is kept, and the filter can be judged by it.
+The clinic's patient almost always answers from the facts, so the grounding filter would have
+nothing to filter. This one keeps which answers it changed, so that the filter can be judged.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class UngroundedPatient:
         self.changed: Changed = set()
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
-        """See `Patient.answer`; what is changed follows from the inquiry's own random stream."""
+        """See `Patient.answer`; each inquiry's random stream decides how its answer is changed."""
         answers = self.patient.answer(inquiries)
         return [
             answer if isinstance(answer, Failure) else self._maybe_changed(inquiry, answer)

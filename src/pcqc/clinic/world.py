@@ -1,9 +1,9 @@
 """The synthetic clinic: diseases, their signs, and how a case is drawn from them.
 
-Every disease has a sign of its own, a finding that nearly only it shows, so that each question can
-confirm or rule out one option. A case opens with a complaint, which makes some options likelier
-than others and which nobody can ask about. Given options and complaint the findings are independent
-given the disease, so that the posterior is exact (`posterior.py`).
+Every disease has a sign of its own, a finding that hardly any other disease shows, so each question
+can confirm or rule out one option. A case opens with a complaint, which makes some options likelier
+than others and which nobody can ask about. Given the disease the findings are independent, so the
+posterior is exact (`posterior.py`).
 """
 
 import re
@@ -19,8 +19,8 @@ from pcqc.study import Benchmark, Clinic
 from pcqc.system.files import read_json, write_json
 from pcqc.system.seeds import generator
 
-# A disease is called by the colour of its spots, its sign: a small model then matches both as it
-# matches any two equal words, and need not learn which belong together.
+# A disease has the name of its sign, the colour of its spots: a small model then matches the two as
+# equal words, and need not learn which belong together.
 FINDINGS = (
     "amber", "azure", "coral", "crimson", "ebony", "emerald", "golden", "indigo", "ivory", "jade",
     "lilac", "maroon", "olive", "russet", "silver", "violet",
@@ -58,7 +58,7 @@ class World:
         """P(finding | disease) as a D x F array."""
         return np.array(self.probability)
 
-    def complained(self, case: Case) -> np.ndarray:
+    def complaint_likelihood(self, case: Case) -> np.ndarray:
         """P(the case's complaint | disease) of the D diseases, up to a factor."""
         (name,) = {word for word in re.findall(r"\w+", case.initial) if word in self.complaints}
         return np.array(self.complaint_probability)[:, self.complaints.index(name)]
@@ -73,7 +73,7 @@ class World:
 
     @classmethod
     def load(cls, path: Path) -> "World":
-        """Read a world. Raises UserError for a file that is none."""
+        """Read a world; UserError where the file holds none."""
         try:
             world = TypeAdapter(cls).validate_python(read_json(path))
             diseases, complaints = len(world.diseases), np.shape(world.complaint_probability)
@@ -95,14 +95,14 @@ def make_world(settings: Clinic) -> World:
     count = settings.diseases
     signs = np.where(np.eye(count, dtype=bool), 1 - settings.noise, settings.noise)
     likelier = [rng.permutation(count) < count // 2 for _ in range(settings.complaints)]
-    complained = np.where(np.array(likelier).T, settings.complaint_odds, 1.0)
+    complaints = np.where(np.array(likelier).T, settings.complaint_odds, 1.0)
     skewed = 0.75 ** np.arange(count)
     return World(
         FINDINGS[:count],
         FINDINGS[:count],
         tuple(tuple(map(float, row)) for row in signs),
         COMPLAINTS[: settings.complaints],
-        tuple(tuple(map(float, row)) for row in complained),
+        tuple(tuple(map(float, row)) for row in complaints),
         tuple(map(float, skewed / skewed.sum())),
     )
 
@@ -147,8 +147,8 @@ def ask(finding: str) -> str:
 def read_findings(world: World, text: str) -> dict[int, bool]:
     """Findings that a text states, in any wording: finding index -> present."""
     return {
-        world.findings.index(name): said in ("present", "reported")
-        for name, said in _STATEMENT.findall(text)
+        world.findings.index(name): state in ("present", "reported")
+        for name, state in _STATEMENT.findall(text)
         if name in world.findings
     }
 

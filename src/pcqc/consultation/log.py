@@ -29,7 +29,7 @@ class Response:
         action: what it says.
         question_start: index of its first question token, None if it asks no question.
         answer: the patient's answer to its question, None where it was not asked.
-        failure: why the patient did not answer, where it is served elsewhere.
+        failure: why a served patient did not answer.
     """
 
     completion: Completion
@@ -40,7 +40,7 @@ class Response:
     failure: Failure | None = None
 
     def adds_to(self, exchanges: tuple[Exchange, ...]) -> tuple[Exchange, ...]:
-        """What was said after it: no more than before it where it got no answer."""
+        """The exchanges after it: with its own, or unchanged where it got no answer."""
         if self.answer is None:
             return exchanges
         return (*exchanges, Exchange(self.action.question, self.answer))
@@ -65,7 +65,7 @@ class Turn:
         return self.responses[0]
 
     def all_ask(self, count: int) -> bool:
-        """Whether it has so many responses, and each is a question that was answered."""
+        """Whether it has `count` responses, and each is a question that was answered."""
         return len(self.responses) == count and all(r.answer is not None for r in self.responses)
 
 
@@ -105,8 +105,8 @@ class Consultation:
 class Dialogue:
     """A consultation in progress, with the facts that only the patient sees.
 
-    `lineage` names its random streams, beside case and turn: the number of the rollout, or where a
-    tree branched off from it.
+    `lineage` names its random streams, beside case and turn: the number of the rollout, and where a
+    copy branched off from it.
     """
 
     case: Case
@@ -128,27 +128,23 @@ class Dialogue:
     @classmethod
     def before(cls, case: Case, consultation: Consultation, turn: int, lineage: str) -> "Dialogue":
         """A consultation as it was before one of its turns, to be played on from there."""
-        at = consultation.turns[turn]
+        next_turn = consultation.turns[turn]
         earlier = replace(
             consultation,
             turns=consultation.turns[:turn],
-            exchanges=at.exchanges,
+            exchanges=next_turn.exchanges,
             ending=None,
             predicted=None,
         )
-        return cls(case, earlier, list(at.state), lineage)
+        return cls(case, earlier, list(next_turn.state), lineage)
 
 
 def require_answers(consultations: Iterable[Consultation]) -> None:
-    """Refuse consultations in which the patient failed: an evaluation leaves no case out.
-
-    Raises:
-        UserError: there are any.
-    """
-    every = list(consultations)
-    failures = [r.failure for c in every for t in c.turns for r in t.responses if r.failure]
-    if failures:
+    """Raise UserError where the patient failed: an evaluation leaves no case out."""
+    consultations = list(consultations)
+    responses = (r for c in consultations for turn in c.turns for r in turn.responses)
+    if failures := [response.failure for response in responses if response.failure]:
         raise UserError(
-            f"the patient's server failed in {len(failures)} answers of {len(every)} consultations "
-            f"({failures[0]}); check the server and rerun"
+            f"the patient's server failed in {len(failures)} answers of {len(consultations)} "
+            f"consultations ({failures[0]}); check the server and rerun"
         )

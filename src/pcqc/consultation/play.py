@@ -39,7 +39,7 @@ def roll_out(
             a question can still be answered; the first is executed, all are answered.
         seed: of the run; with `stage`, case, rollout, turn and candidate it names every draw.
         stage: keeps the draws of training updates and of evaluation apart.
-        turns: stop after this many and leave consultations open; play to the end if not given.
+        turns: stop after this many and leave consultations open; by default play to the end.
 
     Returns:
         One list of `rollouts` consultations per case.
@@ -126,17 +126,11 @@ def _play(
     if can_stream(context):
         consultations = stream_dialogues(context, dialogues, turns, candidates, name)
     else:
-        while going := [d for d in dialogues if is_open(d, turns)]:
-            _play_turn(context, going, candidates, name)
+        while ongoing := [d for d in dialogues if is_open(d, turns)]:
+            widths = [width(context, dialogue, candidates) for dialogue in ongoing]
+            groups = [kept(group) for group in sample_responses(context, ongoing, widths, name)]
+            groups = ask_patient(context, ongoing, groups, name)
+            for dialogue, group in zip(ongoing, groups, strict=True):
+                advance(context, dialogue, group)
         consultations = [d.consultation for d in dialogues]
     return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
-
-
-def _play_turn(
-    context: RolloutContext, dialogues: list[Dialogue], candidates: int, name: str
-) -> None:
-    widths = [width(context, dialogue, candidates) for dialogue in dialogues]
-    groups = [kept(group) for group in sample_responses(context, dialogues, widths, name)]
-    groups = ask_patient(context, dialogues, groups, name)
-    for dialogue, group in zip(dialogues, groups, strict=True):
-        advance(context, dialogue, group)

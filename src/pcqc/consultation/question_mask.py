@@ -1,7 +1,7 @@
 """The question mask: which tokens of a response are its question (app:candidate_protocol).
 
-Those after the first `Question:` marker of the visible part, to the end of the response. The marker
-counts after thinking alone, as everywhere. The mask is found on the sampled ids.
+It covers what follows the first `Question:` marker of the visible part (the text after the
+thinking), to the end of the response. The mask is computed on the sampled ids.
 """
 
 from bisect import bisect_left

@@ -20,8 +20,8 @@ class RolloutContext:
     """The roles of a consultation and its rules.
 
     Attributes:
-        scorer: reads candidate groups ahead as they are answered, where its engine can do so beside
-            the others; the scores are those that it would give afterwards.
+        scorer: reads candidate groups during rollouts, as they are answered, where its engine can
+            do so beside the others; the scores are those that it would give afterwards.
         timed: name of a phase -> context manager that times it.
     """
 
@@ -34,7 +34,7 @@ class RolloutContext:
 
 
 def is_open(dialogue: Dialogue, turns: int) -> bool:
-    """Whether the dialogue goes on, up to so many turns."""
+    """Whether the dialogue has not ended and has had fewer than `turns` turns."""
     return dialogue.consultation.ending is None and dialogue.turn < turns
 
 
@@ -48,7 +48,7 @@ def width(context: RolloutContext, dialogue: Dialogue, candidates: int) -> int:
 
 
 def streams_of(name: str, dialogue: Dialogue, count: int) -> tuple[int, ...]:
-    """Random streams of so many responses at the dialogue's state."""
+    """Random streams of `count` responses at the dialogue's state."""
     return tuple(_stream(name, "actor", dialogue, k) for k in range(count))
 
 
@@ -60,7 +60,7 @@ def kept(group: list[Response]) -> list[Response]:
 def inquiries(
     context: RolloutContext, dialogue: Dialogue, group: Sequence[Response], name: str
 ) -> dict[int, Inquiry]:
-    """Numbers of the responses that ask something, with what the patient gets.
+    """What the patient gets for each response that asks something, by the response's number.
 
     A question of the last turn is not answered: no turn could use the answer.
     """
@@ -78,9 +78,11 @@ def inquiries(
 def with_answers(group: Sequence[Response], answers: dict[int, str | Failure]) -> list[Response]:
     """The group with the answers to its responses, by number."""
     answered = list(group)
-    for k, said in answers.items():
-        one = {"failure": said} if isinstance(said, Failure) else {"answer": said}
-        answered[k] = replace(answered[k], **one)
+    for k, answer in answers.items():
+        if isinstance(answer, Failure):
+            answered[k] = replace(answered[k], failure=answer)
+        else:
+            answered[k] = replace(answered[k], answer=answer)
     return answered
 
 
@@ -100,8 +102,8 @@ def sample_responses(
     """
     streams = [streams_of(name, d, count) for d, count in zip(dialogues, widths, strict=True)]
     with context.timed("rollout"):
-        drawn = context.actor.act([d.state for d in dialogues], streams)
-    return [read(context, d, one) for d, one in zip(dialogues, drawn, strict=True)]
+        completions = context.actor.act([d.state for d in dialogues], streams)
+    return [read(context, d, drawn) for d, drawn in zip(dialogues, completions, strict=True)]
 
 
 def read(
@@ -125,13 +127,15 @@ def ask_patient(
     """
     pairs = zip(dialogues, groups, strict=True)
     asked = [inquiries(context, dialogue, group, name) for dialogue, group in pairs]
-    every = [inquiry for of_group in asked for inquiry in of_group.values()]
-    if not every:
+    flat = [inquiry for of_group in asked for inquiry in of_group.values()]
+    if not flat:
         return list(groups)
     with context.timed("patient"):
-        answers = iter(context.patient.answer(every))
-    said = [{k: next(answers) for k in of_group} for of_group in asked]
-    return [with_answers(group, one) for group, one in zip(groups, said, strict=True)]
+        answers = iter(context.patient.answer(flat))
+    return [
+        with_answers(group, {k: next(answers) for k in of_group})
+        for group, of_group in zip(groups, asked, strict=True)
+    ]
 
 
 def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
@@ -139,6 +143,7 @@ def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
 
 
 def read_response(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
+    """The response in a completion: its action, and where its question's tokens start."""
     text = chat.decode(completion.tokens)
     action = parse_action(text, labels)
     # A final answer with a marker after it is no question: its tokens get no question credit.
@@ -147,7 +152,7 @@ def read_response(chat: ChatFormat, completion: Completion, labels: tuple[str, .
 
 
 def advance(context: RolloutContext, dialogue: Dialogue, group: Sequence[Response]) -> None:
-    """Append a turn with its responses, of which the first is executed; end what ends with it.
+    """Append a turn with its responses, the first of them executed; end the dialogue if due.
 
     A failure of the patient ends it, even if the question was not executed.
     """

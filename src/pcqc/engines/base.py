@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 
 import torch
 
+from pcqc.study import Decoding
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 
@@ -32,6 +33,11 @@ class Sampling:
     top_p: float
     max_tokens: int
     stop: int
+
+    @classmethod
+    def of(cls, decoding: Decoding, stop: int) -> "Sampling":
+        """As the settings of a role say, up to the stop token."""
+        return cls(decoding.temperature, decoding.top_p, decoding.max_tokens, stop)
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,7 @@ class Failure:
         return f"{self.kind}: {self.message}"
 
 
-# Of a request that was submitted.
-Ticket = int
+Ticket = int  # names a request that was submitted
 
 
 class Engine(Protocol):
@@ -79,8 +84,8 @@ class Engine(Protocol):
 
     Attributes:
         processes: that load the same weights at the same time, each into an engine of its own.
-        streams: whether it takes requests up one by one, beside those in progress.
-        in_turns: whether it computes only while it is asked, so that no other does meanwhile.
+        streams: whether it accepts requests one by one, beside those in progress.
+        in_turns: whether it computes only inside a call, so that no other engine computes then.
     """
 
     processes: Processes = SINGLE_PROCESS
@@ -88,7 +93,7 @@ class Engine(Protocol):
     in_turns: bool = False
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
-        """Take a request up beside those in progress; for engines that stream."""
+        """Accept a request beside those in progress; for engines that stream."""
         raise RuntimeError("this engine does not stream")
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
@@ -96,12 +101,12 @@ class Engine(Protocol):
         raise RuntimeError("this engine does not stream")
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
-        """Requests that have finished since, each with what `generate` would give for it.
+        """Requests that have finished since the last call, each with its result.
 
-        Of `submit_choices`, a list of the prompt's one row.
+        The result is that of `generate`, or after `submit_choices` a list of the prompt's one row.
 
         Args:
-            wait: until one finishes, if the engine can go on without being asked again.
+            wait: until a request finishes, if the engine computes between calls.
         """
         raise RuntimeError("this engine does not stream")
 
@@ -126,7 +131,7 @@ class Engine(Protocol):
         return
 
     def sleep(self) -> None:
-        """Free memory for the learner, as far as the engine can; call `wake` next."""
+        """Free memory for the learner, as far as the engine can, until `wake`."""
         return
 
     def wake(self) -> None:
@@ -135,10 +140,10 @@ class Engine(Protocol):
 
 
 class WrappedEngine(Engine):
-    """Another engine with something added; what a wrapper does not change goes straight through.
+    """Another engine with something added; other calls pass through unchanged.
 
     Args:
-        engine: does the work; a process's own.
+        engine: does the work; this process's own.
     """
 
     def __init__(self, engine: Engine):

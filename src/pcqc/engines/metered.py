@@ -1,4 +1,4 @@
-"""An engine that counts the tokens which it reads and samples."""
+"""An engine that counts the tokens that it reads and samples."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,12 +8,12 @@ from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ti
 class MeteredEngine(WrappedEngine):
     """Another engine, and how many tokens went through it.
 
-    Counts follow from what is asked and drawn alone, so that they are the same on any machine: a
-    token of a prompt counts as read wherever its keys came from, a prompt with several samples
-    once. Tokens of an answer that failed are not known, and count as none.
+    Counts depend only on what is asked and drawn, so they are the same on any machine: a token of a
+    prompt counts as read even where a cache has its keys, and a prompt with several samples counts
+    once. The tokens of a failed answer are not known and not counted.
 
     Args:
-        engine: does the work; a process's own.
+        engine: does the work; this process's own.
     """
 
     def __init__(self, engine: Engine):
@@ -38,9 +38,9 @@ class MeteredEngine(WrappedEngine):
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`."""
-        found = self.engine.collect(wait)
-        self.sampled += _tokens(found.values())
-        return found
+        finished = self.engine.collect(wait)
+        self.sampled += _tokens(finished.values())
+        return finished
 
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
@@ -60,4 +60,5 @@ class MeteredEngine(WrappedEngine):
 
 
 def _tokens(groups: Iterable[Sequence[Completion | Failure]]) -> int:
-    return sum(len(one.tokens) for group in groups for one in group if isinstance(one, Completion))
+    results = (result for group in groups for result in group)
+    return sum(len(result.tokens) for result in results if isinstance(result, Completion))

@@ -3,7 +3,7 @@
 Attention is causal: a token's keys and values depend only on the tokens before it. They are kept in
 slots of one pool; a prompt finds its longest kept prefix by hashes of its blocks, then token by
 token. Turns of a dialogue, candidates of a state, questions on one case's facts and consultations
-of a case share prefixes; their callers need not say so.
+of a case share prefixes; callers need not name them.
 """
 
 from collections.abc import Sequence
@@ -37,19 +37,19 @@ class PrefixCache:
         The last token is left out because its logits are needed and not kept.
         """
         limit = len(tokens) - 1
-        found = 0
+        matched = 0
         kept_tokens: list[int] = []
         kept_slots: list[int] = []
         for stop, name in _block_names(tokens[:limit]):
             if name not in self._blocks:
                 break
             candidate_tokens, candidate_slots = self._blocks[name]
-            if candidate_tokens[found:stop] != list(tokens[found:stop]):
+            if candidate_tokens[matched:stop] != list(tokens[matched:stop]):
                 break
-            found, kept_tokens, kept_slots = stop, candidate_tokens, candidate_slots
-        while found < min(limit, len(kept_tokens)) and kept_tokens[found] == tokens[found]:
-            found += 1
-        return kept_slots[:found]
+            matched, kept_tokens, kept_slots = stop, candidate_tokens, candidate_slots
+        while matched < min(limit, len(kept_tokens)) and kept_tokens[matched] == tokens[matched]:
+            matched += 1
+        return kept_slots[:matched]
 
     def first_missing_block(self, tokens: Sequence[int]) -> int | None:
         """Name of the first whole block of `tokens` that is not kept; None if all are."""

@@ -33,7 +33,7 @@ def draw(
 
 
 def nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Probabilities with all but the smallest likeliest set of mass `top_p` set to 0.
+    """Probabilities, set to 0 outside the smallest set of likeliest tokens with mass `top_p`.
 
     The result is not renormalised. A token is kept where the tokens likelier than it hold less than
     `top_p`, so that the likeliest always stays.

@@ -9,9 +9,9 @@ from pcqc.system.processes import Processes
 class ShardedEngine(WrappedEngine):
     """One engine per process, used by all processes as one.
 
-    All processes make the same calls; each does its shard of the requests and gets all results. A
-    process submits requests of its own, and hands its engine all weights.
-    Samples depend on weights, prompt and stream alone, so they are those of a single process.
+    All processes make the same calls; each does its shard of the requests and gets all results.
+    What is submitted one by one stays in its process, and every engine gets all weights. Samples
+    depend on weights, prompt and stream alone, so they are those of a single process.
 
     Args:
         engine: this process's own.

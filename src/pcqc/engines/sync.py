@@ -1,4 +1,4 @@
-"""New weights for an engine, and the proof that it has taken them."""
+"""New weights for an engine, and a check that it uses them."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -43,12 +43,12 @@ class WeightSync:
         engine = cast(list[list[float]], self.engine.next_logprobs(self.prompts, choices))
         learner = self.learner(self.prompts, choices)
         gaps = [
-            (abs(e - ours), number, token, e, ours)
+            (abs(theirs - ours), number, token, theirs, ours)
             for number, row in enumerate(zip(choices, engine, learner, strict=True))
-            for token, e, ours in zip(*row, strict=True)
+            for token, theirs, ours in zip(*row, strict=True)
         ]
         # No number is larger than NaN, which `max` would pass over.
-        gap, number, token, theirs, ours = max(gaps, key=lambda one: (math.isnan(one[0]), one[0]))
+        gap, number, token, theirs, ours = max(gaps, key=lambda row: (math.isnan(row[0]), row[0]))
         if not gap <= self.tolerance:
             raise UserError(
                 f"engine and learner differ by {gap:.3g} after a weight update (token {token} "

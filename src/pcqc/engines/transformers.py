@@ -13,9 +13,9 @@ from pcqc.engines.sampling import draw
 
 # How often the prompts of a call may wait for another to compute their shared prefix.
 SHARING_WAVES = 3
-# Prompts are scored in one batch while none has more than so many times the new tokens of another.
+# Prompts are scored in one batch if none has more than this many times the new tokens of another.
 ALIKE = 2
-# Finished rows are dropped from the batch when the unfinished are at most this share.
+# Finished rows are dropped from the batch when at most this share is unfinished.
 DROP_FINISHED = 0.75
 
 
@@ -53,12 +53,12 @@ class TransformersEngine(Engine):
         for start in range(0, len(prompts), self.batch_size):
             batch = [list(p) for p in prompts[start : start + self.batch_size]]
             self._share_prefixes(batch)
-            found: dict[int, list[float]] = {}
+            logprobs: dict[int, list[float]] = {}
             for rows in self._alike(batch):
                 logits = _Batch(self, [batch[i] for i in rows]).logits
                 for i, row in zip(rows, torch.log_softmax(logits.double(), -1), strict=True):
-                    found[i] = row[list(choices[start + i])].tolist()
-            results += [found[i] for i in range(len(batch))]
+                    logprobs[i] = row[list(choices[start + i])].tolist()
+            results += [logprobs[i] for i in range(len(batch))]
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
@@ -137,7 +137,8 @@ class _Batch:
         counts = torch.tensor(cached, device=device)[:, None]
         valid_past = torch.arange(past, device=device) < counts
         valid_new = torch.arange(width, device=device) < torch.tensor(fresh, device=device)[:, None]
-        self.layers = [_Layer(*kv) for kv in cache.read(index)] if past else self._empty_layers()
+        empty = [(None, None)] * self.engine.model.config.num_hidden_layers
+        self.layers = [_Layer(*kv) for kv in (cache.read(index) if past else empty)]
         positions = counts + torch.arange(width, device=device)
         causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
         seen = valid_past[:, None, :].expand(-1, width, -1)
@@ -147,9 +148,6 @@ class _Batch:
         self.valid = torch.cat([valid_past, valid_new], 1)
         self.length = counts[:, 0] + last + 1
         self._keep(fresh, past)
-
-    def _empty_layers(self) -> list["_Layer"]:
-        return [_Layer(None, None) for _ in range(self.engine.model.config.num_hidden_layers)]
 
     def _forward(self, ids, positions, mask, last) -> torch.Tensor:
         """Logits [rows, vocabulary] of column `last` of each row; the layers grow by `ids`."""
@@ -171,7 +169,11 @@ class _Batch:
             return
         rows = [i for i, n in enumerate(fresh) for _ in range(n)]
         columns = [past + j for n in fresh for j in range(n)]
-        self._write(taken, rows, columns)
+        where = torch.tensor(taken), torch.tensor(rows), torch.tensor(columns)
+        slot, row, column = (index.to(self.engine.device) for index in where)
+        keys = [layer.keys[row, :, column] for layer in self.layers]
+        values = [layer.values[row, :, column] for layer in self.layers]
+        cache.write(slot, keys, values)
         start = 0
         for i, n in enumerate(fresh):
             # Slots that were cleared after the match belong to others now: do not index them.
@@ -180,15 +182,8 @@ class _Batch:
                 cache.keep(self.tokens[i], self.slots[i])
             start += n
 
-    def _write(self, slots: list[int], rows: list[int], columns: list[int]) -> None:
-        where = torch.tensor(slots), torch.tensor(rows), torch.tensor(columns)
-        slot, row, column = (index.to(self.engine.device) for index in where)
-        keys = [layer.keys[row, :, column] for layer in self.layers]
-        values = [layer.values[row, :, column] for layer in self.layers]
-        self.engine.cache.write(slot, keys, values)
-
     def make_room(self, columns: int) -> None:
-        """Prepare the layers to grow by so many columns in place."""
+        """Prepare the layers to grow by `columns` in place."""
         for layer in self.layers:
             layer.make_room(columns)
 
@@ -208,22 +203,22 @@ class _Batch:
         tokens: list[list[int]] = [[] for _ in range(count)]
         logprobs: list[list[float]] = [[] for _ in range(count)]
         rows = np.arange(count)
-        going = np.ones(count, bool)
+        unfinished = np.ones(count, bool)
         for step in range(sampling.max_tokens):
-            drawn, chance = draw(self.logits, streams[rows], step, sampling)
-            said, chances = drawn.cpu().numpy(), chance.cpu().numpy()
-            for place in going.nonzero()[0]:
-                tokens[rows[place]].append(int(said[place]))
+            drawn, drawn_logprobs = draw(self.logits, streams[rows], step, sampling)
+            ids, chances = drawn.cpu().numpy(), drawn_logprobs.cpu().numpy()
+            for place in unfinished.nonzero()[0]:
+                tokens[rows[place]].append(int(ids[place]))
                 logprobs[rows[place]].append(float(chances[place]))
-            going &= said != sampling.stop
-            if step + 1 == sampling.max_tokens or not going.any():
+            unfinished &= ids != sampling.stop
+            if step + 1 == sampling.max_tokens or not unfinished.any():
                 break
             # Dropping finished rows copies the others: worth it only if many have finished.
-            if going.sum() <= DROP_FINISHED * len(going):
-                kept = torch.from_numpy(going.nonzero()[0])
+            if unfinished.sum() <= DROP_FINISHED * len(unfinished):
+                kept = torch.from_numpy(unfinished.nonzero()[0])
                 self.select(kept)
-                drawn, rows = drawn[kept.to(drawn.device)], rows[going]
-                going = np.ones(len(rows), bool)
+                drawn, rows = drawn[kept.to(drawn.device)], rows[unfinished]
+                unfinished = np.ones(len(rows), bool)
             self._step(drawn)
         return [
             Completion(t, p, bool(t) and t[-1] == sampling.stop)
@@ -254,7 +249,7 @@ class _Layer(DynamicLayer):
             self.keys, self.values = keys, values
 
     def make_room(self, columns: int) -> None:
-        """Allocate room for `columns` more."""
+        """Allocate room for `columns` more of them."""
         self.room = self.keys.shape[2] + columns
         self._store = [_roomy(self.keys, self.room), _roomy(self.values, self.room)]
         self._view(self.keys.shape[2])

@@ -35,11 +35,11 @@ class VllmEngine(Engine):
         dtype: of weights and cache.
         batch_size: sequences decoded at once.
         cache_tokens: capacity of the cache, which also bounds prompt and completion together.
-        own_process: whether vLLM has its own process, as it must under a launcher of several.
+        own_process: whether vLLM has its own process, as it must where several learners run.
         tensor_parallel: devices that share the model, from the current one on; above 1, vLLM starts
             its own processes.
         sleeps: whether `sleep` frees memory; on a CPU it never does.
-        working_gib: memory of a GPU beside weights and cache; vLLM starts only where all is free.
+        working_gib: memory of a GPU beside weights and cache; all three must be free at the start.
 
     Raises:
         UserError: vLLM is missing, is not the build for this machine, or refuses the model.
@@ -101,10 +101,10 @@ class VllmEngine(Engine):
         finished: dict[Ticket, list] = {}
         for output in self.llm.llm_engine.step() if self.running else []:
             ticket, number = map(int, output.request_id.split("/"))
-            read, found = self.running[ticket]
-            found[number] = read(output.outputs[0])
-            if None not in found.values():
-                finished[ticket] = list(found.values())
+            read, results = self.running[ticket]
+            results[number] = read(output.outputs[0])
+            if None not in results.values():
+                finished[ticket] = list(results.values())
                 del self.running[ticket]
         return finished
 
@@ -146,16 +146,16 @@ class VllmEngine(Engine):
         self.llm.llm_engine.engine_core.shutdown()
 
     def _begin(self, prompt: Sequence[int], parameters: list, read: Callable[[Any], Any]) -> Ticket:
-        """Take a prompt up, once with each of the parameters; `read` reads an output of it."""
+        """Start a prompt once with each of the parameters; `read` gives the result of an output."""
         from vllm.sampling_params import RequestOutputKind
 
         self._check([prompt], parameters[0].max_tokens)
         self.tickets += 1
         self.running[self.tickets] = read, dict.fromkeys(range(len(parameters)))
-        for number, one in enumerate(parameters):
-            one.output_kind = RequestOutputKind.FINAL_ONLY
+        for number, sampling in enumerate(parameters):
+            sampling.output_kind = RequestOutputKind.FINAL_ONLY
             tokens = {"prompt_token_ids": list(prompt)}
-            self.llm.llm_engine.add_request(f"{self.tickets}/{number}", tokens, one)
+            self.llm.llm_engine.add_request(f"{self.tickets}/{number}", tokens, sampling)
         return self.tickets
 
     def _run(self, prompts, parameters, new_tokens: int) -> list:
@@ -166,7 +166,7 @@ class VllmEngine(Engine):
         return [result.outputs[0] for result in results]
 
     def _check(self, prompts, new_tokens: int) -> None:
-        """Refuse what does not fit the context."""
+        """Raise UserError where prompt and completion do not fit the context."""
         longest = max(map(len, prompts), default=0)
         if longest + new_tokens > self.context:
             raise UserError(
@@ -252,7 +252,7 @@ def _weight_bytes(config, dtype: str) -> int:
 
 
 def _check_heads(folder: Path, size: int) -> None:
-    """Refuse what vLLM's CPU kernels would refuse only in the first forward pass."""
+    """Raise UserError for a head size that vLLM's CPU kernels lack, before any forward pass."""
     from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
 
     sizes = CPUAttentionBackend.get_supported_head_sizes()
@@ -277,7 +277,7 @@ def _vllm():
 
 
 def _cache_bytes(config, dtype: str, tokens: int) -> int:
-    """Memory for keys and values of so many tokens."""
+    """Memory for the keys and values of `tokens` tokens."""
     per_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
     return tokens * config.num_hidden_layers * per_layer
 

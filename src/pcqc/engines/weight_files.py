@@ -27,8 +27,8 @@ def written(
     """A folder of the weights' files, removed once all processes have left the context.
 
     Args:
-        weights: the same in every process; each must go through them, as shards are gathered.
-        processes: of each node the first writes, for all there.
+        weights: the same in every process; each must iterate over them, as shards are gathered.
+        processes: the first of each node writes for all of its node.
 
     Raises:
         UserError: the weights do not fit into the folder's memory or disk.
@@ -38,9 +38,9 @@ def written(
     folder = lock = None
     try:
         if writer == processes.rank:
-            above = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
-            _remove_leftovers(above)
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
+            parent = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
+            _remove_leftovers(parent)
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
             lock = hold(folder / LOCK, "handing over weights")
             _write(weights, folder)
         else:
@@ -55,27 +55,27 @@ def written(
             lock.close()
 
 
-def _remove_leftovers(above: Path) -> None:
-    """Folders of processes that were killed: as large as a model, and nobody holds their lock."""
-    for lock in above.glob(f"{PREFIX}*/{LOCK}"):
+def _remove_leftovers(parent: Path) -> None:
+    """Remove the folders of killed processes: as large as a model, and nobody holds their lock."""
+    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
         if not held(lock):
             shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 def _write(weights: Iterable[tuple[str, torch.Tensor]], folder: Path) -> None:
-    """Files of about `FILE_BYTES`, so that no more is held twice."""
-    held: dict[str, torch.Tensor] = {}
+    """Write files of about `FILE_BYTES`, so that no more is in memory twice."""
+    pending: dict[str, torch.Tensor] = {}
     for number, (name, tensor) in enumerate(weights):
-        held[name] = tensor.to("cpu", copy=True).contiguous()
-        if sum(t.nbytes for t in held.values()) >= FILE_BYTES:
-            _save(held, folder / f"{number:06d}.safetensors")
-            held = {}
-    if held:
-        _save(held, folder / "rest.safetensors")
+        pending[name] = tensor.to("cpu", copy=True).contiguous()
+        if sum(t.nbytes for t in pending.values()) >= FILE_BYTES:
+            _save(pending, folder / f"{number:06d}.safetensors")
+            pending = {}
+    if pending:
+        _save(pending, folder / "rest.safetensors")
 
 
-def _save(held: dict[str, torch.Tensor], file: Path) -> None:
-    needed = sum(tensor.nbytes for tensor in held.values())
+def _save(tensors: dict[str, torch.Tensor], file: Path) -> None:
+    needed = sum(tensor.nbytes for tensor in tensors.values())
     free = shutil.disk_usage(file.parent).free
     if free < needed:
         raise UserError(
@@ -83,7 +83,7 @@ def _save(held: dict[str, torch.Tensor], file: Path) -> None:
             f"next {needed / 2**30:.2f} GiB); start the container with a larger --shm-size, or "
             "free some"
         )
-    save_file(held, file)
+    save_file(tensors, file)
 
 
 def read(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,10 +1,10 @@
-"""Which of a state's fixed candidates a selection rule takes, and what comes of it."""
+"""Which of a state's fixed candidates a selection rule takes, and its downstream success."""
 
 import numpy as np
 
 
 def highest_utility(utility: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
-    """Index of the eligible candidate with the highest utility; of equals the first drawn.
+    """Index of the eligible candidate with the highest utility; in a tie the first drawn.
 
     Args:
         utility: [states, candidates].

@@ -34,7 +34,8 @@ class Candidate:
         utility: u_i, the scorer's probability of the correct option after the answer.
         baseline: b(O_t), that probability before the question.
         credit: A^Q, what PCQC would have taught the question's tokens (eq:group_credit).
-        ungrounded: whether the answer was made to lack grounds; None where none is.
+        ungrounded: whether the answer was altered to lack grounds; None in a study that alters no
+            answer.
     """
 
     case_id: str
@@ -49,7 +50,7 @@ class Candidate:
 
     def row(self) -> dict:
         """As `candidates.parquet` has it."""
-        made = {} if self.ungrounded is None else {"ungrounded": self.ungrounded}
+        altered = {} if self.ungrounded is None else {"ungrounded": self.ungrounded}
         return {
             "case_id": self.case_id,
             "candidate": self.number,
@@ -59,7 +60,7 @@ class Candidate:
             "baseline": self.baseline,
             "credit": self.credit,
             "executed": self.number == 0,
-            **made,
+            **altered,
         }
 
 
@@ -83,7 +84,7 @@ def draw_candidates(
     groups = score_groups(scorer, list(valid.values()))
     if not all(groups):
         raise UserError("the scorer's server failed; check the server and rerun")
-    found = {
+    by_case = {
         case_id: [
             Candidate(
                 case_id,
@@ -101,7 +102,7 @@ def draw_candidates(
         ]
         for case_id, (group,) in zip(valid, groups, strict=True)
     }
-    return [found.get(case.case_id) for case in cases]
+    return [by_case.get(case.case_id) for case in cases]
 
 
 def draw_continuations(

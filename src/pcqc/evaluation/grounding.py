@@ -1,7 +1,7 @@
 """Answer grounding: which candidate answers may count (app:compliant_continuation).
 
 An answer is eligible where it is supported by the patient's facts, confined to what was asked, and
-free of the decision's target. Judges say so by agreement; a person's review overrides them.
+free of the decision's target. The judges must agree on it; a person's review overrides them.
 """
 
 import csv
@@ -19,7 +19,7 @@ from pcqc.system.files import read_bytes
 from pcqc.system.seeds import stream
 
 CRITERIA = ("supported", "confined", "free")
-AGREEMENT, REVIEW = "agreement", "review"  # who decided, where no single judge did
+AGREEMENT, REVIEW = "agreement", "review"  # in place of a single judge's name
 COLUMNS = ("case_id", "candidate", *CRITERIA, "eligible", "judge")
 YES, NO = "yes", "no"
 
@@ -32,7 +32,7 @@ class Judgement:
         supported: the patient's facts say what the answer says.
         confined: it says nothing that was not asked.
         free: it does not disclose the decision's target.
-        judge: who said so.
+        judge: its name.
     """
 
     supported: bool | None
@@ -42,7 +42,7 @@ class Judgement:
 
     @property
     def eligible(self) -> bool:
-        """All three hold; what no judge could tell is not eligible until somebody reviews it."""
+        """Whether all three hold; an open criterion does not, until a person decides it."""
         return all(getattr(self, name) is True for name in CRITERIA)
 
 
@@ -67,7 +67,7 @@ QUESTIONS = {
     "confined": "Does the answer give only the information that the question asks for?",
     "free": "Is the answer free of any hint at which of the options is correct?",
 }
-# Two wordings of one task: what they agree on does not hang on how it was put.
+# Two wordings of one task: a reply that both get does not depend on the wording.
 PROMPTS = (
     "Patient facts:\n{facts}\nOptions: {options}\nQuestion: {question}\nAnswer: {answer}\n\n"
     "{criterion} Reply with yes or no.",
@@ -96,7 +96,7 @@ class ModelJudge:
             for prompt in PROMPTS
         ]
         drawn = self.engine.generate(requests, self.sampling)
-        if failures := [one for (one,) in drawn if isinstance(one, Failure)]:
+        if failures := [result for (result,) in drawn if isinstance(result, Failure)]:
             raise UserError(
                 f"the judge's server failed {len(failures)} times ({failures[0]}); check the "
                 "server and rerun"
@@ -120,13 +120,10 @@ class ModelJudge:
         )
 
     def _agreed(self, *replies) -> bool | None:
-        said = {self._said(self.chat.decode(only.tokens)) for (only,) in replies}
-        return said.pop() if len(said) == 1 else None
-
-    @staticmethod
-    def _said(reply: str) -> bool | None:
-        word = reply.strip().strip(".").lower()
-        return {YES: True, NO: False}.get(word)
+        """What all replies say, yes (True) or no; None where they differ or say neither."""
+        texts = (self.chat.decode(completion.tokens) for (completion,) in replies)
+        words = {text.strip().strip(".").lower() for text in texts}
+        return {YES: True, NO: False}.get(words.pop()) if len(words) == 1 else None
 
 
 def agreed(votes: Mapping[str, Sequence[Judgement]]) -> list[Judgement]:
@@ -137,16 +134,18 @@ def agreed(votes: Mapping[str, Sequence[Judgement]]) -> list[Judgement]:
     """
     if len(votes) == 1:
         return list(*votes.values())
-    found = []
-    for row in zip(*votes.values(), strict=True):
-        said = {name: {getattr(vote, name) for vote in row} for name in CRITERIA}
-        each = {name: one.pop() if len(one) == 1 else None for name, one in said.items()}
-        found.append(Judgement(**each, judge=AGREEMENT))
-    return found
+    judgements = []
+    for of_answer in zip(*votes.values(), strict=True):
+        shared: dict[str, bool | None] = {}
+        for name in CRITERIA:
+            verdicts = {getattr(judgement, name) for judgement in of_answer}
+            shared[name] = verdicts.pop() if len(verdicts) == 1 else None
+        judgements.append(Judgement(**shared, judge=AGREEMENT))
+    return judgements
 
 
 def priority(judgement: Judgement, chosen: bool) -> int:
-    """Where an answer stands in the review, 1 first: open ones, then those that a rule chooses.
+    """An answer's place in the review, 1 to 4: open ones first; among equals, those a rule chooses.
 
     Args:
         judgement: of all judges.
@@ -177,23 +176,28 @@ def reviewed(
         )
     merged = dict(judgements)
     for key, decided in review.items():
-        said = {name: getattr(judgements[key], name) for name in CRITERIA}
-        merged[key] = Judgement(**{**said, **decided}, judge=REVIEW)
+        judged = {name: getattr(judgements[key], name) for name in CRITERIA}
+        merged[key] = Judgement(**{**judged, **decided}, judge=REVIEW)
     return merged
 
 
 def read_review(path: Path, method: str, run: str) -> dict[tuple[str, int], dict[str, bool]]:
     """A person's decisions on one policy's answers, from a CSV.
 
-    Its columns are method, run, case_id, candidate, supported, confined and free, the last three
-    `yes`, `no` or empty where the judges' word stands; other columns are notes, and a row without
-    a decision is no review.
+    Its columns are method, run, case_id, candidate, supported, confined and free. The last three
+    are `yes`, `no`, or empty where the judges decide. Other columns are notes, and a row without a
+    decision counts as not reviewed.
 
     Raises:
         UserError: an unreadable file, a missing column, another word or a candidate twice; names
             the line.
     """
-    rows = csv.DictReader(_text(path))
+    try:
+        content = read_bytes(path).decode("utf-8-sig")  # as spreadsheets save it
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: not UTF-8; save the file in UTF-8") from None
+    rows = csv.DictReader(io.StringIO(content, newline=None))
     try:
         return _decisions(rows, path, (method, run))
     except csv.Error as error:
@@ -207,41 +211,23 @@ def _decisions(
     needed = ("method", "run", "case_id", "candidate", *CRITERIA)
     if missing := [name for name in needed if name not in (rows.fieldnames or ())]:
         raise UserError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(needed)}")
-    found: dict[tuple[str, int], dict[str, bool]] = {}
+    review: dict[tuple[str, int], dict[str, bool]] = {}
     for row in rows:
+        if (row["method"], row["run"]) != policy:
+            continue
         where = f"{path}, line {rows.line_num}"
-        if (row["method"], row["run"]) == policy:
-            key = (row["case_id"], _candidate(row, where))
-            if key in found:
-                raise UserError(f"{where}: judges {key[0]}, candidate {key[1]} again; keep one row")
-            decided = {
-                name: row[name].strip().lower() == YES
-                for name in CRITERIA
-                if _is_word(row[name], name, where)
-            }
-            if decided:
-                found[key] = decided
-    return found
-
-
-def _text(path: Path) -> io.StringIO:
-    """A file as spreadsheets save it; the line ends of all systems are left to `csv`."""
-    try:
-        return io.StringIO(read_bytes(path).decode("utf-8-sig"), newline=None)
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: not UTF-8; save the file in UTF-8") from None
-
-
-def _candidate(row: dict, where: str) -> int:
-    if not (row["candidate"] or "").isdecimal():
-        raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
-    return int(row["candidate"])
-
-
-def _is_word(text: str | None, column: str, where: str) -> bool:
-    """Whether a cell decides something; UserError where it is neither that nor empty."""
-    word = (text or "").strip().lower()
-    if word not in (YES, NO, ""):
-        raise UserError(f"{where}: {column} must be yes, no or empty, not {text!r}")
-    return bool(word)
+        if not (row["candidate"] or "").isdecimal():
+            raise UserError(f"{where}: candidate must be a whole number, not {row['candidate']!r}")
+        key = (row["case_id"], int(row["candidate"]))
+        if key in review:
+            raise UserError(f"{where}: judges {key[0]}, candidate {key[1]} again; keep one row")
+        decided: dict[str, bool] = {}
+        for name in CRITERIA:
+            word = (row[name] or "").strip().lower()
+            if word not in (YES, NO, ""):
+                raise UserError(f"{where}: {name} must be yes, no or empty, not {row[name]!r}")
+            if word:
+                decided[name] = word == YES
+        if decided:
+            review[key] = decided
+    return review

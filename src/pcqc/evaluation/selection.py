@@ -1,4 +1,4 @@
-"""Choice of a run's checkpoint, by the development benchmark alone: pure functions."""
+"""What validations decide: a run's checkpoint, and whether its training may end early."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,17 @@ def select(benchmark: str, checkpoints: Sequence[dict]) -> dict:
     if not checkpoints:
         raise UserError("no checkpoint to select from; lower rl.checkpoint_every and rerun")
     for checkpoint in checkpoints:
-        found = checkpoint["validation"]["benchmark"]
-        if found != benchmark:
+        validated = checkpoint["validation"]["benchmark"]
+        if validated != benchmark:
             raise UserError(
-                f"checkpoint {checkpoint['update']} was validated on '{found}', not on "
+                f"checkpoint {checkpoint['update']} was validated on '{validated}', not on "
                 f"'{benchmark}'; only the development benchmark may select"
             )
-    rows = [_row(checkpoint) for checkpoint in checkpoints]
+    rows = [
+        {"update": checkpoint["update"]}
+        | {name: checkpoint["validation"][name] for name in ("accuracy", "turns", "actor_tokens")}
+        for checkpoint in checkpoints
+    ]
     best = min(rows, key=lambda r: (-r["accuracy"], r["turns"], r["update"]))
     rejected = [{**r, "reason": _reason(r, best)} for r in rows if r is not best]
     return {
@@ -40,16 +44,6 @@ def select(benchmark: str, checkpoints: Sequence[dict]) -> dict:
     }
 
 
-def _row(checkpoint: dict) -> dict:
-    validation = checkpoint["validation"]
-    return {
-        "update": checkpoint["update"],
-        "accuracy": validation["accuracy"],
-        "turns": validation["turns"],
-        "actor_tokens": validation["actor_tokens"],
-    }
-
-
 def _reason(row: dict, best: dict) -> str:
     if row["accuracy"] < best["accuracy"]:
         points = 100 * (best["accuracy"] - row["accuracy"])
@@ -57,3 +51,19 @@ def _reason(row: dict, best: dict) -> str:
     if row["turns"] > best["turns"]:
         return f"equal accuracy, {row['turns'] - best['turns']:.3f} more inquiry turns"
     return f"equal accuracy and turns, later than update {best['update']}"
+
+
+def levelled_off(accuracies: Sequence[float], after: int, points: float) -> bool:
+    """Whether the last `after` checkpoints are hardly better than those before them.
+
+    Args:
+        accuracies: of all validations so far, fractions, by update.
+        after: how many checkpoints at the end are compared with all others; 0: a run never ends
+            early.
+        points: what the best of them must gain over the best before, in percentage points.
+    """
+    if not after or len(accuracies) <= after:
+        return False
+    gain = max(accuracies[-after:]) - max(accuracies[:-after])
+    # Accuracies are quotients of small integers: a gain of exactly `points` is one.
+    return round(100 * gain, 9) < points

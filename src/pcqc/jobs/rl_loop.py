@@ -13,7 +13,7 @@ from pcqc.clinic.world import World
 from pcqc.consultation.turns import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.evaluation.levelling import levelled_off
+from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row

@@ -41,10 +41,11 @@ def save_folder(
         with disk_problems_named(path):
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir(parents=True)
-            settled = write(temporary) or {}
-            files = (p for p in temporary.rglob("*") if p.is_file())
-            rest = [p for p in files if str(p.relative_to(temporary)) not in settled]
-            digests = {**settled, **settle(temporary, rest)}
+            digests = write(temporary) or {}
+            files = [p for p in temporary.rglob("*") if p.is_file()]
+            digests |= settle(
+                temporary, [p for p in files if str(p.relative_to(temporary)) not in digests]
+            )
             write_json(temporary / MANIFEST, {"files": digests, **(extra or {})})
             shutil.rmtree(path, ignore_errors=True)
             os.replace(temporary, path)
@@ -56,7 +57,7 @@ def save_folder(
 
 
 def settle(folder: Path, files: Sequence[Path]) -> dict[str, str]:
-    """Put files on the disk, and compute their digests while the disk is at work.
+    """Flush files to the disk, and meanwhile compute their digests.
 
     Returns:
         Name relative to the folder -> hexadecimal SHA-256.

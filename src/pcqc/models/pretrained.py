@@ -1,4 +1,4 @@
-"""Pretrained weights: found on this machine, and copied to a study's folder as safetensors.
+"""Pretrained weights of this machine, copied to a study's folder as safetensors.
 
 Only `download` reaches the network. Code that comes with weights is neither copied nor run.
 """
@@ -46,14 +46,14 @@ def install(source: Pretrained, folder: Path) -> str:
         UserError: the weights are not on this machine, not in safetensors, or of an architecture
             that transformers itself does not know.
     """
-    found = locate(source)
+    path = locate(source)
     extra = {"source": {k: v for k, v in dataclasses.asdict(source).items() if v and k != "dtype"}}
     if source.gguf:
-        extra["source"]["sha256"] = sha256_file(found)
-        model, tokenizer = _unpack(found)
+        extra["source"]["sha256"] = sha256_file(path)
+        model, tokenizer = _unpack(path)
         return save_model(folder, model, tokenizer, extra)
-    files = _model_files(found)
-    _check_architecture(found)
+    files = _model_files(path)
+    _check_architecture(path)
 
     def write(target: Path) -> None:
         for file in files:
@@ -153,9 +153,9 @@ def _packaged(package: str, name: str) -> Path:
     for file in files:
         if file.name == name and Path(file.locate()).is_file():
             return Path(file.locate())
-    held = ", ".join(sorted(f.name for f in files if f.suffix == ".gguf")) or "none"
+    gguf = ", ".join(sorted(f.name for f in files if f.suffix == ".gguf")) or "none"
     raise UserError(
-        f"the package '{package}' has no file {name}; name one of its GGUF files ({held}) in the "
+        f"the package '{package}' has no file {name}; name one of its GGUF files ({gguf}) in the "
         "study's 'models'"
     )
 

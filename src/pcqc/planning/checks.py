@@ -32,10 +32,14 @@ class Load:
 
 
 def misfits(study: Study) -> list[str]:
-    """What is wrong with a study's placement; nothing if it can work."""
+    """What is wrong with a study's placement; nothing if it can work.
+
+    Raises:
+        UserError: an unknown kind of device.
+    """
     if study.placement is None:
         return []
-    return contradictions(study) or [*_overloads(study), *_host(study), *_disk(study)]
+    return contradictions(study) or [*_overloads(study), *_too_small(study)]
 
 
 def contradictions(study: Study) -> list[str]:
@@ -51,24 +55,25 @@ def contradictions(study: Study) -> list[str]:
 def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
     """Memory in SFT and in every method, for each group of devices with the same roles."""
     available = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
-    found = []
-    for family, methods in at_work(study).items():
+    result = []
+    for used, methods in at_work(study).items():
         groups: dict[tuple[str, ...], list[int]] = {}
         for index in range(study.placement.devices):
-            here = tuple(r.role for r in roles if r.role in family and index in r.devices)
-            groups.setdefault(here, []).append(index)
-        for here, indices in groups.items():
+            names = tuple(r.role for r in roles if r.role in used and index in r.devices)
+            groups.setdefault(names, []).append(index)
+        for names, indices in groups.items():
             rollout, update = (
-                sum(r.during(phase) for r in roles if r.role in here) for phase in PHASES
+                sum(r.during(phase) for r in roles if r.role in names) for phase in PHASES
             )
-            found.append(Load(tuple(methods), tuple(indices), here, rollout, update, available))
-    return found
+            result.append(Load(tuple(methods), tuple(indices), names, rollout, update, available))
+    return result
 
 
 def _contradictions(study: Study) -> Iterator[str]:
     place = study.placement
     learner, needed = place.learner, longest(study, "actor")
-    for role, devices in _places(study).items():
+    places = {role: engine.devices for role, engine in engines(study).items()}
+    for role, devices in {"learner": learner.devices, **places}.items():
         where = f"placement.{role}.devices"
         if not devices or len(set(devices)) < len(devices):
             yield f"{where} must name at least one device, and each once"
@@ -103,11 +108,6 @@ def _contradictions(study: Study) -> Iterator[str]:
         yield f"engine.cache_tokens is below the {needed} tokens of {LONGEST}; raise it to {needed}"
 
 
-def _places(study: Study) -> dict[str, tuple[int, ...]]:
-    learner = {"learner": study.placement.learner.devices}
-    return learner | {role: engine.devices for role, engine in engines(study).items()}
-
-
 def _splits(study: Study, role: str, engine: EnginePlacement) -> Iterator[str]:
     split = engine.tensor_parallel
     where = f"placement.{role}.tensor_parallel: {split}"
@@ -124,14 +124,13 @@ def _splits(study: Study, role: str, engine: EnginePlacement) -> Iterator[str]:
 
 
 def _overloads(study: Study) -> Iterator[str]:
-    """The worst of them."""
+    """The group of devices that lacks most memory."""
     roles = role_memories(study)
     worst = max(loads(study, roles), key=lambda load: load.excess, default=None)
     if worst is None or worst.excess <= 0:
         return
     phase = max(PHASES, key=lambda phase: getattr(worst, phase))
-    here = [r for r in roles if r.role in worst.roles]
-    parts = ", ".join(f"{r.role} {r.during(phase):.1f}" for r in here)
+    parts = ", ".join(f"{r.role} {r.during(phase):.1f}" for r in roles if r.role in worst.roles)
     yield (
         f"{', '.join(worst.methods)}: {span(worst.devices)} need {getattr(worst, phase):.1f} GiB "
         f"each {PHASES[phase]} ({parts}), and {study.placement.device} has "
@@ -139,35 +138,25 @@ def _overloads(study: Study) -> Iterator[str]:
     )
 
 
-def _host(study: Study) -> Iterator[str]:
-    place = study.placement
-    if place.host_memory_gib is None:
-        return
-    for node in range(place.nodes):
-        needed = host_gib(study, node)
+def _too_small(study: Study) -> Iterator[str]:
+    """The host's memory of a node, and the disk."""
+    place, roles = study.placement, role_memories(study)
+    for node in range(place.nodes if place.host_memory_gib is not None else 0):
+        first = node * place.devices_per_node
+        on_node = range(first, first + place.devices_per_node)
+        needed = max(
+            sum(r.host * sum(d in on_node for d in r.devices) for r in roles if r.role in used)
+            for used in at_work(study)
+        )
         if needed > place.host_memory_gib:
             yield (
                 f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "
                 f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}"
             )
-
-
-def host_gib(study: Study, node: int) -> float:
-    """GiB of a node's own memory for what is offloaded and asleep."""
-    first = node * study.placement.devices_per_node
-    here = range(first, first + study.placement.devices_per_node)
-    roles = role_memories(study)
-    return max(
-        sum(r.host * sum(d in here for d in r.devices) for r in roles if r.role in family)
-        for family in at_work(study)
-    )
-
-
-def _disk(study: Study) -> Iterator[str]:
-    available, needed = study.placement.disk_gib, storage(study)["total_gib"]
-    if available is not None and needed > available:
+    needed = storage(study)["total_gib"]
+    if place.disk_gib is not None and needed > place.disk_gib:
         yield (
-            f"results take {needed:.0f} GiB, and placement.disk_gib is {available:g}; raise "
+            f"results take {needed:.0f} GiB, and placement.disk_gib is {place.disk_gib:g}; raise "
             "rl.checkpoint_every, or drop runs or methods"
         )
 

@@ -10,8 +10,6 @@ from pcqc.planning.devices import DEVICES
 from pcqc.planning.memory import engines, longest
 from pcqc.study import Study
 
-Change = tuple[str, Any]
-
 
 def require_fit(study: Study) -> None:
     """Refuse a placement that cannot work; a study without a placement always passes.
@@ -19,33 +17,35 @@ def require_fit(study: Study) -> None:
     Raises:
         UserError: what does not fit, and what to change.
     """
-    if found := misfits(study):
-        raise UserError(f"study '{study.name}' cannot run: {'; '.join([*found, *advice(study)])}")
+    if problems := misfits(study):
+        raise UserError(
+            f"study '{study.name}' cannot run: {'; '.join([*problems, *advice(study)])}"
+        )
 
 
 def advice(study: Study) -> list[str]:
-    """Changes that make a study fit; none if its settings contradict each other.
+    """Settings with which a study fits; none if its settings contradict each other.
 
-    Each change is tried alone first, then all of them one after another.
+    Changes are added until the study fits; then each that is not needed is dropped again.
     """
     if contradictions(study):
         return []
-    placed: dict[str, Any] = {**engines(study)}
-    place = dataclasses.replace(study.placement, **placed)
-    study = dataclasses.replace(study, placement=place)
-    tried = list(_changes(study))
-    alone = [change for change in tried if not misfits(changed(study, *change))]
-    if alone:
-        return [f"any one of these would do: {_names(alone)}"]
-    together: list[Change] = []
-    for change in tried:
-        if contradictions(changed(study, *change)):
-            continue
-        study = changed(study, *change)
-        together = [c for c in together if c[0] != change[0]] + [change]
-        if not misfits(study):
-            return [f"these together would do: {_names(together)}"]
-    return ["no change of settings suffices: place the roles on more devices"]
+    for role, engine in engines(study).items():
+        study = changed(study, f"placement.{role}", engine)
+    changes: dict[str, Any] = {}
+    for path, value in _changes(study):
+        if not contradictions(_with(study, {**changes, path: value})):
+            changes[path] = value
+        if not misfits(_with(study, changes)):
+            break
+    else:
+        return ["no change of settings suffices: place the roles on more devices"]
+    for path in list(changes):
+        fewer = {other: value for other, value in changes.items() if other != path}
+        if not misfits(_with(study, fewer)):
+            changes = fewer
+    texts = (f"{path}: {'true' if v is True else v}" for path, v in changes.items())
+    return [f"this would do: {', '.join(texts)}"]
 
 
 def changed(settings: Any, path: str, value: Any) -> Any:
@@ -55,32 +55,26 @@ def changed(settings: Any, path: str, value: Any) -> Any:
     return dataclasses.replace(settings, **{name: inner})
 
 
-def _changes(study: Study) -> Iterator[Change]:
+def _with(study: Study, changes: dict[str, Any]) -> Study:
+    for path, value in changes.items():
+        study = changed(study, path, value)
+    return study
+
+
+def _changes(study: Study) -> Iterator[tuple[str, Any]]:
     """Changes that save memory: those that cost least speed first, other devices last."""
-    place, learner = study.placement, study.placement.learner
-    if len(learner.devices) > 1:
-        for stage in range(learner.zero + 1, 4):
-            yield "placement.learner.zero", stage
-    if not learner.gradient_checkpointing:
-        yield "placement.learner.gradient_checkpointing", True
     least = longest(study, "actor")
-    if study.rl.tokens_per_micro_batch > least:
-        yield "rl.tokens_per_micro_batch", least
+    for stage in range(study.placement.learner.zero + 1, 4):
+        yield "placement.learner.zero", stage
+    yield "placement.learner.gradient_checkpointing", True
+    yield "rl.tokens_per_micro_batch", least
     for role, engine in engines(study).items():
-        if not engine.sleeps and set(engine.devices) & set(learner.devices):
-            yield f"placement.{role}.sleeps", True
-        if len(engine.devices) % (2 * engine.tensor_parallel) == 0:
-            yield f"placement.{role}.tensor_parallel", 2 * engine.tensor_parallel
+        yield f"placement.{role}.sleeps", True
+        yield f"placement.{role}.tensor_parallel", 2 * engine.tensor_parallel
     for part in (2, 4, 8):
-        if study.engine.cache_tokens // part >= least:
-            yield "engine.cache_tokens", study.engine.cache_tokens // part
-    if learner.zero and learner.offload == "none":
-        yield "placement.learner.offload", "optimizer"
-    here = DEVICES[place.device].memory_gib
-    for kind, device in sorted(DEVICES.items(), key=lambda item: item[1].memory_gib):
-        if device.memory_gib > here:
+        yield "engine.cache_tokens", max(least, study.engine.cache_tokens // part)
+    yield "placement.learner.offload", "optimizer"
+    memory = {kind: device.memory_gib for kind, device in DEVICES.items()}
+    for kind in sorted(memory, key=lambda kind: memory[kind]):
+        if memory[kind] > memory[study.placement.device]:
             yield "placement.device", kind
-
-
-def _names(changes: list[Change]) -> str:
-    return ", ".join(f"{path}: {'true' if value is True else value}" for path, value in changes)

@@ -5,13 +5,13 @@ weights and 12 of AdamW's fp32 weights and two moments; gradients take 4, since 
 micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 of moments.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
 from pcqc.study import EnginePlacement, Method, Study
-from pcqc.study.buffers import BUCKET, LOGITS
+from pcqc.study.placement import BUCKET, LOGITS
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000
@@ -42,10 +42,6 @@ class RoleMemory:
         """GiB on each device in the phase `update` or `rollout`."""
         return sum(self.resident.values()) + sum(getattr(self, phase).values())
 
-    def to_dict(self) -> dict:
-        """All fields as plain data."""
-        return asdict(self)
-
 
 def roles_of(method: Method) -> tuple[str, ...]:
     """Roles that a run of a method uses."""
@@ -60,13 +56,13 @@ def served(study: Study, role: str) -> bool:
 
 def engines(study: Study) -> dict[str, EnginePlacement]:
     """Role -> its placement, for the roles that run on the study's devices."""
-    place, found = study.placement, {}
+    place, placements = study.placement, {}
     for role in ("actor", "patient", "scorer"):
         if own := getattr(place, role):
-            found[role] = own
+            placements[role] = own
         elif not served(study, role):
-            found[role] = EnginePlacement(place.learner.devices)
-    return found
+            placements[role] = EnginePlacement(place.learner.devices)
+    return placements
 
 
 def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:

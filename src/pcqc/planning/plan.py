@@ -1,17 +1,27 @@
-"""The plan of a study as plain data: models, work, disk; with a placement, memory and hours."""
+"""The plan of a study: models, work, disk; with a placement, memory and hours; as data and text."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import pandas as pd
+
 from pcqc.planning.architecture import BYTES, architecture
-from pcqc.planning.checks import contradictions, loads, misfits
+from pcqc.planning.checks import contradictions, loads, misfits, span
 from pcqc.planning.cost import run_cost, sft_cost
 from pcqc.planning.devices import GIB
 from pcqc.planning.fit import advice
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import checkpoints, storage
-from pcqc.planning.work import FineTuning, fine_tunings, trained, training_work
+from pcqc.planning.work import fine_tunings, trained, training_work
 from pcqc.study import Method, Study
+
+PHASES = {"always": "resident", "in rollouts": "rollout", "in the update": "update"}
+AMOUNTS = (
+    *("runs", "updates", "trajectories", "candidates", "answers", "scores"),
+    *("actor_tokens", "trained_tokens"),
+)
+TOO_LITTLE = "TOO LITTLE"
 
 
 def make_plan(study: Study) -> dict:
@@ -22,52 +32,102 @@ def make_plan(study: Study) -> dict:
     """
     placed = study.placement is not None
     sound = placed and not contradictions(study)
-    plan: dict[str, Any] = {
+    shapes = {role: architecture(study, role) for role in ("actor", "patient", "scorer")}
+    roles = role_memories(study) if sound else []
+    problems = misfits(study)
+    return {
         "study": study.name,
-        "models": {role: _model(study, role) for role in ("actor", "patient", "scorer")},
-        "sft": {n: _course(study, c, sound) for n, c in fine_tunings(study).items()},
-        "methods": {n: _method(study, m, sound) for n, m in trained(study).items()},
+        "models": {
+            role: {
+                "name": name,
+                "parameters": shape.parameters,
+                "dtype": study.dtype(role),
+                "gib": shape.parameters * BYTES[study.dtype(role)] / GIB,
+            }
+            for role, (name, shape) in shapes.items()
+        },
+        "sft": {
+            name: {**asdict(course), "hours": sft_cost(study, course) if sound else None}
+            for name, course in fine_tunings(study).items()
+        },
+        "methods": {name: _run(study, m, sound) for name, m in trained(study).items()},
         "storage": storage(study),
         "assumptions": asdict(study.assumptions),
         "placement": asdict(study.placement) if placed else None,
-        "memory": [],
-        "devices": [],
-        "problems": misfits(study),
-        "advice": [],
-    }
-    if sound:
-        roles = role_memories(study)
-        plan["memory"] = [role.to_dict() for role in roles]
-        plan["devices"] = [asdict(load) for load in loads(study, roles)]
-    if plan["problems"]:
-        plan["advice"] = advice(study)
-    return plan
-
-
-def _model(study: Study, role: str) -> dict:
-    name, shape = architecture(study, role)
-    return {
-        "name": name,
-        "parameters": shape.parameters,
-        "dtype": study.dtype(role),
-        "gib": shape.parameters * BYTES[study.dtype(role)] / GIB,
+        "memory": [asdict(role) for role in roles],
+        "devices": [asdict(load) for load in loads(study, roles)] if sound else [],
+        "problems": problems,
+        "advice": advice(study) if problems else [],
     }
 
 
-def _course(study: Study, course: FineTuning, timed: bool) -> dict:
-    return {**asdict(course), "hours": sft_cost(study, course) if timed else None}
-
-
-def _method(study: Study, method: Method, timed: bool) -> dict:
-    """Of one run, except `runs`."""
+def _run(study: Study, method: Method, timed: bool) -> dict:
+    """Of one run of a method, except `runs`."""
     work = training_work(study, method)
     return {
         **asdict(work),
         "title": method.title,
         "runs": len(method.runs),
         "updates": method.updates,
-        "approximate": method.tree is not None,
         "actor_tokens": work.responses * study.assumptions.action_tokens,
         "checkpoints": checkpoints(study, method),
         "hours": run_cost(study, method) if timed else None,
     }
+
+
+def render(plan: dict) -> str:
+    """The plan of `make_plan` as tables, one below the other."""
+    courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
+    place, parts = plan["placement"], {**plan["methods"], **courses}
+    heading = "no `placement` in the settings, so no memory and no hours"
+    if place:
+        heading = f"{place['nodes']} x {place['devices_per_node']} {place['device']}"
+    memory = [
+        {"role": r["role"], "where": span(r["devices"]), "phase": name, "of": part, "GiB": gib}
+        for r in plan["memory"]
+        for name, phase in (*PHASES.items(), ("on the host", "host"))
+        for part, gib in (r[phase] if phase != "host" else {"weights": r["host"]}).items()
+        if gib
+    ]
+    devices = [
+        {
+            "methods": ", ".join(load["methods"]),
+            "where": span(load["devices"]),
+            **{f"GiB {name}": load[name] for name in ("rollout", "update", "available")},
+            "": "fits" if max(load["rollout"], load["update"]) <= load["available"] else TOO_LITTLE,
+        }
+        for load in plan["devices"]
+    ]
+    work = [
+        {"method": name, **{what: round(part.get(what, 0)) for what in AMOUNTS}}
+        for name, part in parts.items()
+    ]
+    hours = [
+        {"method": n, **p["hours"], "of all runs": p["hours"]["gpu_hours"] * p["runs"]}
+        for n, p in parts.items()
+        if p["hours"]
+    ]
+    total = sum(row["of all runs"] for row in hours)
+    tables = {
+        "Models": [{"role": role, **model} for role, model in plan["models"].items()],
+        "Memory per device": memory,
+        "Memory per device and phase": devices,
+        "Work of one run and of SFT; a tree search without pruning": work,
+        f"Hours of one run and of SFT; GPU-hours of all runs: {total:,.1f}": hours,
+        "Disk, GiB": [{"": name, "GiB": gib} for name, gib in plan["storage"].items()],
+        "Assumed (settings `assumptions`)": [
+            {"": name, "value": value}
+            for name, value in plan["assumptions"].items()
+            if value is not None
+        ],
+    }
+    texts = [f"{title}\n{_table(rows)}" for title, rows in tables.items() if rows]
+    return "\n\n".join([f"{plan['study']}: {heading}", *texts]) + "\n"
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    frame = pd.DataFrame(rows).map(
+        lambda x: x if isinstance(x, str) else f"{x:,}" if isinstance(x, int) else f"{x:,.2f}"
+    )
+    text = frame.replace("nan", "").to_string(index=False)
+    return "\n".join(line.rstrip() for line in text.splitlines())

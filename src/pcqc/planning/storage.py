@@ -36,13 +36,13 @@ def storage(study: Study) -> dict[str, float]:
     state = [_run_state_gib(one, method) for method in methods]
     states = [len(m.runs) * size for m, size in zip(methods, state, strict=True)]
     fine_tuned = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
-    every = {
+    total = {
         "models_gib": models_gib(study),
         "checkpoints_gib": one["checkpoint_gib"]
         * sum(len(m.runs) * checkpoints(study, m) for m in methods),
         "states_gib": sum(states) + max([*state, *fine_tuned]) + sum(fine_tuned),
     }
-    return {**one, **every, "total_gib": sum(every.values())}
+    return {**one, **total, "total_gib": sum(total.values())}
 
 
 def saved_gib(study: Study, method: Method) -> float:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.engines.base import Completion, Engine, Request
-from pcqc.roles.decoding import sampling
+from pcqc.engines.base import Completion, Engine, Request, Sampling
 from pcqc.study import Decoding
 
 
@@ -18,7 +17,7 @@ class Actor:
 
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
-        self.sampling = sampling(decoding, chat)
+        self.sampling = Sampling.of(decoding, chat.end_of_turn)
 
     def act(
         self, states: Sequence[Sequence[int]], streams: Sequence[tuple[int, ...]]

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.engines.base import Completion, Engine, Failure, Request
-from pcqc.roles.decoding import sampling
+from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
 from pcqc.study import Decoding
 
 
@@ -24,18 +23,18 @@ class Patient:
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
         self.chat = chat
-        self.sampling = sampling(decoding, chat)
+        self.sampling = Sampling.of(decoding, chat.end_of_turn)
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
         """The answer to each inquiry as text, or a served patient's failure."""
         requests = [self.request(inquiry) for inquiry in inquiries]
-        return [self.read(found) for found in self.engine.generate(requests, self.sampling)]
+        return [self.read(results) for results in self.engine.generate(requests, self.sampling)]
 
     def request(self, inquiry: Inquiry) -> Request:
         """What the engine gets for an inquiry."""
         return Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
 
     def read(self, completions: Sequence[Completion | Failure]) -> str | Failure:
-        """The answer in what the engine gives for it."""
-        (only,) = completions
-        return only if isinstance(only, Failure) else self.chat.decode(only.tokens).strip()
+        """The answer in what the engine gives for an inquiry."""
+        (result,) = completions
+        return result if isinstance(result, Failure) else self.chat.decode(result.tokens).strip()

@@ -10,8 +10,8 @@ from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
 
 Evidence = tuple[PublicCase, tuple[Exchange, ...]]
-Key = tuple[str, tuple[str, ...]]  # of what is read: prompt and labels
-Pass = tuple[list[int], list[int]]  # of the model: a prompt, and the tokens that may come next
+Key = tuple[str, tuple[str, ...]]  # prompt and labels, which determine what is read
+Pass = tuple[list[int], list[int]]  # of the model: a prompt's ids, and those that may come next
 
 
 class Scorer:
@@ -20,35 +20,40 @@ class Scorer:
     It never learns which option is correct; the caller picks that entry from what it returns.
 
     Attributes:
-        ahead: log-probabilities of labels that were read before they are asked for.
+        read_during_rollouts: log-probabilities of labels that were read before they are asked for;
+            the next call of `probabilities` uses and forgets them.
     """
 
     def __init__(self, engine: Engine, tokenizer):
         self.engine = engine
         self.encoder = TextEncoder(tokenizer)
-        self.ahead: dict[Key, list[float]] = {}
+        self.read_during_rollouts: dict[Key, list[float]] = {}
 
     def probabilities(self, evidence: Sequence[Evidence]) -> list[np.ndarray | Failure]:
         """Option probabilities on each evidence, in the order of the case's labels.
 
         Each label is appended to the prompt, and only its last token's log-probability is read, as
         in the paper. Labels that differ in one token are read in one pass. Equal evidence is read
-        once, and none that was read ahead. A served scorer may fail.
+        once, and not again if it was read during rollouts. A served scorer may fail.
         """
-        keys = [self.key(one) for one in evidence]
-        known: dict[Key, list[float] | Failure] = {**self.ahead}
-        self.ahead = {}
-        new = [key for key in dict.fromkeys(keys) if key not in known]
-        known |= zip(new, self._label_logprobs(new), strict=True)
-        return [normalise(known[key]) for key in keys]
+        keys = [self.key(item) for item in evidence]
+        logprobs: dict[Key, list[float] | Failure] = {**self.read_during_rollouts}
+        self.read_during_rollouts = {}
+        new = [key for key in dict.fromkeys(keys) if key not in logprobs]
+        passes = [self.passes(key) for key in new]
+        flat = [each for of_key in passes for each in of_key]
+        rows = iter(self.engine.next_logprobs([p for p, _ in flat], [ids for _, ids in flat]))
+        for key, of_key in zip(new, passes, strict=True):
+            logprobs[key] = of_labels([next(rows) for _ in of_key])
+        return [normalise(logprobs[key]) for key in keys]
 
     def key(self, evidence: Evidence) -> Key:
-        """What is read of some evidence."""
+        """What is read of the evidence."""
         case, exchanges = evidence
         return scorer_prompt(case, exchanges), case.labels
 
     def passes(self, key: Key) -> list[Pass]:
-        """One for all labels that differ in one token, else one for each label's last token.
+        """One pass for all labels that differ in one token, else one for each label's last token.
 
         Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
@@ -59,21 +64,15 @@ class Scorer:
             return [(shared, [tail[0] for tail in tails])]
         return [(shared + tail[:-1], [tail[-1]]) for tail in tails]
 
-    def _label_logprobs(self, keys: Sequence[Key]) -> list[list[float] | Failure]:
-        passes = [self.passes(key) for key in keys]
-        every = [one for of_key in passes for one in of_key]
-        rows = iter(self.engine.next_logprobs([p for p, _ in every], [ids for _, ids in every]))
-        return [of_labels([next(rows) for _ in of_key]) for of_key in passes]
-
 
 def of_labels(rows: Sequence[list[float] | Failure]) -> list[float] | Failure:
-    """Log-probability of each label from what was read in a key's passes."""
-    read: list[float] = []
+    """Log-probability of each label from the rows of a key's passes."""
+    logprobs: list[float] = []
     for row in rows:
         if isinstance(row, Failure):
             return row
-        read += row
-    return read
+        logprobs += row
+    return logprobs
 
 
 def split_labels(whole: Sequence[list[int]]) -> tuple[list[int], list[list[int]]]:

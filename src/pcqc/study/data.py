@@ -57,7 +57,7 @@ class Clinic:
     training_cases: Cases
     sft_conversations: Cases
     sft_questions: Some[Whole]  # numbers of questions in an SFT conversation, drawn uniformly
-    # which questions the SFT conversations ask; `best` shows what a model of this size could do
+    # which questions the SFT conversations ask; `best` shows how well a model of this size can do
     sft_asks: Literal["random", "best"] = "random"
 
 

@@ -7,6 +7,12 @@ from pydantic.dataclasses import dataclass
 
 from pcqc.study.settings import STRICT, Count, Positive, Weight, Whole
 
+# Sizes of the learner's buffers, which a plan counts.
+# Logits held at a time: 883 tokens of Qwen3's vocabulary, more than the clinic ever has.
+LOGITS = 2**27
+# Gradients that DeepSpeed reduces at a time, in fp32.
+BUCKET = 200_000_000
+
 Utilisation = Annotated[float, Field(gt=0, le=1)]
 
 

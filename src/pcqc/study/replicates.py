@@ -4,7 +4,7 @@ from pcqc.errors import UserError
 from pcqc.study.load import load_study
 from pcqc.study.study import Study
 
-# What a replicate may have otherwise, beside the base model and the letters of a method's runs.
+# Settings in which a replicate may differ, beside the base model and the letters of methods' runs.
 OWN = ("name", "title", "replicates")
 
 
@@ -14,9 +14,9 @@ def replicates(study: Study) -> list[Study]:
     Raises:
         UserError: one has the same base model as another, or differs in more than that.
     """
-    found = [load_study(name) for name in study.replicates]
+    others = [load_study(name) for name in study.replicates]
     seeds = {_seed(study): study.name}
-    for other in found:
+    for other in others:
         if unlike := sorted(_differences(study, other)):
             raise UserError(
                 f"study '{other.name}' is no replicate of '{study.name}': {', '.join(unlike)} "
@@ -28,7 +28,7 @@ def replicates(study: Study) -> list[Study]:
                 "scratch_model.seed"
             )
         seeds[_seed(other)] = other.name
-    return found
+    return others
 
 
 def _seed(study: Study) -> int | None:

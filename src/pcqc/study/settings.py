@@ -1,4 +1,4 @@
-"""Strict settings from YAML: what is wrong is named, with file, line and remedy."""
+"""Strict settings from YAML: an error names file, line, setting and remedy."""
 
 import dataclasses
 import difflib
@@ -54,7 +54,7 @@ _MOST_BYTES = 1_000_000
 
 
 class _Loader(yaml.SafeLoader):
-    """Loads what JSON can hold as well, with every key once."""
+    """Loads only what JSON can hold too, and refuses duplicate keys."""
 
     # A date stays the string that it is written as.
     yaml_implicit_resolvers: typing.ClassVar = {
@@ -91,7 +91,7 @@ class _Loader(yaml.SafeLoader):
         return value
 
     def construct_mapping(self, node, deep=False):
-        found = set()
+        keys = set()
         for key_node, _ in node.value:
             if key_node.tag.endswith(":merge"):
                 continue
@@ -100,9 +100,9 @@ class _Loader(yaml.SafeLoader):
                 raise _refused(
                     key_node, f"the name {_short(key)} is not a string; put it in quotes"
                 )
-            if key in found:
+            if key in keys:
                 raise _refused(key_node, f"duplicate key {_short(key)}; keep one")
-            found.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -119,17 +119,17 @@ class SettingsFile:
     node: yaml.MappingNode
 
     def find(self, place: tuple) -> tuple[int, int]:
-        """How many parts of a place the file has, and the line of the last of them."""
+        """How many parts of the place exist in the file, and the line of the last of them."""
         node, line = self.node, 1
         for depth, part in enumerate(place):
             if isinstance(node, yaml.MappingNode):
-                found = [(k, v) for k, v in node.value if k.value == part]
+                matches = [(k, v) for k, v in node.value if k.value == part]
             else:
                 items = node.value if isinstance(node, yaml.SequenceNode) else []
-                found = [(v, v) for v in items[part:][:1]] if isinstance(part, int) else []
-            if not found:
+                matches = [(v, v) for v in items[part:][:1]] if isinstance(part, int) else []
+            if not matches:
                 return depth, line
-            key, node = found[-1]
+            key, node = matches[-1]
             line = key.start_mark.line + 1
         return len(place), line
 
@@ -189,8 +189,8 @@ def build(kind: type[T], data: dict, error: typing.Callable[[tuple, str], UserEr
     try:
         # In JSON lists stand for tuples and mappings for groups; all else is strict.
         return pydantic.TypeAdapter(kind).validate_json(json.dumps(data))
-    except pydantic.ValidationError as found:
-        problems = found.errors(include_url=False)
+    except pydantic.ValidationError as invalid:
+        problems = invalid.errors(include_url=False)
     unknown = (p for p in problems if p["type"] == "unexpected_keyword_argument")
     first = next(unknown, problems[0])  # where a name is misspelt, the right one is missing too
     place = tuple(part for part in first["loc"] if part != "[key]")

@@ -116,9 +116,7 @@ class Mirrored(TypedDict):
 class TrackingRecord(TypedDict):
     """`tracking/<method>.json`."""
 
-    experiment: str
     experiment_id: str
-    parent_run_id: str
     runs: dict[str, Mirrored]
 
 

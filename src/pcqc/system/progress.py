@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, timestamped lines elsewhere; and what takes long."""
+"""Progress of long work: a bar on a terminal, timestamped lines elsewhere; and time per phase."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ class Progress:
     Args:
         label: what is running, such as `train pcqc A`.
         total: number of units.
-        unit: name of one.
+        unit: name of a unit.
         done: units finished before, in a resumed run.
         silent: show nothing; another process does.
     """
@@ -24,12 +24,12 @@ class Progress:
     def __init__(self, label: str, total: int, unit: str, done: int = 0, silent: bool = False):
         self.label, self.total, self.unit, self.silent = label, total, unit, silent
         self.first = self.done = done
-        self.started = self.said = time.monotonic()
+        self.started = self.printed = time.monotonic()
         self.bar = None
         if sys.stderr.isatty() and not silent:
             self.bar = tqdm(desc=label, total=total, unit=unit, initial=done, dynamic_ncols=True)
         else:
-            self._say(f"from {done} of {total} {unit}s")
+            self._print(f"from {done} of {total} {unit}s")
 
     def advance(self, **metrics: float) -> None:
         """Count one unit, and show metrics beside it."""
@@ -40,12 +40,12 @@ class Progress:
             self.bar.update(1)
             return
         now = time.monotonic()
-        if now - self.said >= SECONDS_BETWEEN_LINES or self.done == self.total:
-            self.said = now
+        if now - self.printed >= SECONDS_BETWEEN_LINES or self.done == self.total:
+            self.printed = now
             rate = (self.done - self.first) / max(now - self.started, 1e-9)
             left = (self.total - self.done) / rate
             parts = " ".join(f"{name} {value}" for name, value in shown.items())
-            self._say(
+            self._print(
                 f"{self.done}/{self.total} {self.unit}s, {rate:.2f}/s, {left:.0f} s left {parts}"
             )
 
@@ -54,7 +54,7 @@ class Progress:
         if self.bar is not None:
             self.bar.close()
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if self.silent:
             return
         clock = time.strftime("%Y-%m-%d %H:%M:%S")

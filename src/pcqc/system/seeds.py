@@ -1,9 +1,9 @@
 """Random streams without state: every draw is a function of where it is made.
 
-A stream is named by the run's seed and the coordinates (role, case, rollout, turn, candidate), and
-the draw number within it. Methods share the names, so they share the draws: the first response of
-the first consultation of a case meets the same random numbers under every method, and a resumed
-run meets those it would have met.
+A draw is named by the run's seed, its coordinates (role, case, rollout, turn, candidate) and its
+number within their stream. Methods share the names, so they share the draws: the first response of
+a case's first consultation uses the same random numbers under every method, and a resumed run uses
+those that it would have used unbroken.
 """
 
 import hashlib

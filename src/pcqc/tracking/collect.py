@@ -1,7 +1,7 @@
 """What the analysis reads is fetched from MLflow; every file's SHA-256 is checked."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -87,14 +87,11 @@ def _collect(study: Study, new: Path, earlier: list[dict]) -> None:
         # Shared SFT is fetched in any case: it shows whether all runs start from one actor.
         kept = {key(run) for run in earlier if run["method"] != START}
         store = open_store(study)
-        runs = [
-            entry
-            for name, method in study.methods.items()
-            if not method.on_demand
-            for entry in _fetch(
-                store, study, name, [r for r in method.runs if (name, r) not in kept], new
-            )
-        ]
+        runs = []
+        for name, method in study.methods.items():
+            if not method.on_demand:
+                letters = [run for run in method.runs if (name, run) not in kept]
+                runs += _fetch(store, study, name, letters, new)
         if earlier:
             check_start(study, earlier, runs)
         _write_predictions(new, study, runs)
@@ -134,14 +131,16 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
         if run not in record["runs"]:
             raise UserError(f"run {run} of {method} is not in MLflow yet; {again} first")
         run_id, artifacts = record["runs"][run]["run_id"], record["runs"][run]["artifacts"]
-        stored = _stored_run(store, run_id)
-        if stored is None:
+        stored = store.client.search_runs(
+            [record["experiment_id"]], f"attributes.run_id = '{run_id}'"
+        )
+        if not stored:
             raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
         folder = new / STATE / "fetched" / method / run
         for artifact, sha256 in artifacts.items():
             if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
                 continue
-            if sha256_file(_download(store, stored, artifact, folder, again)) != sha256:
+            if sha256_file(_download(store, stored[0], artifact, folder, again)) != sha256:
                 raise UserError(
                     f"artifact {artifact} of run {run_id} has changed in MLflow; delete run "
                     f"{run_id} there, then {again}"
@@ -163,19 +162,6 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
 
 def _json_if_there(path: Path) -> Any:
     return read_json(path) if path.exists() else None
-
-
-def _stored_run(store: Store, run_id: str) -> "Run | None":
-    """A run that the interface shows; None where it is missing or was deleted."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        run = store.client.get_run(run_id)
-    except MlflowException as problem:
-        if problem.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return None
-    return run if run.info.lifecycle_stage == "active" else None
 
 
 def _download(store: Store, run: "Run", artifact: str, folder: Path, again: str) -> Path:
@@ -202,45 +188,36 @@ def _download(store: Store, run: "Run", artifact: str, folder: Path, again: str)
     return Path(fetched).replace(path)
 
 
-def _evaluations(
-    new: Path, study: Study, runs: list[dict]
-) -> Iterator[tuple[Path, dict, dict, bool]]:
-    """Yield (folder, run, benchmark's entry, whether it is of the selected update).
+def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
+    """Gather all predictions into one table and all dialogues into one folder.
 
-    Runs, their updates and benchmarks come in the study's order.
+    Runs, their updates and benchmarks come in the study's order. Predictions of `also_evaluate`
+    have a table of their own.
     """
+    selected: list[pyarrow.Table] = []
+    further: list[pyarrow.Table] = []
     for run in runs:
-        further = run["evaluation"].get("further_updates", {}).values()
-        for evaluated in (run["evaluation"], *further):
+        folder = _fetched(new, run) / "evaluation"
+        updates = run["evaluation"].get("further_updates", {}).values()
+        for evaluated in (run["evaluation"], *updates):
             for name in study.benchmarks:
-                if name not in evaluated["benchmarks"]:
+                benchmark = evaluated["benchmarks"].get(name)
+                if benchmark is None:
                     raise UserError(
                         f"run {run['run']} of {run['method']} was not evaluated on {name}; "
                         "evaluate it, mirror it, and collect again"
                     )
-                is_selected = evaluated is run["evaluation"]
-                folder = _fetched(new, run) / "evaluation"
-                yield folder, run, evaluated["benchmarks"][name], is_selected
-
-
-def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
-    """Gather all predictions into one table and all dialogues into one folder.
-
-    Predictions of `also_evaluate` have a table of their own.
-    """
-    selected: list[pyarrow.Table] = []
-    further: list[pyarrow.Table] = []
-    for folder, run, benchmark, is_selected in _evaluations(new, study, runs):
-        path = folder / benchmark["predictions"]
-        table = read_predictions(path)
-        if len(table) != benchmark["cases"]:
-            raise UserError(
-                f"{path} has {len(table)} rows for {benchmark['cases']} cases; evaluate again"
-            )
-        (selected if is_selected else further).append(table)
-        dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
-        dialogues.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(folder / benchmark["dialogues"], dialogues)
+                path = folder / benchmark["predictions"]
+                table = read_predictions(path)
+                if len(table) != benchmark["cases"]:
+                    raise UserError(
+                        f"{path} has {len(table)} rows for {benchmark['cases']} cases; "
+                        "evaluate again"
+                    )
+                (selected if evaluated is run["evaluation"] else further).append(table)
+                dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
+                dialogues.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(folder / benchmark["dialogues"], dialogues)
     write_table(new / "predictions.parquet", pyarrow.concat_tables(selected))
     if further:
         write_table(new / "further_updates.parquet", pyarrow.concat_tables(further))

@@ -54,12 +54,7 @@ def run(task: "Task", study: Study) -> None:
         )
         parent = _write_parent(store, study, method, stored, finished)
         mirrored = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
-    record = {
-        "experiment": study.name,
-        "experiment_id": store.experiment.experiment_id,
-        "parent_run_id": parent,
-        "runs": mirrored,
-    }
+    record = {"experiment_id": store.experiment.experiment_id, "runs": mirrored}
     write_json(task.folder / "record.json", record)
 
 
@@ -106,11 +101,9 @@ def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]
     if same:
         target = same[0]
     else:
-        mirrored = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        tags = {PARENT: parent, notes.NOTE: notes.of_run(run), "mirrored": mirrored}
-        target = client.create_run(
-            store.experiment.experiment_id, run.started, values.tags(run) | tags, run.title
-        )
+        tags = values.tags(run) | {PARENT: parent, notes.NOTE: notes.of_run(run)}
+        experiment_id = store.experiment.experiment_id
+        target = client.create_run(experiment_id, run.started, tags, run.title)
     run_id = target.info.run_id
     is_finished = target.info.status == "FINISHED"
     if not is_finished or not set(run.files) <= set(artifact_paths(client, run_id)):

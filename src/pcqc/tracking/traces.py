@@ -31,7 +31,6 @@ class Step:
     outputs: Any = None
     attributes: dict[str, Any] = field(default_factory=dict)
     steps: list["Step"] = field(default_factory=list)
-    assessment: tuple[str, Any, str] | None = None  # its name, value and rationale
 
 
 def sample(run: FinishedRun) -> list[tuple[str, dict]]:
@@ -68,7 +67,6 @@ def consultation(run: FinishedRun, row: dict) -> Step:
         inputs={name: row[name] for name in ("initial", "question", "options")},
         outputs={name: row[name] for name in ("predicted", "answer", "correct", "ending")},
         attributes={name: row[name] for name in shown if row.get(name) is not None},
-        assessment=("correct", row["correct"], f"The correct option is {row['answer']}."),
     )
     kinds = {"question": "question", "none": "neither question nor answer"}
     history: list[dict] = []
@@ -83,12 +81,10 @@ def consultation(run: FinishedRun, row: dict) -> Step:
         if turn["action"] == "question":
             question, answer = {"question": turn["question"]}, {"answer": turn["answer"]}
             step.steps.append(Step("patient", "TOOL", question, answer))
-        credited = _scorer(run, row, turn, history) or _critic(run, row, number)
-        if credited:
-            evaluator, credit, reason = credited
+        if credited := _scorer(run, row, turn, history) or _critic(run, row, number):
+            evaluator, credit = credited
             step.steps.append(evaluator)
             step.name += f", credit {credit:+.2f}"
-            step.assessment = (f"{kind} credit", round(credit, 4), reason)
         root.steps.append(step)
         if turn["action"] == "question":
             history.append({"question": turn["question"], "answer": turn["answer"]})
@@ -97,8 +93,8 @@ def consultation(run: FinishedRun, row: dict) -> Step:
 
 def _scorer(
     run: FinishedRun, row: dict, turn: dict, history: list[dict]
-) -> tuple[Step, float, str] | None:
-    """The candidates at the state of a turn, the turn's credit, and what the credit comes from."""
+) -> tuple[Step, float] | None:
+    """The candidates at the state of a turn, and the turn's credit; None without candidates."""
     for group in run.groups:
         if (group["update"], group["case_id"]) != (row.get("update"), row["case_id"]):
             continue
@@ -117,13 +113,13 @@ def _scorer(
             "probability of it before the question": round(group["baseline"], 4),
         }
         names = ("question", "answer", "utility", "gain", "credit", "executed", "supervised")
-        after = {"candidates": _rounded(candidates, names)}
-        return Step("scorer", "EVALUATOR", before, after), executed["credit"], reason
+        after = {"why this credit": reason, "candidates": _rounded(candidates, names)}
+        return Step("scorer", "EVALUATOR", before, after), executed["credit"]
     return None
 
 
-def _critic(run: FinishedRun, row: dict, number: int) -> tuple[Step, float, str] | None:
-    """The branches of a searched tree at a turn, its advantage, and what that comes from."""
+def _critic(run: FinishedRun, row: dict, number: int) -> tuple[Step, float] | None:
+    """The branches of a searched tree at a turn, and its advantage; None without a tree."""
     for tree in run.trees:
         if (tree["update"], tree["case_id"]) != (row.get("update"), row["case_id"]):
             continue
@@ -139,8 +135,8 @@ def _critic(run: FinishedRun, row: dict, number: int) -> tuple[Step, float, str]
         )
         names = ("question", "answer", "value", "backed_up", "visits", "advantage", "pruned")
         branches = _rounded([nodes[child] for child in children(nodes, node["parent"])], names)
-        step = Step("critic", "EVALUATOR", {"state": f"turn {number}"}, {"branches": branches})
-        return step, node["advantage"], reason
+        after = {"why this credit": reason, "branches": branches}
+        return Step("critic", "EVALUATOR", {"state": f"turn {number}"}, after), node["advantage"]
     return None
 
 
@@ -193,7 +189,10 @@ def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: 
     with _default_store(client.tracking_uri):
         for where, row in rows:
             start = 1_000_000 * times.get(row.get("update"), run.ended)
-            tags = {"method": run.method, "run": run.run, "where": where, "case_id": row["case_id"]}
+            tags = {
+                **{"method": run.method, "run": run.run, "where": where},
+                **{"case_id": row["case_id"], "correct": str(row["correct"])},
+            }
             _write_trace(client, consultation(run, row), tags, experiment_id, run_id, start)
     # The client logs an error of this kind and goes on.
     stored = client.search_traces(
@@ -226,25 +225,19 @@ def _write_trace(
     run_id: str,
     start: int,  # nanoseconds since 1970
 ) -> None:
-    """Write one consultation as one trace, then its assessments."""
-    import mlflow
-    from mlflow.entities import AssessmentSource
-
+    """Write one consultation as one trace."""
     clock = count(start, TICK)
-    assessments = []
 
     def write_below(parent: "Span", step: Step) -> None:
-        assessments.append((parent.span_id, step.assessment))
         for child in step.steps:
-            attributes, now = {**child.attributes, RUN_ID: run_id}, next(clock)
             span = client.start_span(
                 child.name,
                 parent.trace_id,
                 parent.span_id,
                 child.kind,
                 child.inputs,
-                attributes,
-                now,
+                {RUN_ID: run_id},
+                next(clock),
             )
             write_below(span, child)
             client.end_span(span.trace_id, span.span_id, child.outputs, end_time_ns=next(clock))
@@ -256,14 +249,3 @@ def _write_trace(
     )
     write_below(span, root)
     client.end_trace(span.trace_id, root.outputs, end_time_ns=next(clock))
-    for span_id, assessment in assessments:
-        if assessment:
-            name, value, rationale = assessment
-            mlflow.log_feedback(
-                trace_id=span.trace_id,
-                name=name,
-                value=value,
-                rationale=rationale,
-                source=AssessmentSource(source_type="CODE", source_id="pcqc"),
-                span_id=span_id,
-            )

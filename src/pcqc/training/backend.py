@@ -1,4 +1,4 @@
-"""What takes optimiser steps: a module with its AdamW, in one process or in several."""
+"""What takes optimiser steps: a module with its optimiser, in one process or in several."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ class Backend(Protocol):
     def state(self) -> Part: ...
 
     def forward(self, padded: Padded) -> torch.Tensor:
-        """The module's output on a micro-batch, whose `backward` must follow where it has one."""
+        """The module's output on a micro-batch; in training, `backward` must follow."""
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradient of this process's part of the loss; the parts of all are summed."""
@@ -53,7 +53,7 @@ class Backend(Protocol):
         """
 
     def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
-        """Forward of another module, held as this one's weights are held, but never trained."""
+        """Forward of another module, sharded like this one, but never trained."""
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Names and unsharded tensors of the weights, one after another.
@@ -71,7 +71,7 @@ class TorchBackend:
 
     Args:
         module: called with a micro-batch; trained in place.
-        optimizers: that share its parameters out, each at the learning rate that it has now.
+        optimizers: each of some of its parameters, at the learning rate that it has now.
         max_gradient_norm: of all parameters together, to which it is clipped.
 
     Raises:
@@ -96,7 +96,7 @@ class TorchBackend:
             )
         self.module, self.optimizers = module, optimizers
         self.max_gradient_norm = max_gradient_norm
-        self.groups = [group for one in optimizers for group in one.param_groups]
+        self.groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         self.learning_rates = [group["lr"] for group in self.groups]
         self.device = next(module.parameters()).device
         self.state = ModelState(module, optimizers)
@@ -195,10 +195,11 @@ def merged_micro_batches(
 def outputs(backend: Backend, items: Sequence[HasSelected], budget: int) -> list[np.ndarray]:
     """The module's output at the selected tokens of each item, float64 [selected]."""
     numbers = {id(item): number for number, item in enumerate(items)}
-    found: dict[int, np.ndarray] = {}
+    mine: dict[int, np.ndarray] = {}
     for members, selected, padded in merged_micro_batches(backend, items, budget):
         values = backend.forward(padded).double().cpu().numpy()
         parts = np.split(values, np.cumsum([s.sum() for s in selected], dtype=int))
-        found |= {numbers[id(m)]: part for m, part in zip(members, parts, strict=False)}
-    everything = {n: part for one in backend.processes.gather(found) for n, part in one.items()}
-    return [everything[number] for number in range(len(items))]
+        mine |= {numbers[id(m)]: part for m, part in zip(members, parts, strict=False)}
+    shares = backend.processes.gather(mine)
+    by_number = {number: part for share in shares for number, part in share.items()}
+    return [by_number[number] for number in range(len(items))]

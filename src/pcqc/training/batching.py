@@ -33,9 +33,9 @@ def micro_batches(
 ) -> Iterator[list[T]]:
     """Group sequences by length so that rows x longest row stays within the budget.
 
-    A batch also ends where the next sequence is 1.5 times as long as its first: padding would
-    cost more than a fuller batch saves. A sequence longer than the budget makes a batch of its
-    own. The order is a function of the sequences alone.
+    A batch also ends where the next sequence is more than 1.5 times as long as its first: padding
+    would cost more than a fuller batch saves. A sequence longer than the budget makes a batch of
+    its own. The order depends on the sequences alone.
 
     Args:
         sequences: to be grouped.

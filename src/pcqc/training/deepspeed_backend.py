@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from pcqc.errors import UserError
 from pcqc.study import LearnerPlacement, Rl, Sft
-from pcqc.study.buffers import BUCKET
+from pcqc.study.placement import BUCKET
 from pcqc.system.processes import Processes
 from pcqc.training.batching import Padded
 from pcqc.training.token_trees import empty_batch
@@ -126,7 +126,7 @@ class DeepSpeedBackend:
 
     @contextmanager
     def _recomputing(self) -> Iterator[None]:
-        """Layers recompute during training alone: elsewhere they would lose their caches.
+        """Layers recompute only where there are gradients: elsewhere they would lose their caches.
 
         Only the layer's own flag is set, so that no module inside it changes its behaviour.
         """
@@ -154,7 +154,7 @@ class ShardedState:
         self.backend = backend
 
     def write(self, folder: Path) -> list[Path]:
-        """See `Part.write`; each process writes its file, and all gather each parameter in turn."""
+        """See `Part.write`; each process writes one file, and all gather each parameter in turn."""
         rank, count = self.backend.processes.rank, self.backend.processes.count
         kept = {"steps": torch.tensor(self.backend.steps)}
         names = ("weight", *MOMENTS) if self.backend.steps else ("weight",)
@@ -227,8 +227,9 @@ class ShardedState:
 
     def _replicated(self, number: int, key: str) -> torch.Tensor:
         """At stage 0 the optimiser holds the parameters, or fp32 copies, in the module's order."""
-        held = [p for group in self.backend.optimizer.param_groups for p in group["params"]]
-        return held[number] if key == "weight" else self.backend.optimizer.state[held[number]][key]
+        optimizer = self.backend.optimizer
+        weight = [p for group in optimizer.param_groups for p in group["params"]][number]
+        return weight if key == "weight" else optimizer.state[weight][key]
 
     def _own(self, parameter, value: torch.Tensor) -> torch.Tensor:
         """This process's shard of a tensor; the last one is padded with zeros."""
@@ -240,7 +241,7 @@ class ShardedState:
 
 
 def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
-    """DeepSpeed's settings: we end each optimiser step, and sums are in fp32."""
+    """DeepSpeed's settings: the caller ends each optimiser step, and sums are in fp32."""
     bfloat16 = next(module.parameters()).dtype == torch.bfloat16
     size = sum(parameter.numel() for parameter in module.parameters())
     config: dict[str, Any] = {

@@ -46,7 +46,7 @@ class Policy:
             is taken; None where no engine sampled them.
 
     Attributes:
-        version: number of steps taken by this object: the weights are other ones where it is.
+        version: number of steps that this object has taken; it changes whenever the weights do.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class Policy:
             for prompt, tokens in zip(prompts, choices, strict=True)
             for token in tokens
         ]
-        found = iter(self.logprobs(ends))
-        return [[float(next(found)[0]) for _ in tokens] for tokens in choices]
+        logprobs = iter(self.logprobs(ends))
+        return [[float(next(logprobs)[0]) for _ in tokens] for tokens in choices]
 
     def keep_logprobs(self, sequences: Sequence[TrainingSequence]) -> None:
         """Note log pi_old of the selected tokens in each sequence, before several steps."""
@@ -117,10 +117,12 @@ class Policy:
         """
         clip = clip or Clip(self.settings.clip, self.settings.clip)
         counts = token_counts(sequences)
-        micro_batches = merged_micro_batches(
-            self.backend, sequences, self.settings.tokens_per_micro_batch
-        )
-        parts = [self._add_gradient(*one, counts, coefficients, clip) for one in micro_batches]
+        parts = [
+            self._add_gradient(members, selected, padded, counts, coefficients, clip)
+            for members, selected, padded in merged_micro_batches(
+                self.backend, sequences, self.settings.tokens_per_micro_batch
+            )
+        ]
         sums = _combined(self.backend.processes.gather(_combined(parts)))
         statistics = _summary(sums)
         self._check_gap(statistics["gap/mean"])
@@ -132,9 +134,9 @@ class Policy:
         return UpdateReport(losses, {**statistics, "gradient_norm": norm})
 
     def _check_gap(self, gap: float) -> None:
-        """Refuse to learn from tokens that another policy sampled.
+        """Raise UserError where another policy sampled the tokens.
 
-        The mean is compared, since rounding alone gives single tokens large gaps. NaN alarms too.
+        The mean is compared, since rounding alone gives single tokens large gaps. NaN raises too.
         """
         if self.gap_alarm is not None and not gap <= self.gap_alarm:
             raise UserError(
@@ -146,10 +148,10 @@ class Policy:
     def _add_gradient(
         self, batch, selected, padded, counts, coefficients, clip: Clip
     ) -> dict[str, float]:
-        """Add the gradient of one of `merged_micro_batches`; its parts of losses and statistics."""
+        """Add the gradient of a micro-batch; returns its parts of the losses and statistics."""
         logprobs = self.backend.forward(padded)
         with torch.no_grad():
-            # Run it even if no token here has the term: all gather sharded weights together.
+            # Every process must run it, since all gather sharded weights together.
             compared = counts.get(KL) and coefficients[KL]
             reference = self.reference(padded) if compared else None
         old = self._old_logprobs(batch, selected, logprobs)
@@ -173,7 +175,7 @@ class Policy:
         }
 
     def _old_logprobs(self, batch, selected, logprobs: torch.Tensor) -> torch.Tensor:
-        """log pi_old of the selected tokens: as it was kept, else that of this first step."""
+        """log pi_old of the selected tokens: as kept, or in a single step log pi_theta itself."""
         if not batch or batch[0].old_logprobs is None:
             return logprobs.detach()
         kept = take_selected([s.old_logprobs for s in batch], selected)
@@ -207,7 +209,7 @@ def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, floa
 
 
 def _combined(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """One row of several: sums, but the largest gap of all."""
+    """The rows as one: sums, and the largest of the gaps."""
     rows = [row for row in rows if row]
     names = rows[0] if rows else ()
     how = {"gap/max": np.max}  # which keeps NaN

@@ -5,18 +5,18 @@ from typing import Any, cast
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from pcqc.study.buffers import LOGITS
+from pcqc.study.placement import LOGITS
 
 
 class ScoringHead(torch.nn.Linear):
     """An output layer that can score given tokens.
 
-    Sharded weights (ZeRO 3) are gathered by all processes together, once in every call of a module.
-    So the parts are taken within one call: their number may differ among processes.
+    The logits of many places are computed in parts, all within one call: sharded weights (ZeRO 3)
+    are gathered by all processes once per call, and the number of parts may differ among them.
     """
 
     def forward(self, hidden: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits, as before; or with `targets` [places] the log-probability of each, in fp32.
+        """Logits; or with `targets` [places] the log-probability of each, in fp32.
 
         Where the logits of all places are more than `LOGITS`, they are computed part by part, and
         again in the backward pass.
@@ -31,12 +31,11 @@ class ScoringHead(torch.nn.Linear):
         if len(targets) <= at_once:
             return self._score(hidden, targets)
         parts = zip(hidden.split(at_once), targets.split(at_once), strict=True)
-        return torch.cat([self._score_anew(*part) for part in parts])
-
-    def _score_anew(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """What `_score` gives, for which the backward pass computes the logits anew."""
-        return checkpoint(
-            self._score, hidden, targets, use_reentrant=False, preserve_rng_state=False
+        return torch.cat(
+            [
+                checkpoint(self._score, *part, use_reentrant=False, preserve_rng_state=False)
+                for part in parts
+            ]
         )
 
     def _score(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -45,7 +44,7 @@ class ScoringHead(torch.nn.Linear):
 
 
 def with_scoring_head(model: torch.nn.Module) -> torch.nn.Module:
-    """The model, whose output layer has become one that scores; its weights stay where they are."""
+    """The model, its output layer made a `ScoringHead` in place, with the same weights."""
     head = cast(Any, model).lm_head
     assert isinstance(head, torch.nn.Linear)
     head.__class__ = ScoringHead

@@ -1,4 +1,4 @@
-"""What the learner trains on: token ids with, per term of the loss, weights and advantages."""
+"""What the learner trains on: token ids, and for each term of the loss weights and advantages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

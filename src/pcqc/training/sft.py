@@ -56,7 +56,7 @@ def read_conversations(path: Path) -> list[Conversation]:
 
 
 def _roles(messages: object) -> list[str | None]:
-    """Role of each message, None for what is no message with a text."""
+    """Role of each message; None for an entry that is not a message with a text."""
     if not isinstance(messages, list):
         return []
     return [
@@ -92,7 +92,7 @@ def sft_plan(examples: Sequence[Sequence[Example]], settings: Sft, label: str, b
 
 
 def examples_of(turns: Sequence[tuple[list[int], list[int]]]) -> list[Example]:
-    """Examples of a conversation; those that share their context are one, as in RL.
+    """Examples of a conversation; turns that share their context are one example, as in RL.
 
     Args:
         turns: token ids of each turn's state and of the response to train on.

@@ -19,14 +19,10 @@ from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 
 class Part(Protocol):
-    """Something of a run that is saved and resumed: a model with its optimiser."""
+    """A part of a run that is saved and resumed: a model with its optimiser."""
 
     def write(self, folder: Path) -> list[Path]:
-        """Write everything into a folder that the same part of every process writes into.
-
-        Returns:
-            The files that this process wrote.
-        """
+        """Write the part into a folder that all processes share; returns this process's files."""
 
     def read(self, folder: Path) -> None:
         """Take over what `write` wrote."""
@@ -92,7 +88,7 @@ def load_state(
 
 @dataclass(frozen=True)
 class ModelState:
-    """A model with the optimisers that share its parameters out."""
+    """A model with its optimisers, each of some of the parameters."""
 
     model: torch.nn.Module
     optimizers: Sequence[torch.optim.Optimizer]
@@ -124,8 +120,8 @@ def _optimizer_tensors(model, optimizers) -> dict[str, torch.Tensor]:
     """`<parameter>/<name of the state>` -> tensor."""
     tensors = {}
     for name, parameter in model.named_parameters():
-        for one in optimizers:
-            for key, value in one.state.get(parameter, {}).items():
+        for optimizer in optimizers:
+            for key, value in optimizer.state.get(parameter, {}).items():
                 tensors[f"{name}/{key}"] = torch.as_tensor(value).detach().clone().contiguous()
     return tensors
 
@@ -136,13 +132,13 @@ def _load_optimizers(model, optimizers, tensors: dict[str, torch.Tensor]) -> Non
         parameter, key = name.rsplit("/", 1)
         by_parameter.setdefault(parameter, {})[key] = tensor
     parameters = dict(model.named_parameters())
-    for one in optimizers:
-        owned = {id(p) for group in one.param_groups for p in group["params"]}
+    for optimizer in optimizers:
+        owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
         for name, state in by_parameter.items():
             parameter = parameters[name]
             if id(parameter) in owned:
                 # The step count stays on the CPU, where AdamW keeps it.
-                one.state[parameter] = {
+                optimizer.state[parameter] = {
                     key: value if key == "step" else value.to(parameter.device)
                     for key, value in state.items()
                 }

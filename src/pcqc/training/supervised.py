@@ -50,10 +50,10 @@ PADDING = Example([0], [0.0])
 
 
 def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tuple[int, float]]:
-    """Train, resuming from `state`; yields (finished steps, loss), those of a resumed run too.
+    """Train, resuming from `state`; yields (finished steps, loss), also of steps before a resume.
 
-    The state is saved after the caller has dealt with the step: what it keeps of a step is never
-    missing from a resumed run.
+    The state is saved only after the caller has handled the step, so a resumed run lacks nothing
+    that the caller keeps.
 
     The loss of a step is the weighted mean over all its tokens, however they are split into
     micro-batches and dealt out to processes.

@@ -100,20 +100,20 @@ def _small_trees(lengths: Sequence[int], shared: Sequence[int], most_nodes: int)
 def _fewest_nodes(lengths: Sequence[int], shared: Sequence[int], most_nodes: int) -> set[int]:
     """Numbers of the sequences that start a tree with a block mask; see `_small_trees`.
 
-    Of the cuts with the fewest nodes in all, the one whose later trees are smallest.
+    Of the cuts with the fewest nodes in all, it is the one whose later trees are smallest.
     """
-    fewest = [0]  # nodes of the first so many sequences in all
-    last: list[int] = []  # and where the last of their trees starts
+    fewest = [0]  # fewest[n]: nodes of the best cut of the first n sequences
+    last: list[int] = []  # last[n - 1]: where the last tree of that cut starts
     for end in range(1, len(lengths) + 1):
-        found: list[tuple[int, int]] = []
+        cuts: list[tuple[int, int]] = []
         later = 0
         for start in reversed(range(end)):
             nodes = lengths[start] + later
-            if found and nodes > most_nodes:
+            if cuts and nodes > most_nodes:
                 break
-            found.append((fewest[start] + nodes, -start))
+            cuts.append((fewest[start] + nodes, -start))
             later += lengths[start] - shared[start]
-        total, start = min(found)
+        total, start = min(cuts)
         fewest.append(total)
         last.append(-start)
     starts: set[int] = set()
@@ -124,10 +124,10 @@ def _fewest_nodes(lengths: Sequence[int], shared: Sequence[int], most_nodes: int
     return starts
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _shared(first: Sequence[int], second: Sequence[int]) -> int:
     """Number of tokens that both begin with."""
     count = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(first, second, strict=False):
         if a != b:
             break
         count += 1

@@ -26,7 +26,7 @@ def has_blocks(device: torch.device | str) -> bool:
 
 
 def padded_length(length: int, device: torch.device | str) -> int:
-    """Columns that a row of so many tokens takes on a device."""
+    """Columns that a row of `length` tokens takes on a device."""
     return max(2, -(-length // BLOCK)) * BLOCK if has_blocks(device) else length
 
 
@@ -67,7 +67,7 @@ def _block_mask(last: torch.Tensor) -> BlockMask:
 
 
 def _listed(seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Per block of queries how many blocks of keys it sees, and their numbers, these first.
+    """Per block of queries, how many blocks of keys it sees, and their numbers before all others.
 
     Args:
         seen: bool [rows, 1, blocks of queries, blocks of keys].
@@ -77,7 +77,7 @@ def _listed(seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def take_trees(body: torch.nn.Module) -> None:
-    """Have a model of transformers attend as its mask asks, from now on."""
+    """Have a model of transformers attend by `_attend` from now on."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, _attend)
@@ -87,7 +87,7 @@ def take_trees(body: torch.nn.Module) -> None:
 
 
 def _attend(module, query, key, value, attention_mask, scaling=None, **others):
-    """By FlexAttention where there is a block mask, else as before: by torch's own attention.
+    """Attend by FlexAttention where there is a block mask, else by torch's own attention.
 
     The kind of mask decides in every call, since the transformers engine may share the model, and
     gradient checkpointing calls again during the backward pass.
@@ -97,14 +97,15 @@ def _attend(module, query, key, value, attention_mask, scaling=None, **others):
 
         attend = AttentionInterface()["sdpa"]
         return attend(module, query, key, value, attention_mask, scaling=scaling, **others)
-    found = compiled()(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True)
-    return found.transpose(1, 2).contiguous(), None
+    flex = compiled()
+    output = flex(query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True)
+    return output.transpose(1, 2).contiguous(), None
 
 
 @functools.cache
 def compiled():
-    """FlexAttention, compiled once for all lengths; without compilation it writes out all scores.
+    """FlexAttention, compiled once for all lengths.
 
-    A graph that cannot be compiled raises an error, rather than run so.
+    Uncompiled it would write out all scores, so a graph that cannot be compiled raises an error.
     """
     return torch.compile(flex_attention, dynamic=True, fullgraph=True)

@@ -73,9 +73,9 @@ def test_kept_thinking_departs_from_qwen3s_template_and_that_is_shown(qwen3):
     agreement = compare_renderings(qwen3, ROWS, "keep")
     assert (agreement.turns, agreement.as_chatml, agreement.as_template) == (18, 18, 6)
     first = agreement.differences[0]
-    assert (first.case_id, first.turn, first.rendering) == ("case-0", 1, "chat template")
-    assert first.ours.startswith("<think>")
-    assert first.theirs.startswith("Question:")
+    assert (first["case_id"], first["turn"], first["rendering"]) == ("case-0", 1, "chat template")
+    assert first["ours"].startswith("<think>")
+    assert first["theirs"].startswith("Question:")
 
 
 def test_dropped_thinking_agrees_with_qwen3s_template(qwen3):

@@ -130,12 +130,6 @@ def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
     assert after == before
 
 
-def test_a_method_that_is_not_mirrored_is_named(mirrored):
-    (mirrored.results / "tracking" / "pcqc.json").unlink()
-    with pytest.raises(UserError, match="run `pcqc track mirror clinic pcqc` first"):
-        collect(mirrored)
-
-
 def test_two_collections_at_once_take_turns_and_one_that_was_killed_leaves_nothing(mirrored):
     before = tree(collect(mirrored))
     left = mirrored.results / ".collected.new" / "fetched" / "left.jsonl"

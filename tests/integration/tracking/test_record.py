@@ -40,20 +40,6 @@ def record_of(path):
         return record.written
 
 
-def test_a_row_is_on_file_before_append_returns(tmp_path):
-    path = tmp_path / "events.jsonl"
-    record = RunRecord(path)
-    record.append({"update": 1, "text": "Fièvre?"})
-    assert rows(path) == [{"update": 1, "text": "Fièvre?"}]
-    record.close()
-
-
-def test_a_row_without_an_update_is_refused(tmp_path):
-    record = RunRecord(tmp_path / "events.jsonl")
-    with pytest.raises(UserError, match="number of its update"):
-        record.append({"kind": "update"})
-
-
 class FullDisk:
     """A raw file that takes `room` more bytes and then reports a full disk."""
 

@@ -42,26 +42,19 @@ def mirror_one(study, method):
 
 
 def test_concurrent_preparations_and_mirrors_lose_nothing(study):
-    methods = ["grpo", "pcqc", "terminal_only", "same_state_q1"]
+    methods = ["grpo", "pcqc", "terminal_only"]
     write_study(study, methods, runs="A", updates=20, metrics=10)
     assert together(prepare_once, 1, 2, 3) == [0, 0, 0]
-    assert together(mirror_one, *methods) == [0, 0, 0, 0]
+    assert together(mirror_one, *methods) == [0, 0, 0]
     store = open_store(study)
     found = store.client.search_runs([store.experiment.experiment_id])
-    assert len(found) == 8
+    assert len(found) == 6
     assert {run.info.status for run in found} == {"FINISHED"}
     for run in found:
         if run.data.tags.get("run"):
             assert len(store.client.get_metric_history(run.info.run_id, "measure/9")) == 20
     names = {run.info.run_name for run in found if "run" not in run.data.tags}
-    assert names == {"GRPO", "PCQC", "Terminal-only", "Same-State-Q1"}
-
-
-def test_prepare_twice_is_prepare_once(ready):
-    before = Path("results/mlflow.db").read_bytes()
-    prepare(ready)
-    assert Path("results/mlflow.db").read_bytes() == before
-    assert not list(Path("results").glob(".mlflow.db.new*"))
+    assert names == {"GRPO", "PCQC", "Terminal-only"}
 
 
 def test_a_preparation_killed_in_the_migration_is_repeated(study):
@@ -95,10 +88,6 @@ def test_a_locked_database_fails_within_the_time_out(ready):
     mirror(hasty, "shared_sft")
 
 
-def artifacts(folder):
-    return {p for p in (folder / "results" / "mlartifacts").rglob("*") if p.is_file()}
-
-
 def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkeypatch):
     mirror(ready, "shared_sft")
     record = ready.results / "tracking" / "shared_sft.json"
@@ -120,18 +109,6 @@ def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkey
     (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
     (one,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
     assert one.info.run_id == before["runs"]["A"]["run_id"]
-
-
-def test_a_copied_folder_leaves_the_original_alone(ready, tmp_path, monkeypatch):
-    mirror(ready, "shared_sft")
-    shutil.copytree("results", tmp_path / "copy" / "results")
-    theirs, database = artifacts(tmp_path), Path("results/mlflow.db").read_bytes()
-    monkeypatch.chdir(tmp_path / "copy")
-    prepare(ready)
-    mirror(ready, "pcqc", "A")
-    assert artifacts(tmp_path) == theirs
-    assert (tmp_path / "results" / "mlflow.db").read_bytes() == database
-    assert len(artifacts(tmp_path / "copy")) > len(theirs)
 
 
 def lose_the_database(study):
@@ -204,9 +181,8 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("uri", ["./mlruns", "file:///tmp/mlruns", "nonsense://here"])
-def test_other_kinds_of_store_are_refused(study, monkeypatch, uri):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+def test_other_kinds_of_store_are_refused(study, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "./mlruns")
     with pytest.raises(UserError, match="neither sqlite:///<file> nor http"):
         prepare(study)
 

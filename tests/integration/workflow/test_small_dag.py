@@ -11,7 +11,7 @@ from workplace import STUDY, Workplace, digests
 from analysis import paper, transcripts
 from analysis.figures import FIGURES
 from analysis.tables import TABLES
-from credit_lab.quality.state_credits import QUESTIONS, TURNS
+from credit_lab.quality.credits import QUESTIONS, TURNS
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.tracking.store import SQLITE

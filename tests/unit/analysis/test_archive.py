@@ -23,6 +23,11 @@ from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_json, write_jsonl
 
+# A page's excerpt of a table, and the numbers in either.
+PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))
+EXCERPT = re.compile(r"<!-- from ([\w-]+): (\w+) -->\n\n(?:\|.*\n){2}((?:\|.*\n)+)")
+NUMBER = re.compile(r"[+−]?\d[\d,.]*\d")
+
 
 @pytest.fixture
 def packed(collected, tmp_path):
@@ -172,12 +177,13 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     study = load_study(path.name.removesuffix(".tar.xz"))
     archive.restore(study)
-    shown = asked_for(study)
+    shown, excerpts = asked_for(study), list(EXCERPT.findall(PAGES))
+    excerpts = [(name, rows) for of, name, rows in excerpts if of == study.name]
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
     for one in (study, *replicates(study)):
         run_clinic(one)
-    names = {name for names in shown.values() for name in names}
+    names = {name for names in shown.values() for name in names} | {name for name, _ in excerpts}
     tables.write(load(study), sorted(names - {"peers"}))
     if "peers" in names:
         peers.write(study)
@@ -188,3 +194,6 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     copy_tables(study, tmp_path)
     for page in shown:
         assert (tmp_path / page.relative_to(ROOT)).read_text() == page.read_text()
+    for name, rows in excerpts:
+        whole = set(NUMBER.findall((study.results / "tables" / f"{name}.md").read_text()))
+        assert set(NUMBER.findall(rows)) <= whole, name

@@ -7,10 +7,10 @@ import pytest
 
 from credit_lab.map.exact import as_case, best_over_average, fidelity, headroom, predict
 from credit_lab.map.job import read_predictions, train_cell, write_predictions
-from credit_lab.map.policy import Parameters, see, untrained
+from credit_lab.map.policy import see, untrained
 from credit_lab.map.rollouts import Rollouts, Streams, roll_out
 from credit_lab.map.settings import FILE, Cell, load_map
-from credit_lab.map.simulated import SimulatedClinic, softmax
+from credit_lab.map.simulated import SimulatedClinic
 from credit_lab.map.training import (
     budgets,
     full_cost,
@@ -19,6 +19,7 @@ from credit_lab.map.training import (
     terminal_gradient,
     train,
 )
+from credit_lab.parts import Parts, softmax
 from pcqc.clinic.posterior import posterior
 from pcqc.errors import UserError
 from pcqc.study import load_study
@@ -92,15 +93,15 @@ def test_the_simulated_posterior_is_the_clinics():
     assert softmax(weight)[0] == pytest.approx(expected)
 
 
-def sampled(group: int, candidates: int) -> tuple[Parameters, Rollouts]:
+def sampled(group: int, candidates: int) -> tuple[Parts, Rollouts]:
     rng = generator(3, "policy")
     start = untrained(SMALL, 2, 0.3)
-    policy = Parameters(*(part + 0.5 * rng.standard_normal(part.shape) for part in start.parts))
+    policy = Parts(*(part + 0.5 * rng.standard_normal(part.shape) for part in start))
     clinic, draws = SimulatedClinic(SMALL), Streams(3, 2, "draws")
     return policy, roll_out(clinic, policy, draws.patients(clinic, 20), group, candidates, draws)
 
 
-def log_probability(policy: Parameters, batch: Rollouts, credit: np.ndarray) -> float:
+def log_probability(policy: Parts, batch: Rollouts, credit: np.ndarray) -> float:
     """Sum of credit times log P of what was chosen in run 0, recomputed from features alone."""
     total = 0.0
     for turn in batch.turns:
@@ -125,7 +126,7 @@ def test_the_terminal_gradient_is_that_of_finite_differences():
     credit = credit.reshape(2, -1)
     tokens = sum((2 if turn.chosen else 1) * turn.here[0].sum() for turn in batch.turns)
     found, step = terminal_gradient(policy, batch, 4), 1e-5
-    for part, gradient in zip(policy.parts, found.parts, strict=True):
+    for part, gradient in zip(policy, found, strict=True):
         for place in np.ndindex(part[0].shape):
             kept, sides = part[0][place], []
             for moved in (kept + step, kept - step):

@@ -3,7 +3,8 @@
 import pytest
 
 from credit_lab.map import results as the_map
-from credit_lab.map.outcomes import GRPO, SHARED, Difference, Trained, hits, outcome, paired
+from credit_lab.map.job import SHARED
+from credit_lab.map.outcomes import GRPO, Difference, TrainedCell, hits, paired
 from credit_lab.map.settings import load_map
 from pcqc.system.files import write_json
 
@@ -11,7 +12,7 @@ MAP = load_map()
 BUDGETS = [0, 50, 200]
 
 
-def cell(name: str, gap: float, predicted: str, settings: dict | None = None) -> Trained:
+def cell(name: str, gap: float, predicted: str, settings: dict | None = None) -> TrainedCell:
     """PCQC `gap` points ahead of both others, 0.1 more or less by runs."""
 
     def runs(level: float) -> dict:
@@ -24,7 +25,7 @@ def cell(name: str, gap: float, predicted: str, settings: dict | None = None) ->
         trained["pcqc"][measure] = [[a + gap, b + gap + 0.1] for a, b in rows]
     numbers = ("best_over_average", "headroom", "fidelity", "advantage", "scaled")
     prediction = {**dict.fromkeys(numbers, "1.0"), "predicted": predicted}
-    return Trained(
+    return TrainedCell(
         name,
         {
             "cell": name,
@@ -58,7 +59,7 @@ def test_a_paired_interval_by_hand():
     ],
 )
 def test_verdicts(mean, low, high, expected):
-    assert outcome(Difference(mean, low, high), 2.0) == expected
+    assert Difference(mean, low, high).outcome(2.0) == expected
 
 
 def test_hits_count_decided_cells_alone():
@@ -77,12 +78,12 @@ def test_table_and_figure_are_written_from_all_cells(tmp_path):
         own = {key: getattr(settings, key) for key in vars(MAP.centre)}
         own = {key: value for key, value in own.items() if not key.startswith("_")}
         write_json(tmp_path / f"{name}.json", cell(name, number - 3.0, "ahead", own).data)
-    written = the_map.write(tmp_path)
+    written = the_map.write_results(tmp_path)
     assert {path.suffix for path in written} == {".csv", ".md", ".svg", ".png"}
     text = (tmp_path / "map.md").read_text()
     assert "G\\_Q 8" in text
     assert f"decided cells of {len(MAP.cells)}" in text
     assert len((tmp_path / "map.csv").read_text().splitlines()) == 1 + len(MAP.cells)
     before = (tmp_path / "map.svg").read_bytes()
-    the_map.write(tmp_path)
+    the_map.write_results(tmp_path)
     assert (tmp_path / "map.svg").read_bytes() == before

@@ -38,18 +38,16 @@ def test_none_is_missed_and_none_invented(measure, first, second, share):
         4,
     )
     try:
-        found = near_duplicates(first, second, measure)
+        near = near_duplicates(first, second, measure)
     finally:
         lexical.FREQUENT, lexical.ROWS, lexical.PAIRS = saved
     dense = every_pair(first, second, measure)
     # The dense cosines are rounded: those at the threshold itself are decided by whole numbers.
     sure = {tuple(p) for p in np.argwhere(dense >= measure.threshold + 1e-9).tolist()}
     maybe = {tuple(p) for p in np.argwhere(dense >= measure.threshold - 1e-9).tolist()}
-    pairs = [tuple(p) for p in found.pairs.tolist()]
-    assert sure <= set(pairs) <= maybe
-    assert pairs == sorted(set(pairs))
-    assert found.cosines == pytest.approx([dense[p] for p in pairs])
-    assert len(pairs) <= found.computed <= found.candidates <= dense.size
+    assert sure <= near.keys() <= maybe
+    assert list(near) == sorted(near)
+    assert near == pytest.approx({pair: dense[pair] for pair in near})
 
 
 def numbered(start, count):
@@ -61,12 +59,16 @@ def test_a_cosine_at_the_threshold_itself_counts():
     measure = Measure("words", "word", (1, 1), 0.90)
     text, other = numbered(0, 100), numbered(200, 11)
     at, below = " ".join(text[:90] + other[:10]), " ".join(text[:89] + other)
-    found = near_duplicates([" ".join(text)], [below, at], measure)
-    assert found.pairs.tolist() == [[0, 1]]
-    assert found.cosines.tolist() == [0.9]
+    assert near_duplicates([" ".join(text)], [below, at], measure) == {(0, 1): 0.9}
 
 
-def test_few_pairs_are_computed_where_texts_share_frequent_words_alone():
+def test_few_pairs_are_computed_where_texts_share_frequent_words_alone(monkeypatch):
+    computed, cosines = [], lexical._cosines
+
+    def counted(a, b, norms, pairs):
+        computed.append(len(pairs))
+        return cosines(a, b, norms, pairs)
+
     rng = np.random.default_rng(0)
     common = ["the", "of", "and", "a", "with", "patient", "which", "following", "most", "likely"]
 
@@ -75,18 +77,14 @@ def test_few_pairs_are_computed_where_texts_share_frequent_words_alone():
 
     first, second = [text() for _ in range(200)], [text() for _ in range(300)]
     second[7] = first[5]
-    found = near_duplicates(first, second, WORDS)
-    assert found.pairs.tolist() == [[5, 7]]
-    assert found.cosines.tolist() == [1.0]
-    assert found.computed < 100
+    monkeypatch.setattr(lexical, "_cosines", counted)
+    assert near_duplicates(first, second, WORDS) == {(5, 7): 1.0}
+    assert sum(computed) < 100
 
 
 def test_nothing_in_common():
-    found = near_duplicates(["alpha beta"], ["gamma delta"], WORDS)
-    assert found.pairs.shape == (0, 2)
-    assert (found.candidates, found.computed) == (0, 0)
+    assert near_duplicates(["alpha beta"], ["gamma delta"], WORDS) == {}
 
 
 def test_a_text_without_ngrams_is_near_to_none():
-    found = near_duplicates(["!", "some words"], ["?", "some words"], WORDS)
-    assert found.pairs.tolist() == [[1, 1]]
+    assert near_duplicates(["!", "some words"], ["?", "some words"], WORDS) == {(1, 1): 1.0}

@@ -49,7 +49,7 @@ OTHER = {"A": "Aspirin", "B": "Paracetamol and rest", "C": "No treatment", "D": 
 def test_kinds_of_overlap(tmp_path, changes, kinds):
     evaluation = prompts(tmp_path, "evaluation", case(1))
     training = prompts(tmp_path, "training", case(2, **changes))
-    pairs = find_overlap(evaluation, training).pairs
+    pairs = find_overlap(evaluation, training)
     assert [pair.kinds for pair in pairs] == ([] if kinds is None else [kinds])
 
 
@@ -135,7 +135,7 @@ def test_the_published_development_cases_share_one_case_with_the_test_split(publ
         sets[name] = read_prompts(name, tmp_path / f"{name}.jsonl")
     found = {
         (pair.evaluation.id, pair.training.id): pair.kinds
-        for pair in find_overlap(sets["medqa"], sets["dev"]).pairs
+        for pair in find_overlap(sets["medqa"], sets["dev"])
     }
     assert found == {
         ("medqa-292", "mediq_dev-617"): {"case_and_problem", "char_5gram", "word_1_2gram"},
