@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.study import ROOT, Study, digest
+from pcqc.study.paths import Paths
 from pcqc.system.files import write_atomic
 
 PAGES = ("README.md", "docs/*.md")
@@ -19,7 +20,7 @@ _COPY = re.compile(
 )
 
 
-def copy_tables(study: Study, root: Path = ROOT) -> list[Path]:
+def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> list[Path]:
     """Copy a study's tables into every page below `root` that asks for them; those pages.
 
     Raises:
@@ -29,19 +30,20 @@ def copy_tables(study: Study, root: Path = ROOT) -> list[Path]:
     def filled(copy: re.Match) -> str:
         if copy["study"] != study.name:
             return copy[0]
-        path = study.results / "tables" / f"{copy['table']}.md"
+        path = tables / f"{copy['table']}.md"
         if not path.exists():
-            raise UserError(f"{path}: missing; run `pcqc tables {study.name}` first")
+            raise UserError(f"{path}: missing; run `pcqc report {study.name}` first")
         body = f"\n{path.read_text(encoding='utf-8')}\n"
         return f"<!-- {study.name}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
 
+    tables = (folder or Paths.of(study).report) / "tables"
     changed = list(asked_for(study, root))
     for path in changed:
         write_atomic(path, _COPY.sub(filled, path.read_text(encoding="utf-8")))
     return changed
 
 
-def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
+def copy_pictures(study: Study, root: Path = ROOT, folder: Path | None = None) -> list[Path]:
     """Copy the figures of a study that pages below `root` show into docs/pictures/; the copies.
 
     Raises:
@@ -51,9 +53,9 @@ def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
     texts = [path.read_text(encoding="utf-8") for path in _pages(root)]
     copies = []
     for name in sorted({name for text in texts for name in shown.findall(text)}):
-        drawn = study.results / "figures" / f"{name}.svg"
+        drawn = (folder or Paths.of(study).report) / "figures" / f"{name}.svg"
         if not drawn.exists():
-            raise UserError(f"{drawn}: missing; run `pcqc figures {study.name}` first")
+            raise UserError(f"{drawn}: missing; run `pcqc report {study.name}` first")
         copies.append(root / "docs" / "pictures" / f"{study.name}-{name}.svg")
         write_atomic(copies[-1], drawn.read_bytes())
     return copies

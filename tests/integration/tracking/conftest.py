@@ -26,7 +26,7 @@ def prepared(tmp_path_factory):
 def study(prepared, tmp_path, monkeypatch):
     """A study with finished runs below the working directory, not yet prepared."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    shutil.copytree(prepared / "results" / "clinic", tmp_path / "results" / "clinic")
+    shutil.copytree(prepared / "results" / "clinic", tmp_path / "results" / "clinic", symlinks=True)
     monkeypatch.chdir(tmp_path)
     return make_study()
 

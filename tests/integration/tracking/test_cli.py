@@ -31,4 +31,4 @@ def test_mirror_takes_the_named_runs_and_collect_gathers_them(ready, run):
     run("mirror", "clinic", "pcqc", "--runs", "B")
     assert list(read_json(tracking)["runs"]) == ["A", "B", "C"]
     run("collect", "clinic")
-    assert (ready.results / "collected" / "predictions.parquet").exists()
+    assert (ready.results / "collected" / "latest" / "predictions.parquet").exists()

@@ -1,6 +1,7 @@
 """What a study, a method or an ablation answers, from evaluations with hand-made outcomes."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,10 +20,10 @@ from analysis.tables.question_quality_by_base import shares_of_best
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study import load_study
-from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.study.rates import with_rates
-from pcqc.system.files import write_json, write_jsonl
+from pcqc.system.files import write_jsonl
+from results import finish_job, folder_of
 
 # Of four cases of each benchmark; questions of each consultation are as many.
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}
@@ -42,7 +43,7 @@ def study(tmp_path, monkeypatch):
 
 def evaluate(study, method, correct):
     """One run, trained in two updates and right in so many of four cases of each benchmark."""
-    folder = Paths.of(study).evaluation(method, "A")
+    folder = folder_of(study, "evaluate", method, "A")
     for name in study.benchmarks:
         cases = [
             {
@@ -57,14 +58,11 @@ def evaluate(study, method, correct):
         ]
         write_table(folder / f"{name}.parquet", pa.Table.from_pylist(cases, SCHEMA))
     found = {name: {"predictions": f"{name}.parquet"} for name in study.benchmarks}
-    write_json(folder / "manifest.json", {"benchmarks": found})
-    totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
-    training = Paths.of(study).run(method, "A")
-    write_json(training / "manifest.json", {"totals": totals})
-    write_jsonl(training / "events.jsonl", events(correct))
-    names = [f"{name}.parquet" for name in study.benchmarks]
-    job_output(study, "train", method, "A").finish(["events.jsonl", "manifest.json"])
-    job_output(study, "evaluate", method, "A").finish([*names, "manifest.json"])
+    finish_job(study, "evaluate", method, "A", entries={"benchmarks": found})
+    if study.method(method).kind == "rl":
+        totals = {"trajectories": 100 * correct, "device_seconds": 36.0}
+        write_jsonl(folder_of(study, "train", method, "A") / "events.jsonl", events(correct))
+        finish_job(study, "train", method, "A", entries={"totals": totals})
 
 
 def events(correct):
@@ -161,8 +159,7 @@ def test_each_credit_stands_at_its_best_rate(study):
 
 def test_what_is_dominated_is_not_on_the_front(study):
     slow = {"totals": {"trajectories": 1, "device_seconds": 99.0}}
-    write_json(Paths.of(study).run("c3", "A") / "manifest.json", slow)
-    job_output(study, "train", "c3", "A").finish(["events.jsonl", "manifest.json"])
+    finish_job(study, "train", "c3", "A", entries=slow)
     rows = {row.key: row.cells[-1] for row in peers.build(study).rows}
     assert (rows["grpo"], rows["c3"]) == ("front", "")
 
@@ -172,7 +169,7 @@ def test_without_evaluated_peers_there_is_no_table(study):
         (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
     assert peers.build(study) is None
     with pytest.raises(UserError, match="no peer of study 'simulated' is evaluated; run `snake"):
-        peers.write(study)
+        peers.write(study, Path())
 
 
 def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):

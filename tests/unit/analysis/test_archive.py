@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,12 +17,12 @@ from analysis.render import render
 from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.jobs.clinic import run_clinic
+from pcqc.jobs.run import run_job
 from pcqc.study import ROOT, load_study
-from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
-from pcqc.system.files import write_json, write_jsonl
+from pcqc.system.files import write_jsonl
+from results import finish_job, folder_of
 
 # A page's excerpt of a table, and the numbers in either.
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))
@@ -40,7 +41,7 @@ def packed(collected, tmp_path):
 def elsewhere(packed, study_folder, tmp_path, monkeypatch):
     """The study in another folder, which has its cases and nothing else of it."""
     data = "results/simulated/data"
-    shutil.copytree(study_folder / data, tmp_path / "elsewhere" / data)
+    shutil.copytree(study_folder / data, tmp_path / "elsewhere" / data, symlinks=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     return simulated.load_study(simulated.STUDY)
 
@@ -56,7 +57,8 @@ def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, r
     assert archive.write(study, packed.parent) == [packed]
     assert packed.read_bytes() == again
     request.getfixturevalue("elsewhere")
-    assert archive.restore(study, packed.parent) == [Paths.of(study).collected]
+    (restored,) = archive.restore(study, packed.parent)
+    assert restored == Paths.of(study).collected.resolve().relative_to(Path.cwd())
     assert drawn(study) == before
     dialogues = {path.stem for path in Paths.of(study).collected.rglob("*.jsonl")}
     assert dialogues == {study.development}
@@ -64,9 +66,9 @@ def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, r
 
 def evaluate(study, name, like):
     """A peer's runs, evaluated on this machine with the outcomes of a collected method."""
-    runs, paths = load(study), Paths.of(study)
+    runs = load(study)
     for run in study.method(name).runs:
-        folder, trained = paths.evaluation(name, run), paths.run(name, run)
+        folder, trained = (folder_of(study, kind, name, run) for kind in ("evaluate", "train"))
         record, rows = runs.record(like, run), runs.predictions
         rows = rows[(rows["method"] == like) & (rows["run"] == run)].assign(method=name)
         found = {
@@ -75,22 +77,19 @@ def evaluate(study, name, like):
         for benchmark in study.benchmarks:
             table = pa.Table.from_pandas(rows[rows["benchmark"] == benchmark], SCHEMA)
             write_table(folder / f"{benchmark}.parquet", table.replace_schema_metadata())
-        manifest = {"benchmarks": found, "update": record["evaluation"]["update"]}
-        write_json(folder / "manifest.json", manifest)
-        write_json(trained / "manifest.json", record["training"])
+        entries = {"benchmarks": found, "update": record["evaluation"]["update"]}
         events = runs.updates[(runs.updates["method"] == like) & (runs.updates["run"] == run)]
         events = events.drop(columns=["method", "run"])
         write_jsonl(trained / "events.jsonl", json.loads(events.to_json(orient="records")))
-        job_output(study, "train", name, run).finish(["events.jsonl", "manifest.json"])
-        parts = [f"{benchmark}.parquet" for benchmark in study.benchmarks]
-        job_output(study, "evaluate", name, run).finish([*parts, "manifest.json"])
+        finish_job(study, "train", name, run, entries=record["training"])
+        finish_job(study, "evaluate", name, run, entries=entries)
 
 
 def test_peers_are_kept_and_compared_with_what_was_collected(
     collected, tmp_path, study_folder, monkeypatch
 ):
     there = tmp_path / "there"
-    shutil.copytree(study_folder, there)
+    shutil.copytree(study_folder, there, symlinks=True)
     monkeypatch.chdir(there)
     study = collected.study
     evaluate(study, "c3", like="pcqc")
@@ -98,12 +97,9 @@ def test_peers_are_kept_and_compared_with_what_was_collected(
     assert before.count("C3") == 1
     (path,) = archive.write(study, tmp_path / "archive")
     data = f"results/{study.name}/data"
-    shutil.copytree(there / data, tmp_path / "elsewhere" / data)
+    shutil.copytree(there / data, tmp_path / "elsewhere" / data, symlinks=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert archive.restore(study, path.parent) == [
-        Paths.of(study).collected,
-        peers_folder(study),
-    ]
+    assert archive.restore(study, path.parent)[1:] == [peers_folder(study)]
     assert render("md", [peers.build(study)]) == before
     again = path.read_bytes()
     assert archive.write(study, path.parent) == [path]
@@ -115,7 +111,7 @@ def test_peers_are_kept_and_compared_with_what_was_collected(
 
 
 def test_what_is_there_is_not_overwritten(collected, packed):
-    with pytest.raises(UserError, match="collected: is there already; move it away"):
+    with pytest.raises(UserError, match="holds runs of this machine; move it away to restore"):
         archive.restore(collected.study, packed.parent)
 
 
@@ -134,7 +130,7 @@ def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
     more = replace(study.method("pcqc"), runs=(*study.method("pcqc").runs, "D"))
     archive.restore(replace(study, methods={**study.methods, "pcqc": more}), packed.parent)
     fewer = replace(study.method("pcqc"), runs=("A",))
-    shutil.rmtree(Paths.of(study).collected)
+    shutil.rmtree(study.results / "collected")
     with pytest.raises(UserError, match=r"other settings \(train pcqc B, train pcqc C\); run"):
         archive.restore(replace(study, methods={**study.methods, "pcqc": fewer}), packed.parent)
 
@@ -163,12 +159,12 @@ def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-expert")
     archive.restore(study)
-    run_clinic(study)
-    collected = load(study)
-    written = [*tables.write(collected), *figures.write(collected)]
+    run_job(study, "clinic")
+    collected, folder = load(study), tmp_path / "drawn"
+    written = [*tables.write(collected, folder), *figures.write(collected, folder)]
     assert not any("curves" in path.name for path in written)
-    assert "Shared SFT" in report.write(collected).read_text()
-    assert all(path.exists() for path in paper.write(collected))
+    assert "Shared SFT" in report.write(collected, folder).read_text()
+    assert all(path.exists() for path in paper.write(collected, folder))
 
 
 @pytest.mark.parametrize("path", sorted(archive.ARCHIVES.glob("*.tar.xz")), ids=lambda p: p.name)
@@ -182,18 +178,18 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
     for one in (study, *replicates(study)):
-        run_clinic(one)
+        run_job(one, "clinic")
     names = {name for names in shown.values() for name in names} | {name for name, _ in excerpts}
-    tables.write(load(study), sorted(names - {"peers"}))
+    tables.write(load(study), tmp_path, sorted(names - {"peers"}))
     if "peers" in names:
-        peers.write(study)
+        peers.write(study, tmp_path / "tables")
     for page in shown:
         copied = tmp_path / page.relative_to(ROOT)
         copied.parent.mkdir(exist_ok=True)
         shutil.copy(page, copied)
-    copy_tables(study, tmp_path)
+    copy_tables(study, tmp_path, tmp_path)
     for page in shown:
         assert (tmp_path / page.relative_to(ROOT)).read_text() == page.read_text()
     for name, rows in excerpts:
-        whole = set(NUMBER.findall((study.results / "tables" / f"{name}.md").read_text()))
+        whole = set(NUMBER.findall((tmp_path / "tables" / f"{name}.md").read_text()))
         assert set(NUMBER.findall(rows)) <= whole, name

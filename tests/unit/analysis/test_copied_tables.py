@@ -9,6 +9,7 @@ from analysis.copied_tables import copy_pictures, copy_tables, edited
 from analysis.statistics.bootstrap import CONFIDENCE
 from pcqc.errors import UserError
 from pcqc.study import ROOT, load_study
+from pcqc.study.paths import Paths
 
 
 def test_no_copied_table_of_this_repository_was_edited():
@@ -21,10 +22,10 @@ def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_pa
     other = "<!-- real: claims -->\n<!-- end -->\n"
     page.write_text(f"Results:\n\n<!-- clinic-full: main_accuracy -->\n<!-- end -->\n{other}")
     with pytest.raises(
-        UserError, match=r"main_accuracy\.md: missing; run `pcqc tables clinic-full`"
+        UserError, match=r"main_accuracy\.md: missing; run `pcqc report clinic-full`"
     ):
         copy_tables(study, tmp_path)
-    table = study.results / "tables" / "main_accuracy.md"
+    table = Paths.of(study).report / "tables" / "main_accuracy.md"
     table.parent.mkdir(parents=True)
     table.write_text("| PCQC | 67.25 |\n")
     assert copy_tables(study, tmp_path) == [page]
@@ -43,11 +44,12 @@ def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
     shown = "![a](docs/pictures/clinic-full-teaser.svg) ![b](docs/pictures/real-teaser.svg)\n"
     (tmp_path / "README.md").write_text(shown)
     with pytest.raises(
-        UserError, match=r"teaser\.svg: missing; run `pcqc figures clinic-full` first"
+        UserError, match=r"teaser\.svg: missing; run `pcqc report clinic-full` first"
     ):
         copy_pictures(study, tmp_path)
-    (study.results / "figures").mkdir(parents=True)
-    (study.results / "figures" / "teaser.svg").write_text("<svg/>")
+    figures = Paths.of(study).report / "figures"
+    figures.mkdir(parents=True)
+    (figures / "teaser.svg").write_text("<svg/>")
     (copy,) = copy_pictures(study, tmp_path)
     assert copy.relative_to(tmp_path).as_posix() == "docs/pictures/clinic-full-teaser.svg"
     assert copy.read_text() == "<svg/>"

@@ -106,17 +106,18 @@ def test_methods_differ_in_colour_and_marker(collected):
 
 
 def test_figures_are_those_declared_and_repeat_byte_for_byte(collected):
-    written = figures.write(collected)
-    assert written == figures.FIGURES.outputs(collected.study)
+    folder = collected.study.results / "again"
+    written = figures.write(collected, folder)
+    assert written == figures.FIGURES.outputs(collected.study, folder)
     before = {path: path.read_bytes() for path in written}
-    figures.write(collected, figures.FIGURES.names(collected.study)[::3])
+    figures.write(collected, folder, figures.FIGURES.names(collected.study)[::3])
     assert {path: path.read_bytes() for path in written} == before
     with pytest.raises(UserError, match="no figure 'fig3'"):
-        figures.write(collected, ["fig3"])
+        figures.write(collected, folder, ["fig3"])
 
 
 def test_report_needs_no_other_file_and_repeats_byte_for_byte(collected, report_text):
-    text = report.write(collected).read_text(encoding="utf-8")
+    text = report.write(collected, collected.study.results / "drawn").read_text(encoding="utf-8")
     sources = re.findall(r"(?:src|href)='([^']*)'", text)
     here = ("data:", "#", "http://127.0.0.1:5000/#/", "transcripts/index.html")
     outside = [source for source in sources if not source.startswith(here)]
@@ -149,7 +150,7 @@ def test_report_says_what_a_reader_needs(collected, report_text):
 
 
 def test_report_of_a_comparable_study_gives_differences(comparable):
-    text = report.build(comparable)
+    text = report.build(comparable, comparable.study.results / "drawn")
     assert "This clinic is synthetic" not in text
     assert "Bayes" not in text
     assert text.count("Published and ours") >= 10
@@ -167,11 +168,11 @@ def test_report_shows_the_same_three_cases_under_every_method(collected, report_
 def test_report_escapes_what_models_say(collected, monkeypatch):
     rows = list(collected.dialogues("pcqc", "A", "clinic_dev"))
     rows[0]["turns"][0]["response"] = "<script>alert(1)</script>"
-    path = collected.study.results / "collected" / "dialogues/pcqc/A/clinic_dev.jsonl"
+    path = collected.study.results / "collected" / "latest" / "dialogues/pcqc/A/clinic_dev.jsonl"
     before = path.read_bytes()
     try:
         write_jsonl(path, rows)
-        assert "<script>alert" not in report.build(collected)
+        assert "<script>alert" not in report.build(collected, collected.study.results / "drawn")
     finally:
         path.write_bytes(before)
 

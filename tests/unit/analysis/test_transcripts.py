@@ -11,6 +11,7 @@ from transcribed import AMBER, CORAL, WORLD
 from analysis import transcripts
 from analysis.transcripts.exact import ExactValues
 from pcqc.errors import UserError
+from results import finish_job
 
 UNIFORM = np.array([0.5, 0.5])
 
@@ -23,7 +24,7 @@ def study(tmp_path, monkeypatch):
 
 def data(study, name: str):
     """What a file of data gives the page."""
-    text = (transcripts.page(study).parent / "data" / f"{name}.js").read_text(encoding="utf-8")
+    text = (study.results / "transcripts" / "data" / f"{name}.js").read_text(encoding="utf-8")
     start = f'arrived("{name}",'
     assert text.startswith(start)
     assert text.endswith(");\n")
@@ -57,7 +58,7 @@ def test_a_state_says_what_is_known_and_what_is_best_to_ask():
 
 
 def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
-    transcripts.write(study)
+    transcripts.write(study, study.results)
     found = data(study, "list")
     assert found["runs"] == [["atpo", "ATPO", "A"], ["pcqc", "PCQC", "A"]]
     rows = found["rows"]
@@ -73,7 +74,7 @@ def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
 
 
 def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
-    transcripts.write(study)
+    transcripts.write(study, study.results)
     first, last = in_training(study, "pcqc")["turns"]
     state = first["state"]
     titles = [title for title, _, _ in state["columns"]]
@@ -94,7 +95,7 @@ def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
 def test_a_control_stands_beside_the_credit_that_pcqc_would_have_given(study):
     control = replace(study.methods["pcqc"], question_credit="executed_local", supervise="executed")
     study = replace(study, methods={**study.methods, "pcqc": control})
-    transcripts.write(study)
+    transcripts.write(study, study.results)
     state = in_training(study, "pcqc")["turns"][0]["state"]
     titles = [title for title, _, _ in state["columns"]]
     assert titles == ["Utility", "Gain", "Credit", "Same-state credit", "Exact value"]
@@ -103,7 +104,7 @@ def test_a_control_stands_beside_the_credit_that_pcqc_would_have_given(study):
 
 
 def test_branches_of_atpo_stand_with_their_advantage(study):
-    transcripts.write(study)
+    transcripts.write(study, study.results)
     first, last = in_training(study, "atpo")["turns"]
     assert [row[0] for row in first["state"]["rows"]] == ["Any coral spots?", "Any amber spots?"]
     assert [row[2:] for row in first["state"]["rows"]] == [[False, "pruned"], [True, ""]]
@@ -112,25 +113,26 @@ def test_branches_of_atpo_stand_with_their_advantage(study):
 
 
 def test_the_same_runs_give_the_same_bytes_and_leave_nothing_old(study):
-    folder = transcripts.write(study).parent
+    folder = transcripts.write(study, study.results).parent
     before = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
     (folder / "data" / "consultations-9.js").write_text("old")
-    transcripts.write(study)
+    transcripts.write(study, study.results)
     assert {path.name: path.read_bytes() for path in folder.rglob("*.*")} == before
 
 
 def test_a_case_that_the_data_do_not_have_is_named(study):
-    path = study.results / "data" / "clinic_dev.jsonl"
+    path = study.results / "data" / "clinic" / "latest" / "clinic_dev.jsonl"
     path.write_text(path.read_text().replace("clinic_dev-00000", "clinic_dev-10000"))
+    finish_job(study, "clinic")
     with pytest.raises(UserError, match=r"clinic_dev.jsonl: no case 'clinic_dev-00000', on which"):
-        transcripts.write(study)
+        transcripts.write(study, study.results)
 
 
 def test_nothing_evaluated_is_said(study):
-    for path in study.results.glob("evaluation/*/*/manifest.json"):
+    for path in study.results.glob("evaluation/*/*/latest"):
         path.unlink()
     with pytest.raises(UserError, match="has no evaluated method yet; run `snakemake"):
-        transcripts.write(study)
+        transcripts.write(study, study.results)
 
 
 def test_candidates_of_the_continuation_study_stand_with_what_came_of_them():

@@ -24,6 +24,8 @@ from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
+from pcqc.study.paths import Paths
+from results import finish_job
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
 SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])
@@ -82,7 +84,7 @@ def test_calibration_bins_hold_all_candidates():
 
 def test_files_are_read_into_states_and_candidates(collected):
     found = main_policy(collected)
-    place = collected.study.results / "collected" / "continuation" / "pcqc" / "A"
+    place = collected.study.results / "collected" / "latest" / "continuation" / "pcqc" / "A"
     rows = pd.read_parquet(place / "continuations.parquet")
     mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
     assert found.success[3, 2] == mine["correct"].mean()
@@ -94,10 +96,8 @@ def test_files_are_read_into_states_and_candidates(collected):
 
 def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     found = main_policy(collected)
-    world = World.load(collected.study.results / "data" / "world.json")
-    cases = {
-        c.case_id: c for c in read_cases(collected.study.results / "data" / "clinic_dev.jsonl")
-    }
+    world = World.load(collected.study.results / "data" / "clinic" / "latest" / "world.json")
+    cases = {c.case_id: c for c in read_cases(Paths.of(collected.study).cases("clinic_dev"))}
     first = first_questions(collected, found)
     hits = first.picks
     for i, case_id in enumerate(found.case_ids):
@@ -157,11 +157,11 @@ def test_diagrams_show_what_was_run(collected):
 
 
 def spoiled(study_folder, tmp_path, monkeypatch, change):
-    shutil.copytree(study_folder / "results", tmp_path / "results")
+    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "results" / "simulated" / "collected"
+    folder = tmp_path / "results" / "simulated" / "collected" / "latest"
     change(folder)
-    simulated.vouch(simulated.load_study(simulated.STUDY))
+    finish_job(simulated.load_study(simulated.STUDY), "collect")
     return reader.load(simulated.load_study(simulated.STUDY))
 
 
@@ -213,7 +213,7 @@ def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(colle
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
     """Of one case two answers are let in: the executed question's, and the best candidate's."""
-    place = study_folder / "results/simulated/collected/continuation/pcqc/A"
+    place = study_folder / "results/simulated/collected/latest/continuation/pcqc/A"
     candidates = pd.read_parquet(place / "candidates.parquet")
     by_case = candidates.groupby("case_id", sort=False)
     best = by_case["utility"].idxmax()

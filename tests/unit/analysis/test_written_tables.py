@@ -7,33 +7,19 @@ from dataclasses import replace
 import pytest
 from built_tables import accuracies, build
 
-from analysis import figures, tables
-from analysis.figures import FIGURES
+from analysis import tables
 from analysis.render import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from pcqc.errors import UserError
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
-    written = tables.write(collected)
-    assert written == tables.TABLES.outputs(collected.study)
+    folder = collected.study.results / "again"
+    written = tables.write(collected, folder)
+    assert written == tables.TABLES.outputs(collected.study, folder)
     before = {path: path.read_bytes() for path in written}
-    tables.write(collected)
+    tables.write(collected, folder)
     assert {path: path.read_bytes() for path in written} == before
-
-
-@pytest.mark.parametrize(("kind", "own"), [(tables, "claims"), (figures, "method_overview")])
-def test_what_a_study_no_longer_fills_is_removed(collected, tmp_path, monkeypatch, kind, own):
-    monkeypatch.chdir(tmp_path)
-    registry = tables.TABLES if kind is tables else FIGURES
-    shorter = replace(collected.study, continuation=None)
-    paths = registry.outputs(collected.study)
-    foreign = paths[0].with_name("mine.md")
-    for path in [*paths, foreign]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("of earlier settings")
-    kind.write(replace(collected, study=shorter), [own])
-    assert set(foreign.parent.iterdir()) == {*registry.outputs(shorter), foreign}
 
 
 def test_csv_holds_raw_numbers(collected):
