@@ -149,7 +149,7 @@ def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]
 def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[str]:
     """`train pcqc A: rl`: a job's settings that the two do not share, or a job that is no more.
 
-    A run that the study has got since may be added: see `pcqc track collect --add`.
+    A run that the study has got since may be added: see `pcqc collect --add`.
     """
     yield from archived.keys() - today.keys()
     yield from (job for job in today.keys() - archived.keys() if len(job.split()) == 1)

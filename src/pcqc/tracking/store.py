@@ -36,13 +36,13 @@ class Store:
 def open_store(study: Study) -> Store:
     """Open the prepared store of a study; call it inside `answering`.
 
-    Raises UserError where `pcqc track prepare` has not been run, or not since the folder was moved.
+    Raises UserError where the store was not prepared, or not since the folder was moved.
     """
     load_mlflow(study)
     from mlflow import MlflowClient
 
     uri = tracking_uri(study)
-    remedy = f"run `pcqc track prepare {study.name}` first"
+    remedy = "run the workflow again"
     if database := sqlite_file(uri):
         if not database.exists():
             raise UserError(f"there is no MLflow store at {database}; {remedy}")

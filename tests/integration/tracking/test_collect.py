@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
-from pcqc.study import Tracking
-from pcqc.study.job_outputs import job_output
-from pcqc.system.files import hold, read_json, sha256_file, write_json
-from pcqc.tracking.collect import collect
-from pcqc.tracking.mirror import mirror
+from pcqc.study.paths import Paths
+from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.tracking.store import open_store
+from results import finish_job
 
 METHODS = ["shared_sft", "pcqc"]
 
@@ -29,12 +28,16 @@ def mirrored(ready):
 
 def stored(study, method, run, artifact):
     """Where the local store keeps an artifact."""
-    run_id = read_json(study.results / "tracking" / f"{method}.json")["runs"][run]["run_id"]
+    run_id = read_json(study.results / "tracking" / method / "latest" / "record.json")["runs"][run][
+        "run_id"
+    ]
     return Path("results/mlartifacts/clinic") / run_id / "artifacts" / artifact
 
 
 def tree(folder):
-    return {str(p.relative_to(folder)): sha256_file(p) for p in folder.rglob("*") if p.is_file()}
+    """Name -> SHA-256; a manifest says when it was written."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
+    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
 
 
 def test_the_analysis_gets_what_the_runs_wrote(mirrored):
@@ -60,12 +63,12 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     assert runs[1]["training"]["totals"]["trajectories"] == 64
     assert runs[1]["selection"]["selected"]["update"] == 4
     dialogue = collected / "dialogues" / "pcqc" / "C" / "clinic_wide.jsonl"
-    original = mirrored.results / "evaluation" / "pcqc" / "C" / "clinic_wide.jsonl"
+    original = mirrored.results / "evaluation" / "pcqc" / "C" / "latest" / "clinic_wide.jsonl"
     assert dialogue.read_bytes() == original.read_bytes()
     assert sorted(p.name for p in collected.iterdir()) == [
         "dialogues",
+        "manifest.json",
         "predictions.parquet",
-        "receipt.json",
         "runs.json",
         "updates.parquet",
         "validations.parquet",
@@ -90,14 +93,12 @@ def test_an_artifact_changed_in_mlflow_is_refused_and_nothing_is_lost(mirrored):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"clinic_dev\.parquet of run \w+ has changed in MLflow"):
         collect(mirrored)
-    assert tree(mirrored.results / "collected") == before
+    assert tree(Paths.of(mirrored).collected) == before
 
 
 def test_a_missing_artifact_is_named_with_its_remedy(mirrored):
     stored(mirrored, "pcqc", "A", "training/events.jsonl").unlink()
-    with pytest.raises(
-        UserError, match=r"cannot fetch artifact training/events\.jsonl .* track mirror"
-    ):
+    with pytest.raises(UserError, match=r"cannot fetch artifact training/events\.jsonl .* mirror"):
         collect(mirrored)
     mirror(mirrored, "pcqc")
     collect(mirrored)
@@ -110,38 +111,23 @@ def test_a_full_disk_is_not_a_missing_artifact(mirrored, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
 
     monkeypatch.setattr("mlflow.store.artifact.local_artifact_repo.shutil.copy2", full)
-    with pytest.raises(UserError, match=r"cannot fetch .*\.collected\.new.*: .*No space left"):
+    with pytest.raises(UserError, match=r"cannot fetch .*: .*No space left"):
         collect(mirrored)
-    assert tree(mirrored.results / "collected") == before
+    assert tree(Paths.of(mirrored).collected) == before
 
 
 def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
     store = open_store(mirrored)
     before = tree(collect(mirrored))
-    record = read_json(mirrored.results / "tracking" / "pcqc.json")
+    record = read_json(mirrored.results / "tracking" / "pcqc" / "latest" / "record.json")
     run_id = record["runs"]["B"]["run_id"]
     store.client.delete_run(run_id)
     with pytest.raises(UserError, match=f"MLflow has no run {run_id}, or it was deleted"):
         collect(mirrored)
     mirror(mirrored, "pcqc")
     after = tree(collect(mirrored))
-    for name in ("runs.json", "receipt.json"):
-        assert after.pop(name) != before.pop(name)
+    assert after.pop("runs.json") != before.pop("runs.json")
     assert after == before
-
-
-def test_two_collections_at_once_take_turns_and_one_that_was_killed_leaves_nothing(mirrored):
-    before = tree(collect(mirrored))
-    left = mirrored.results / ".collected.new" / "fetched" / "left.jsonl"
-    write_json(left, {})
-    lock = hold(mirrored.results / ".collected.lock", "a test")
-    hasty = dataclasses.replace(mirrored, tracking=Tracking(timeout_seconds=0.2))
-    with pytest.raises(UserError, match="a collection of clinic is already under way"):
-        collect(hasty)
-    assert left.exists()
-    lock.close()
-    assert tree(collect(mirrored)) == before
-    assert [p.name for p in mirrored.results.glob(".collected*")] == [".collected.lock"]
 
 
 def with_letters(study, letters):
@@ -150,31 +136,20 @@ def with_letters(study, letters):
     return dataclasses.replace(study, methods={**study.methods, "pcqc": pcqc})
 
 
-def keep_in_mlflow(study, runs):
-    """What another machine knows, on which only these runs were trained."""
-    path = study.results / "tracking" / "pcqc.json"
-    record = read_json(path)
-    write_json(path, {**record, "runs": {run: record["runs"][run] for run in runs}})
-    job_output(study, "mirror", "pcqc").vouch([path])
-
-
-@pytest.mark.parametrize("here", ["B", "AB", ""])
+@pytest.mark.parametrize("here", ["B", "AB"])
 def test_runs_of_two_machines_are_put_together(mirrored, here):
     whole = tree(collect(mirrored))
-    collect(with_letters(mirrored, "AC" if here else "ABC"))
-    if here:
-        keep_in_mlflow(mirrored, here)
-    else:
-        (mirrored.results / "tracking" / "pcqc.json").unlink()
-    assert tree(collect(mirrored, add=True)) == whole
+    collect(with_letters(mirrored, "AC"))
+    mirror(mirrored, "pcqc", here)
+    assert tree(collect_more(mirrored)) == whole
 
 
 def test_a_run_that_neither_machine_has_is_named(mirrored):
     before = tree(collect(with_letters(mirrored, "A")))
-    keep_in_mlflow(mirrored, "C")
+    mirror(mirrored, "pcqc", "C")
     with pytest.raises(UserError, match="run B of pcqc is not in MLflow yet"):
-        collect(mirrored, add=True)
-    assert tree(mirrored.results / "collected") == before
+        collect_more(mirrored)
+    assert tree(Paths.of(mirrored).collected) == before
 
 
 def test_runs_of_another_actor_are_not_added(mirrored):
@@ -182,16 +157,15 @@ def test_runs_of_another_actor_are_not_added(mirrored):
     runs = read_json(folder / "runs.json")
     runs[0]["evaluation"]["checkpoint"] = "another"
     write_json(folder / "runs.json", runs)
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "receipt.json"]
-    job_output(mirrored, "collect").vouch(files)
+    finish_job(mirrored, "collect")
     before = tree(folder)
     with pytest.raises(UserError, match="its runs start from another actor than those of this"):
-        collect(mirrored, add=True)
+        collect_more(mirrored)
     assert tree(folder) == before
 
 
 def test_shared_sft_of_this_machine_vouches_for_its_runs(mirrored):
     collect(mirrored)
-    (mirrored.results / "tracking" / "shared_sft.json").unlink()
-    with pytest.raises(UserError, match="run `pcqc track mirror clinic shared_sft` first"):
-        collect(mirrored, add=True)
+    (mirrored.results / "tracking" / "shared_sft" / "latest").unlink()
+    with pytest.raises(UserError, match="run `pcqc mirror clinic shared_sft` first"):
+        collect_more(mirrored)

@@ -1,11 +1,10 @@
 """The continuation study goes through MLflow with its run."""
 
 import pytest
+from tracked import collect, mirror
 
 from pcqc.study.job_outputs import job_output
 from pcqc.system.files import read_json, sha256_file, write_atomic, write_json
-from pcqc.tracking.collect import collect
-from pcqc.tracking.mirror import mirror
 from pcqc.tracking.store import open_store
 
 TEXTS = {

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from helpers import SECRET_ADDRESS, SECRETS
+from tracked import collect, mirror, publish
 
-from pcqc.tracking.collect import collect
-from pcqc.tracking.mirror import mirror
+from pcqc.system.files import write_atomic
 from pcqc.tracking.prepare import prepare
-from pcqc.tracking.publish import publish
+from results import finish_job, folder_of
 
 
 def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
@@ -18,12 +18,13 @@ def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
     for name in set(study.methods) - {"grpo"}:
         del study.methods[name]
-    (study.results / "report.html").write_text("<p>")
+    write_atomic(folder_of(study, "report") / "report.html", "<p>")
+    finish_job(study, "report")
     prepare(study)
     mirror(study, "grpo")
     collect(study)
     publish(study)
     files = [path for path in Path().rglob("*") if path.is_file()]
-    assert {"server.db", "grpo.json", "runs.json", "report.html"} <= {path.name for path in files}
+    assert {"server.db", "record.json", "runs.json", "report.html"} <= {path.name for path in files}
     for path in files:
         assert not [secret for secret in SECRETS if secret in path.read_bytes()], path

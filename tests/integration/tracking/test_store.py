@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 from run_folders import make_study, write_study
+from tracked import mirror
 
 from pcqc.errors import UserError
+from pcqc.jobs.run import run_job
 from pcqc.study import Tracking
+from pcqc.study.graph import stores_lost
 from pcqc.system.files import read_json
 from pcqc.tracking.finished import read_record
-from pcqc.tracking.mirror import mirror
-from pcqc.tracking.prepare import forget_lost_store, prepare
+from pcqc.tracking.prepare import note_losses, prepare
 from pcqc.tracking.store import artifact_paths, is_lost, masked, open_store
 
 
@@ -63,12 +65,6 @@ def test_a_preparation_killed_in_the_migration_is_repeated(study):
     assert mirror(study, "shared_sft").is_file()
 
 
-def test_an_unprepared_store_names_the_command(study):
-    with pytest.raises(UserError, match="run `pcqc track prepare clinic` first"):
-        mirror(study, "pcqc")
-    assert not Path("results/mlflow.db").exists()
-
-
 def test_a_file_that_is_no_database_is_one_line(study):
     Path("results/mlflow.db").write_text("not a database" * 100)
     for call in (lambda: prepare(study), lambda: mirror(study, "pcqc")):
@@ -89,26 +85,22 @@ def test_a_locked_database_fails_within_the_time_out(ready):
 
 
 def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkeypatch):
-    mirror(ready, "shared_sft")
-    record = ready.results / "tracking" / "shared_sft.json"
-    before = read_json(record)
+    before = read_json(mirror(ready, "shared_sft"))
     elsewhere = tmp_path / "elsewhere"
     shutil.move("results", elsewhere / "results")
     monkeypatch.chdir(elsewhere)
-    with pytest.raises(UserError, match="it was moved; run `pcqc track prepare clinic` first"):
-        mirror(ready, "shared_sft")
-    prepare(ready)
-    assert not record.exists()
-    mirror(ready, "shared_sft")
+    note_losses(ready)
+    assert stores_lost(ready) == 1
+    record = read_json(run_job(ready, "mirror", "shared_sft").path / "record.json")
     store = open_store(ready)
     home = elsewhere / "results" / "mlartifacts" / "clinic"
     assert store.experiment.artifact_location == str(home)
-    (run,) = read_json(record)["runs"].values()
+    (run,) = record["runs"].values()
     assert store.client.get_run(run["run_id"]).info.artifact_uri.startswith(f"{home}/")
     # The runs of the old place are kept, under a name that says what they are.
     (old,) = store.client.search_experiments(filter_string="name LIKE 'clinic, moved %'")
-    (one,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
-    assert one.info.run_id == before["runs"]["A"]["run_id"]
+    (kept,) = store.client.search_runs([old.experiment_id], "tags.run = 'A'")
+    assert kept.info.run_id == before["runs"]["A"]["run_id"]
 
 
 def lose_the_database(study):
@@ -122,27 +114,28 @@ def lose_to_another_study(study):
 
 @pytest.mark.parametrize("lose", [lose_the_database, lose_to_another_study])
 def test_runs_of_a_lost_database_are_mirrored_again(ready, lose):
-    prepare(ready)
-    record = mirror(ready, "grpo", "A")
-    forget_lost_store(ready)
-    assert record.exists()
+    first = run_job(ready, "mirror", "grpo").path
+    note_losses(ready)
+    assert (stores_lost(ready), is_lost(ready)) == (0, False)
     lose(ready)
-    forget_lost_store(ready)
-    assert not record.exists()
+    for _ in range(2):  # a loss counts once, however often it is looked at
+        note_losses(ready)
+    assert stores_lost(ready) == 1
     # MLflow keeps a store open by its address; another address is as good as a new process.
     again = make_study(Tracking(consultations_as_traces=3, timeout_seconds=19))
-    prepare(again)
-    mirror(again, "grpo", "A")
+    second = run_job(again, "mirror", "grpo").path
+    assert second != first
     assert not is_lost(again)
-    (entry,) = read_record(again, "grpo")["runs"].values()
-    assert set(artifact_paths(open_store(again).client, entry["run_id"])) == set(entry["artifacts"])
+    for entry in read_record(again, "grpo")["runs"].values():
+        stored = artifact_paths(open_store(again).client, entry["run_id"])
+        assert set(stored) == set(entry["artifacts"])
 
 
 def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
-    record = mirror(ready, "shared_sft")
+    mirror(ready, "shared_sft")
     Path("results/mlflow.db").write_text("not a database" * 100)
-    forget_lost_store(ready)
-    assert record.exists()
+    note_losses(ready)
+    assert stores_lost(ready) == 0
 
 
 @pytest.fixture
@@ -176,7 +169,7 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     assert time.monotonic() - start < 6
     message = str(caught.value)
     assert "did not answer" in message
-    assert "rerun `pcqc track mirror clinic pcqc` to mirror them" in message
+    assert "rerun `pcqc mirror clinic pcqc`" in message
     assert "secret" not in message
     assert "\n" not in message
 
@@ -195,7 +188,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(ready, monkeypatch):
         patch.setattr("mlflow.MlflowClient.log_artifact", full)
         with pytest.raises(UserError, match=r"cannot write mlartifacts/1: No space left .* rerun"):
             mirror(ready, "pcqc")
-    assert not (ready.results / "tracking" / "pcqc.json").exists()
+    assert not (ready.results / "tracking" / "pcqc" / "latest" / "record.json").exists()
     mirror(ready, "pcqc")
 
 

@@ -1,0 +1,44 @@
+"""The jobs that speak to MLflow, done anew each time, as after an edit or a lost store."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pcqc.jobs.run import mirror_some, run_job
+from pcqc.study import Study
+from pcqc.study.manifest import MANIFEST
+from pcqc.study.paths import Paths
+from pcqc.tracking.collect import add
+
+
+def mirror(study: Study, method: str, letters: Sequence[str] | None = None) -> Path:
+    """Mirror all runs of a method, or some; the record of which MLflow run holds what."""
+    _forget(study, "tracking", method)
+    if letters:
+        mirror_some(study, method, letters)
+    else:
+        run_job(study, "mirror", method)
+    return Paths.of(study).tracking(method)
+
+
+def collect(study: Study) -> Path:
+    """Collect all runs; the folder."""
+    _forget(study, "collected")
+    return run_job(study, "collect").path
+
+
+def collect_more(study: Study) -> Path:
+    """Join this machine's runs to those collected earlier; the folder."""
+    return add(study)
+
+
+def publish(study: Study) -> str:
+    """Publish the report; the id of the study's own run."""
+    _forget(study, "published")
+    from pcqc.study.manifest import read_manifest
+
+    return read_manifest(run_job(study, "publish").path)["run_id"]
+
+
+def _forget(study: Study, *folder: str) -> None:
+    for path in study.results.joinpath(*folder).glob(f"*/{MANIFEST}"):
+        path.unlink(missing_ok=True)
