@@ -7,14 +7,12 @@ import os
 
 import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
+from real_data import lay_down
 
-from pcqc.cases.case import write_cases
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.models.pretrained import install
 from pcqc.study import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.system.files import write_json
+from results import finish_job, folder_of
 
 LIMIT = 160  # the short cases' prompts have 141 tokens
 LONG = "A very long history of many words that nobody could fit into a prompt. " * 4
@@ -79,37 +77,14 @@ def study(tmp_path, monkeypatch) -> Study:
         },
         absent={"gone": "gone.jsonl"},
     )
-    paths = Paths.of(study)
-    save_model(paths.model("base"), tiny_model(), make_tokenizer())
-    job_output(study, "models").finish(["base/manifest.json"])
+    save_model(folder_of(study, "base") / "base", tiny_model(), make_tokenizer())
+    finish_job(study, "base")
     for name, count in (("train", 12), ("dev", 6), ("few", 9)):
-        write_converted(study, name, cases(name, count))
+        lay_down(study, name, cases(name, count))
     return study
-
-
-def write_converted(study: Study, name: str, rows: list) -> None:
-    """A converted file of cases with its card and its receipt."""
-    write_cases(Paths.of(study).converted(name), rows)
-    write_card(study, name)
-
-
-def write_card(study: Study, name: str, *systems: str) -> None:
-    """What `prepare` reads of a data card, the system messages of a converted file; its receipt."""
-    text = systems[0] if len(systems) == 1 else None
-    card = {"system_messages": {"different": len(systems), "text": text}}
-    paths = Paths.of(study)
-    write_json(paths.card(name), card)
-    there = [path for path in (paths.converted(name), paths.card(name)) if path.exists()]
-    job_output(study, "convert", name).vouch(there)
 
 
 @pytest.fixture
 def publish(study):
     """Have a set's rows carry these system messages."""
-    return lambda name, *systems: write_card(study, name, *systems)
-
-
-@pytest.fixture
-def convert(study):
-    """Lay down a set as converted cases."""
-    return lambda name, rows: write_converted(study, name, rows)
+    return lambda name, *systems: lay_down(study, name, None, *systems)

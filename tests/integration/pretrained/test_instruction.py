@@ -1,21 +1,20 @@
 """The actor's system message: the study's own, or the one that its published cases carry."""
 
 import dataclasses
-import hashlib
 import json
 
 import pytest
 from helpers import INSTRUCTION
+from real_data import convert, lay_down, prepare
 
-from data_prep.convert import convert_file
-from data_prep.prepare import prepare
 from pcqc.cases.case import read_cases
-from pcqc.cli import main
 from pcqc.errors import UserError
+from pcqc.jobs.run import latest_task, run_job
 from pcqc.jobs.setup import chat_format
 from pcqc.study import ROOT, RawFile, load_study
-from pcqc.study.instruction import instruction_files, read_instruction
-from pcqc.study.job_outputs import job_output
+from pcqc.study.graph import Jobs
+from pcqc.study.instruction import instruction
+from pcqc.study.manifest import read_manifest
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl
 
@@ -30,8 +29,9 @@ def open_study(study):
     )
 
 
-def manifest_of(study) -> dict:
-    return read_json(Paths.of(study).data / "manifest.json")["instruction"]
+def message(study) -> str:
+    """What the actor is told in consultations."""
+    return instruction(latest_task(study, "sft"))
 
 
 def test_the_training_cases_message_is_the_actors_in_sft_rl_and_evaluation(open_study, publish):
@@ -39,16 +39,12 @@ def test_the_training_cases_message_is_the_actors_in_sft_rl_and_evaluation(open_
     publish("dev", "Other words.")
     notes = prepare(open_study)
     paths = Paths.of(open_study)
-    assert read_instruction(open_study) == SAID
-    assert instruction_files(open_study) == [paths.instruction]
-    assert chat_format(open_study, paths.model("base")).instruction == SAID
+    assert message(open_study) == SAID
+    task = latest_task(open_study, "sft")
+    assert chat_format(task, paths.model("base")).instruction == SAID
     written = [row["messages"][0]["content"] for _, row in read_jsonl(paths.conversations)]
     assert set(written) == {SAID}
-    assert manifest_of(open_study) == {
-        "from": "train",
-        "sha256": hashlib.sha256(SAID.encode()).hexdigest(),
-        "published_otherwise": ["dev"],
-    }
+    assert read_manifest(paths.instruction.parent)["from"] == "train"
     assert notes == [
         f"the actor's system message is that of train, {len(SAID)} characters",
         "dev was published with another system message than the actor's",
@@ -59,20 +55,16 @@ def test_where_training_carries_none_the_development_benchmark_says_it(open_stud
     publish("dev", SAID)
     publish("few", "Words of a benchmark that is not for development.")
     prepare(open_study)
-    assert read_instruction(open_study) == SAID
-    assert manifest_of(open_study)["from"] == "dev"
+    assert message(open_study) == SAID
+    assert read_manifest(Paths.of(open_study).instruction.parent)["from"] == "dev"
 
 
 def test_a_study_s_own_message_stands_and_the_published_one_is_named(study, publish):
     publish("train", SAID)
     publish("dev", INSTRUCTION)
     assert prepare(study) == ["train was published with another system message than the actor's"]
-    assert read_instruction(study) == INSTRUCTION
-    assert manifest_of(study)["from"] == "protocol.instruction"
+    assert message(study) == INSTRUCTION
     assert not Paths.of(study).instruction.exists()
-    assert instruction_files(study) == []
-    with pytest.raises(UserError, match="no set 'instruction'"):
-        prepare(study, "instruction")
 
 
 @pytest.mark.parametrize(
@@ -98,22 +90,22 @@ def test_training_files_that_disagree_are_refused(open_study, publish):
     study = dataclasses.replace(
         open_study, data=dataclasses.replace(open_study.data, training=files)
     )
-    publish("train-1", "A")
-    publish("train-2", "B")
+    lay_down(study, "train-1", None, "A")
+    lay_down(study, "train-2", None, "B")
     with pytest.raises(UserError, match="train-1 and train-2 have different system messages"):
-        prepare(study, "instruction")
+        run_job(study, "instruction")
 
 
 def test_a_job_before_the_data_says_what_to_do(open_study):
-    with pytest.raises(UserError, match=r"instruction\.txt: missing; run `pcqc prepare tiny`"):
-        chat_format(open_study, Paths.of(open_study).model("base"))
+    with pytest.raises(UserError, match=r"instruction/\w{8}: is not finished .* run the workflow"):
+        message(open_study)
 
 
 def test_published_rows_give_their_own_opening_back(open_study, fixtures):
     """System and user message of an opening are those of the row, through the whole path."""
     raw = fixtures / "atpo_dialogues.jsonl"
     for name in ("train", "dev", "few"):
-        convert_file(raw, Paths.of(open_study).converted(name))
+        convert(open_study, name, raw)
     study = dataclasses.replace(
         open_study,
         data=dataclasses.replace(open_study.data, sft_cases=1),
@@ -121,7 +113,7 @@ def test_published_rows_give_their_own_opening_back(open_study, fixtures):
     )
     prepare(study)
     paths = Paths.of(study)
-    chat = chat_format(study, paths.model("base"))
+    chat = chat_format(latest_task(study, "sft"), paths.model("base"))
     rows = [json.loads(line) for line in raw.read_text().splitlines()]
     cases = read_cases(paths.cases("dev"))
     assert len(cases) == len(rows)
@@ -129,19 +121,16 @@ def test_published_rows_give_their_own_opening_back(open_study, fixtures):
         assert chat.open(case.public) == chat.encode(chat.render(row["prompt"]))
 
 
-def test_released_conversations_with_another_message_are_named(
-    open_study, publish, fixtures, capsys, monkeypatch
-):
+def test_released_conversations_with_another_message_are_named(open_study, publish, fixtures):
     publish("train", SAID)
     study = dataclasses.replace(
         open_study, data=dataclasses.replace(open_study.data, sft=RawFile("atpo_sft.jsonl"))
     )
-    convert_file(fixtures / "atpo_sft.jsonl", Paths.of(study).converted("sft"))
-    monkeypatch.setattr("pcqc.study.load_study", lambda name: study)
-    assert main(["prepare", "tiny"]) == 0
+    convert(study, "sft", fixtures / "atpo_sft.jsonl")
     note = "3 of 3 SFT conversations carry another system message than the study's"
-    assert note in capsys.readouterr().out
-    (written,) = read_json(Paths.of(study).data / "templates.json")["notes"]
+    assert any(line.startswith(note) for line in prepare(study))
+    templates = Paths.of(study).train_cases.with_name("templates.json")
+    (written,) = read_json(templates)["notes"]
     assert written.startswith(note)
     kept = {row["messages"][0]["content"] for _, row in read_jsonl(Paths.of(study).conversations)}
     assert kept == {"Choose one from A/B/C/D.", "Choose one."}
@@ -161,16 +150,14 @@ def test_a_clinic_without_an_instruction_is_refused(tmp_path):
 
 
 def test_other_words_are_another_run(open_study, publish):
-    """The fingerprints of all jobs that consult cover the file's text."""
-    publish("train", SAID)
-    prepare(open_study)
-    paths = Paths.of(open_study)
+    """All jobs with consultations get another recipe."""
     jobs = [("sft",), *((job, "pcqc", "A") for job in ("train", "evaluate", "continuation"))]
 
-    def fingerprints() -> list[str]:
-        return [job_output(open_study, *job).today.fingerprint for job in jobs]
+    def recipes() -> list[str]:
+        return [Jobs(open_study).job(*job).recipe.short for job in jobs]
 
-    before = fingerprints()
-    assert fingerprints() == before
-    paths.instruction.write_text("Other words.")
-    assert all(new != old for new, old in zip(fingerprints(), before, strict=True))
+    publish("train", SAID)
+    before = recipes()
+    assert recipes() == before
+    publish("train", "Other words.")
+    assert all(new != old for new, old in zip(recipes(), before, strict=True))

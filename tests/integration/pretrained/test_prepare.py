@@ -3,29 +3,31 @@
 import csv
 import dataclasses
 import json
+import shutil
 
 import pytest
 from helpers import make_case
+from real_data import convert, lay_down, prepare, prepared
 
-from data_prep.audit import audit
 from data_prep.convert import convert_file
-from data_prep.prepare import prepare
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
+from pcqc.jobs.run import run_job
+from pcqc.jobs.start import prepare_to_run
 from pcqc.study import RawFile, load_study
-from pcqc.study.checked_data import check_data
-from pcqc.study.integrity import check_results
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
+from results import folder_of
 
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):
     prepare(study)
     paths = Paths.of(study)
-    with open(paths.data / "exclusions.csv", newline="") as file:
-        excluded = {row["case_id"]: row for row in csv.DictReader(file)}
-    counts = {"train": 12, "dev": 6, "few": 9}
+    counts, excluded = {"train": 12, "dev": 6, "few": 9}, {}
+    for name in counts:
+        with open(paths.excluded(name), newline="") as file:
+            excluded |= {row["case_id"]: row for row in csv.DictReader(file)}
     assert set(excluded) == {f"{n}-{i}" for n, c in counts.items() for i in (c - 2, c - 1)}
     assert "no facts" in excluded["train-10"]["reason"]
     assert "exceeds protocol.prompt_tokens = 160" in excluded["dev-5"]["reason"]
@@ -33,19 +35,16 @@ def test_every_case_is_used_or_excluded_with_its_reason(study):
     assert [case.case_id for case in read_cases(paths.cases("dev"))] == [
         f"dev-{i}" for i in range(4)
     ]
-    manifest = read_json(paths.data / "manifest.json")
-    assert manifest["excluded"]["dev"] == {"nothing to ask": 1, "prompt too long": 1}
-    assert manifest["absent"] == {"gone": "gone.jsonl"}
-    assert manifest["files"]["train.jsonl"]["rows"] == 6
+    assert prepared(study, "dev")["excluded"] == {"nothing to ask": 1, "prompt too long": 1}
+    assert prepared(study, "train")["rows"]["train.jsonl"] == 6
 
 
-def test_one_set_leaves_the_others_alone(study):
-    prepare(study)
-    paths = Paths.of(study)
-    before = {path: path.stat().st_mtime_ns for path in paths.data.iterdir()}
-    prepare(study, "few")
-    changed = {path.name for path, time in before.items() if path.stat().st_mtime_ns != time}
-    assert changed == {"few.jsonl", "few.exclusions.csv", "few.receipt.json"}
+def test_another_benchmark_leaves_the_other_sets_alone(study):
+    before = {name: folder_of(study, "prepare", name) for name in ("train", "dev", "few")}
+    few = dataclasses.replace(study.benchmarks["few"], cases=4)
+    study = dataclasses.replace(study, benchmarks={**study.benchmarks, "few": few})
+    after = {name: folder_of(study, "prepare", name) for name in before}
+    assert [name for name in before if before[name] != after[name]] == ["few"]
     with pytest.raises(UserError, match="has no set 'fee'; did you mean 'few'"):
         prepare(study, "fee")
 
@@ -86,14 +85,14 @@ def test_a_subset_larger_than_its_file_is_refused(study):
         prepare(study)
 
 
-def test_one_case_too_few_stops_the_paper_s_study(study, convert):
+def test_one_case_too_few_stops_the_paper_s_study(study):
     """MedQA's released 1,268 cases less one, with the paper's own count and a tiny model."""
     medqa = load_study("paper").benchmarks["medqa"]
     study = dataclasses.replace(whole(study), benchmarks={"medqa": medqa})
     rows = [make_case(i, origin={"file": "medqa.jsonl", "row": i}) for i in range(1268)]
-    convert("medqa", rows)
+    lay_down(study, "medqa", rows)
     prepare(study, "medqa")
-    convert("medqa", rows[:-1])
+    lay_down(study, "medqa", rows[:-1])
     with pytest.raises(
         UserError, match=r"'medqa' has 1,267 usable cases .* not 1,268 as the study"
     ):
@@ -108,9 +107,9 @@ def test_cases_of_written_conversations_train_nothing_else(study):
     assert len(taught) == 4
     assert not taught & trained
     assert taught | trained == {f"train-{i}" for i in range(10)}
-    written = read_json(paths.data / "manifest.json")["sft"]
-    assert written == "written by data_prep.conversations"
-    assert read_json(paths.data / "templates.json")["as_template"] == 8
+    assert prepared(study, "train")["sft"] == "written by data_prep.conversations"
+    templates = paths.train_cases.with_name("templates.json")
+    assert read_json(templates)["as_template"] == 8
 
 
 def test_conversations_that_take_every_case_are_refused(study):
@@ -132,7 +131,7 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
     )
     paths = Paths.of(study)
     assert list(study.raw_files) == ["train", "sft", "dev", "few"]
-    convert_file(fixtures / "atpo_sft.jsonl", paths.converted("sft"))
+    convert(study, "sft", fixtures / "atpo_sft.jsonl")
     one_more = dataclasses.replace(study.data, conversations=4)
     with pytest.raises(UserError, match=r"has 3 rows, not 4 as data.conversations says"):
         prepare(dataclasses.replace(study, data=one_more))
@@ -144,8 +143,9 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
         assert conversation.train == "last"
         said = conversation.messages[-1]["content"]
         assert row["response"].startswith(f"{said}<|im_end|>")
-    assert read_json(paths.data / "manifest.json")["files"]["train.jsonl"]["rows"] == 10
-    assert read_json(paths.data / "templates.json")["other_instruction"] == 3
+    assert prepared(study, "train")["rows"]["train.jsonl"] == 10
+    templates = paths.train_cases.with_name("templates.json")
+    assert read_json(templates)["other_instruction"] == 3
 
 
 def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
@@ -168,57 +168,41 @@ def flip(path):
     path.write_bytes(content)
 
 
-ALTERED = [
-    *("converted/train.jsonl", "converted/dev.card.json", "converted/sft.jsonl"),
-    *("train.jsonl", "sft.jsonl", "few.exclusions.csv", "templates.json"),
-    *("manifest.json", "exclusions.csv", "overlap/pairs.csv"),
-]
-
-
 @pytest.fixture
-def prepared(study, fixtures):
+def whole_data(study, fixtures):
     """The study with all its data and the audit of what they share."""
-    study = dataclasses.replace(
-        study, data=dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
-    )
-    paths = Paths.of(study)
-    convert_file(fixtures / "atpo_sft.jsonl", paths.converted("sft"))
-    audit([("train", paths.converted("train"))], [("dev", paths.converted("dev"))], paths.overlap)
+    data = dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
+    study = dataclasses.replace(study, data=data)
+    convert(study, "sft", fixtures / "atpo_sft.jsonl")
+    run_job(study, "overlap")
     prepare(study)
     return study
 
 
-@pytest.mark.parametrize("name", ALTERED)
-def test_what_was_altered_of_a_real_studys_data_is_refused_when_the_workflow_starts(prepared, name):
-    check_results(prepared)
-    path = Paths.of(prepared).data / name
-    flip(path)
-    with pytest.raises(UserError, match=rf"{name}: altered since it was written; move .* away and"):
-        check_results(prepared)
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("converted/train", "train.jsonl"),
+        ("converted/dev", "dev.card.json"),
+        ("train", "sft.jsonl"),
+        ("train", "templates.json"),
+        ("few", "few.exclusions.csv"),
+        ("overlap", "pairs.csv"),
+        ("few", "manifest.json"),
+    ],
+)
+def test_altered_data_are_refused_when_the_workflow_starts(whole_data, folder, name):
+    prepare_to_run(whole_data)
+    flip(whole_data.results / "data" / folder / "latest" / name)
+    with pytest.raises(UserError, match=rf"{name}.*; (move .* away and|fix or remake)"):
+        prepare_to_run(whole_data)
 
 
 @pytest.mark.parametrize(
-    ("name", "step"),
-    [
-        *(("converted/train.jsonl", "train"), ("converted/dev.card.json", "dev")),
-        *(("converted/sft.jsonl", "train"), ("few.jsonl", "manifest")),
-    ],
+    ("converted", "job"), [("train", "train"), ("sft", "train"), ("few", "few")]
 )
-@pytest.mark.parametrize("how", ["altered", "without its receipt"])
-def test_who_reads_converted_cases_compares_them_first(prepared, name, step, how):
-    path = Paths.of(prepared).data / name
-    if how == "altered":
-        flip(path)
-    else:
-        path.with_name(f"{path.name.split('.')[0]}.receipt.json").unlink()
-    with pytest.raises(UserError, match=r"altered since|receipt\.json: missing") as refused:
-        prepare(prepared, step)
-    assert "run the workflow again" in str(refused.value)
-
-
-def test_an_altered_summary_is_refused_by_who_reads_cases(prepared):
-    paths = Paths.of(prepared)
-    check_data(prepared, paths.train_cases)
-    flip(paths.data / "manifest.json")
-    with pytest.raises(UserError, match=r"manifest\.json: altered since it was written; move"):
-        check_data(prepared, paths.train_cases)
+def test_who_reads_converted_cases_compares_them_first(whole_data, converted, job):
+    flip(Paths.of(whole_data).converted(converted))
+    shutil.rmtree(whole_data.results / "data" / job)
+    with pytest.raises(UserError, match="altered since it was written; move"):
+        prepare(whole_data, job)

@@ -5,15 +5,15 @@ import shutil
 
 import pytest
 from helpers import make_tokenizer, tiny_model
+from real_data import prepare
 
-from data_prep.prepare import prepare
 from pcqc.errors import UserError
-from pcqc.jobs.sft import run_sft
+from pcqc.jobs.run import run_job
 from pcqc.models.folder import save_model
 from pcqc.study import Pretrained
-from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_jsonl, sha256_file
+from results import finish_job, folder_of
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def taught(study):
     def run(study=study, **sft):
         study = dataclasses.replace(study, sft=dataclasses.replace(study.sft, batch_size=2, **sft))
         prepare(study)
-        run_sft(study)
+        run_job(study, "sft")
         paths = Paths.of(study)
         roles = ("base", "actor", "patient")
         weights = {r: sha256_file(paths.model(r) / "model.safetensors") for r in roles}
-        rows = read_jsonl(paths.root / "models" / "sft_losses.jsonl")
+        rows = read_jsonl(paths.model("actor").with_name("losses.jsonl"))
         return weights, [row["loss"] for _, row in rows]
 
     return run
@@ -60,11 +60,11 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study, pati
     together, losses = taught(epochs=1, patient_epochs=1)
     models = dataclasses.replace(study.models, patient=Pretrained("another"))
     apart = dataclasses.replace(study, name="apart", models=models)
-    paths, old = Paths.of(apart), Paths.of(study)
+    paths = Paths.of(apart)
     for name, seed in (("base", 0), ("patient_base", 5)):
-        save_model(paths.model(name), tiny_model(seed=seed), make_tokenizer())
-        job_output(apart, "models", model=name).finish([f"{name}/manifest.json"])
-    shutil.copytree(old.converted("train").parent, paths.converted("train").parent)
+        save_model(folder_of(apart, "base") / name, tiny_model(seed=seed), make_tokenizer())
+    finish_job(apart, "base")
+    shutil.copytree(study.results / "data", apart.results / "data", symlinks=True)
     weights, again = taught(apart, epochs=1, patient_epochs=patient_epochs)
     assert (weights["actor"], again) == (together["actor"], losses)
     assert weights["patient"] != together["patient"]

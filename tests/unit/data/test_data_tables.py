@@ -1,18 +1,18 @@
 """The report's tables on where the cases come from and what overlaps."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
+from real_data import convert
 
 from analysis.collected import Collected
 from analysis.render import render
 from analysis.tables import data_cards, overlap
-from data_prep.audit import audit
-from data_prep.convert import convert_file
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, load_study
-from pcqc.study.job_outputs import job_output
-from pcqc.system.files import write_json
+from pcqc.jobs.run import run_job
+from pcqc.study import Benchmark, Data, RawFile, load_study
+from pcqc.system.files import write_atomic
+from results import finish_job, folder_of
 
 BENCHMARKS = {
     "medqa": Benchmark("MedQA", "development"),
@@ -27,22 +27,23 @@ FILES = {
 
 
 @pytest.fixture
-def collected(fixtures, tmp_path):
+def collected(fixtures, tmp_path, monkeypatch):
     """A study of hand-written rows, converted and audited."""
-    data = tmp_path / "data"
-    paths = {name: data / "converted" / f"{name}.jsonl" for name in FILES}
-    for name, (file, source) in FILES.items():
-        convert_file(fixtures / f"{file}.jsonl", paths[name], source=source)
-    audit(
-        [(name, paths[name]) for name in ("train", "sft")],
-        [(name, paths[name]) for name in BENCHMARKS],
-        data / "overlap",
+    monkeypatch.chdir(tmp_path)
+    raw = {name: RawFile(f"{name}.jsonl") for name in FILES}
+    study = replace(
+        load_study("real-smoke"),
+        name="tiny",
+        data=Data((raw["train"],), sft=raw["sft"]),
+        benchmarks={name: replace(b, raw=raw[name]) for name, b in BENCHMARKS.items()},
     )
-    used = {"train.jsonl": 1, "sft.jsonl": 3, "medqa.jsonl": 4, "icraft_md.jsonl": 2}
-    files = {"files": {name: {"rows": rows} for name, rows in used.items()}}
-    write_json(data / "manifest.json", files)
-    study = SimpleNamespace(results=tmp_path, raw_files=FILES, benchmarks=BENCHMARKS)
-    job_output(study, "prepare", "manifest").vouch([data / "manifest.json"])
+    for name, (file, source) in FILES.items():
+        convert(study, name, fixtures / f"{file}.jsonl", source)
+    run_job(study, "overlap")
+    used = {"train": {"train.jsonl": 1, "sft.jsonl": 3}, "medqa": {"medqa.jsonl": 4}}
+    for name, rows in {**used, "icraft_md": {"icraft_md.jsonl": 2}}.items():
+        write_atomic(folder_of(study, "prepare", name) / f"{name}.jsonl", "")
+        finish_job(study, "prepare", name, entries={"rows": rows})
     return Collected(study, None, None, {})
 
 
@@ -82,14 +83,14 @@ def test_every_form_is_written(collected, module, form):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"),
+    ("module", "folder", "name"),
     [
-        *((overlap, "overlap/counts.csv"), (data_cards, "converted/medqa.card.json")),
-        (data_cards, "manifest.json"),
+        (overlap, "overlap", "counts.csv"),
+        (data_cards, "converted/medqa", "medqa.card.json"),
     ],
 )
-def test_what_is_not_as_it_was_written_is_named(collected, module, name):
-    path = collected.study.results / "data" / name
+def test_what_is_not_as_it_was_written_is_named(collected, module, folder, name):
+    path = collected.study.results / "data" / folder / "latest" / name
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(UserError, match=f"{name}: altered since it was written; move"):
         module.build(collected)

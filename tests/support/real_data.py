@@ -1,0 +1,63 @@
+"""Data of a study of real cases: converted by hand, then prepared by its jobs."""
+
+import contextlib
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from data_prep.convert import convert_file
+from pcqc.cases.case import Case, write_cases
+from pcqc.jobs.run import run_job
+from pcqc.study import Study
+from pcqc.study.manifest import read_manifest
+from pcqc.study.paths import Paths
+from pcqc.system.files import write_atomic, write_json
+from results import finish_job, folder_of
+
+
+def lay_down(study: Study, name: str, rows: list[Case] | None, *systems: str) -> None:
+    """A published file, as if it had been converted to these cases with these system messages.
+
+    Without rows, those that lie there already.
+    """
+    raw = study.raw_files[name].path
+    if rows is None:
+        rows_text = raw.read_text().splitlines()[0] if raw.exists() else "[]"
+        rows = [Case(**row) for row in json.loads(rows_text)]
+    text = json.dumps([asdict(row) for row in rows], default=list)
+    write_atomic(raw, f"{text}\n{json.dumps(systems)}\n")
+    folder = folder_of(study, "convert", name)
+    write_cases(folder / f"{name}.jsonl", rows)
+    message = systems[0] if len(systems) == 1 else None
+    card = {"system_messages": {"different": len(systems), "text": message}}
+    write_json(folder / f"{name}.card.json", card)
+    finish_job(study, "convert", name)
+
+
+def convert(study: Study, name: str, raw: Path, source: str | None = None) -> None:
+    """A published file of a study, converted by its job."""
+    write_atomic(study.raw_files[name].path, raw.read_bytes())
+    convert_file(
+        study.raw_files[name].path,
+        folder_of(study, "convert", name) / f"{name}.jsonl",
+        None,
+        source,
+    )
+    finish_job(study, "convert", name)
+
+
+def prepare(study: Study, *names: str) -> list[str]:
+    """Prepare sets, all of them where none is named; what was noted, a line each."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        if study.protocol.instruction is None and not names:
+            run_job(study, "instruction")
+        for name in names or ("train", *study.benchmarks):
+            run_job(study, "prepare", name)
+    return [line.removeprefix("note: ") for line in output.getvalue().splitlines()]
+
+
+def prepared(study: Study, name: str) -> dict:
+    """The manifest of a prepared set."""
+    return read_manifest(Paths.of(study).cases(name).parent)
