@@ -6,14 +6,9 @@ import pytest
 from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from small_runs import small_study
 
-from pcqc.jobs import sft as sft_job
-from pcqc.jobs.clinic import run_clinic
-from pcqc.jobs.evaluate import run_evaluation
-from pcqc.jobs.rl_loop import run_training
-from pcqc.jobs.select import run_selection
+from pcqc.jobs.run import run_job
 from pcqc.models.folder import save_model
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
+from results import finish_job, folder_of
 
 
 @pytest.fixture(scope="session")
@@ -23,18 +18,18 @@ def prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         study = small_study(folder)
-        run_clinic(study)
+        run_job(study, "clinic")
         tokenizer = make_tokenizer()
-        save_model(Paths.of(study).model("base"), tiny_model(0, len(tokenizer)), tokenizer)
-        job_output(study, "pretrain").finish(["base/manifest.json"])
-        sft_job.run_sft(study)
+        save_model(folder_of(study, "base") / "base", tiny_model(0, len(tokenizer)), tokenizer)
+        finish_job(study, "base")
+        run_job(study, "sft")
     return folder
 
 
 @pytest.fixture
 def study(request, prepared, tmp_path, monkeypatch):
     """The test module's study (`make_study`) with cases and models, in a folder of its own."""
-    shutil.copytree(prepared / "results", tmp_path / "results")
+    shutil.copytree(prepared / "results", tmp_path / "results", symlinks=True)
     monkeypatch.chdir(tmp_path)
     return request.module.make_study(tmp_path)
 
@@ -43,11 +38,11 @@ def study(request, prepared, tmp_path, monkeypatch):
 def finished(request, prepared, tmp_path_factory):
     """Results in which the module's run (`METHOD`, `RUN`) was made from end to end unbroken."""
     module, folder = request.module, tmp_path_factory.mktemp("finished")
-    shutil.copytree(prepared / "results", folder / "results")
+    shutil.copytree(prepared / "results", folder / "results", symlinks=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
         study = module.make_study(folder)
-        for job in (run_training, run_selection, run_evaluation):
-            job(study, module.METHOD, module.RUN)
+        for kind in ("train", "select", "evaluate"):
+            run_job(study, kind, module.METHOD, module.RUN)
     return folder / "results" / "small"

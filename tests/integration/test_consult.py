@@ -9,7 +9,7 @@ from pcqc.cases.case import read_cases
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.errors import UserError
 from pcqc.jobs.consult import consult
-from pcqc.jobs.select import run_selection
+from pcqc.jobs.run import run_job
 from pcqc.study.paths import Paths
 
 pytestmark = pytest.mark.numerical
@@ -22,7 +22,7 @@ def make_study(folder):
 @pytest.fixture
 def doctor(study):
     """The study with a doctor to consult: Shared SFT, its checkpoint chosen."""
-    run_selection(study, "shared_sft", "A")
+    run_job(study, "select", "shared_sft", "A")
     return study
 
 

@@ -7,45 +7,53 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, said
 
 from pcqc.cases.case import read_cases
+from pcqc.cases.chat import ChatFormat
+from pcqc.clinic.quality import Values, early_quality
+from pcqc.clinic.world import World
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs import sft as sft_job
-from pcqc.jobs.clinic import validation_quality
-from pcqc.jobs.evaluate import run_evaluation
 from pcqc.jobs.explain import explain
-from pcqc.jobs.select import run_selection
-from pcqc.jobs.setup import chat_format
-from pcqc.models.folder import save_model
+from pcqc.jobs.run import run_job
+from pcqc.models.folder import load_tokenizer
 from pcqc.study import Server, Servers
-from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl, sha256_file
+from results import folder_of
 
 METHOD, RUN = "pcqc", "A"
 make_study = small_study
 
 
-def weights(folder: Path) -> dict[str, str]:
-    return digests(folder, "models/*/model.safetensors", "models/sft_losses.jsonl")
+ROOT = Path("results/small")
+TRAINED = Path("runs", METHOD, RUN, "latest")
+EVALUATED = Path("evaluation", METHOD, RUN, "latest")
+SELECTED = Path("selection", METHOD, RUN, "latest", "selection.json")
+
+
+def train(study):
+    run_job(study, "train", METHOD, RUN)
+
+
+def models(folder: Path) -> dict[str, str]:
+    return digests(folder / "models/sft/latest", "*/model.safetensors", "losses.jsonl")
 
 
 def test_the_patient_is_a_checkpoint_on_the_way_to_the_actor(prepared):
-    found = weights(prepared / "results" / "small")
-    assert len(set(found.values())) == 4  # base, actor, patient, losses
+    root = prepared / "results" / "small"
+    base = digests(root / "models/base/latest", "base/model.safetensors")
+    assert len({*models(root).values(), *base.values()}) == 4  # base, actor, patient, losses
 
 
 @pytest.mark.parametrize("killed_at", ["patient", "actor"])
 def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch, killed_at):
-    """What a rule declares as its outputs is deleted before its rerun."""
-    paths, write = Paths.of(study), sft_job.write_model
-    for name in ("state", "actor", "patient"):
-        shutil.rmtree(paths.root / "models" / name)
+    write = sft_job.write_model
+    shutil.rmtree(ROOT / "models" / "sft")
 
     def killing(folder, *arguments):
         write(folder, *arguments)
@@ -54,26 +62,15 @@ def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch
 
     monkeypatch.setattr(sft_job, "write_model", killing)
     with pytest.raises(Killed):
-        sft_job.run_sft(study)
+        run_job(study, "sft")
+    assert not (folder_of(study, "sft") / "manifest.json").exists()
     monkeypatch.setattr(sft_job, "write_model", write)
-    for role in ("actor", "patient"):
-        (paths.model(role) / "manifest.json").unlink(missing_ok=True)
-    sft_job.run_sft(study)
-    assert weights(paths.root) == weights(prepared / "results" / "small")
-
-
-def test_another_base_is_fine_tuned_afresh(study, prepared):
-    paths = Paths.of(study)
-    tokenizer = make_tokenizer()
-    save_model(paths.model("base"), tiny_model(5, len(tokenizer)), tokenizer)
-    job_output(study, "pretrain").finish(["base/manifest.json"])
-    sft_job.run_sft(study)
-    before, after = weights(prepared / "results" / "small"), weights(paths.root)
-    assert all(before[name] != after[name] for name in before)
+    run_job(study, "sft")
+    assert models(ROOT) == models(prepared / "results" / "small")
 
 
 def test_a_run_leaves_its_whole_record(finished):
-    folder = finished / "runs" / METHOD / RUN
+    folder = finished / TRAINED
     manifest = read_json(folder / "manifest.json")
     assert manifest["updates"] == 5
     assert [c["update"] for c in manifest["checkpoints"]] == [2, 4, 5]
@@ -126,12 +123,12 @@ def test_a_run_leaves_its_whole_record(finished):
 
 
 def events(folder: Path) -> list[dict]:
-    return [row for _, row in read_jsonl(folder / "runs" / METHOD / RUN / "events.jsonl")]
+    return [row for _, row in read_jsonl(folder / TRAINED / "events.jsonl")]
 
 
 def test_tokens_are_counted_by_role_without_validation(finished):
     """Dropped candidates count too; totals are sums over the updates."""
-    totals = read_json(finished / "runs" / METHOD / RUN / "manifest.json")["totals"]
+    totals = read_json(finished / TRAINED / "manifest.json")["totals"]
     updates = [row for row in events(finished) if row["kind"] == "update"]
     names = ("sampled/actor", "sampled/patient", "read/actor", "read/patient", "read/scorer")
     assert all(row[name] > 0 for row in events(finished)[:1] for name in names)
@@ -157,8 +154,8 @@ def test_sync_gaps_are_recorded(study, monkeypatch):
     """Once for each weights: update 3 and 5 sample with those that update 2 and 4 validated."""
     found = iter(n / 1e6 for n in range(8))
     monkeypatch.setattr(engines, "make_sync", lambda *_: lambda weights: next(found))
-    rl_loop.run_training(study, METHOD, RUN)
-    rows = [(row["kind"], row["sync/gap"] * 1e6) for row in events(Path("results/small"))]
+    train(study)
+    rows = [(row["kind"], row["sync/gap"] * 1e6) for row in events(ROOT)]
     update, validation = "update", "validation"
     assert rows == [
         (update, 0),
@@ -174,7 +171,8 @@ def test_sync_gaps_are_recorded(study, monkeypatch):
 
 def test_failures_of_servers_are_recorded(study):
     """The first request is refused, the second and third answered at the second attempt."""
-    chat = chat_format(study, Paths.of(study).model("patient"))
+    tokenizer = load_tokenizer(Paths.of(study).model("patient"))
+    chat = ChatFormat(tokenizer, study.protocol.instruction)
     answer = said([*chat.encode("No."), chat.end_of_turn])
     seen = []
 
@@ -189,10 +187,10 @@ def test_failures_of_servers_are_recorded(study):
     try:
         patient = Server(stub.url, backoff_seconds=0.0, concurrent=1)
         served = dataclasses.replace(study, servers=Servers(patient=patient))
-        rl_loop.run_training(served, METHOD, RUN)
+        train(served)
     finally:
         stub.close()
-    rows = events(Path("results/small"))
+    rows = events(ROOT)
     assert {name for name in rows[0] if name.startswith("servers/")} == {
         "servers/patient/retries",
         "servers/patient/failures",
@@ -203,9 +201,9 @@ def test_failures_of_servers_are_recorded(study):
 
 
 def test_validation_and_evaluation_keep_every_prediction(finished):
-    folder = finished / "evaluation" / METHOD / RUN
+    folder = finished / EVALUATED
     manifest = read_json(folder / "manifest.json")
-    chosen = read_json(folder / "selection.json")["selected"]["update"]
+    chosen = read_json(finished / SELECTED)["selected"]["update"]
     assert manifest["update"] == chosen
     for name, summary in manifest["benchmarks"].items():
         table = pq.read_table(folder / f"{name}.parquet")
@@ -216,26 +214,23 @@ def test_validation_and_evaluation_keep_every_prediction(finished):
         assert [d["case_id"] for d in dialogues] == table["case_id"].to_pylist()
         assert summary["accuracy"] == sum(d["correct"] for d in dialogues) / 4
     # The development benchmark is drawn by the same schedule in validation and in evaluation.
-    validation = finished / "runs" / METHOD / RUN / "validation" / f"{chosen:06d}.parquet"
+    validation = finished / TRAINED / "validation" / f"{chosen:06d}.parquet"
     assert read_predictions(validation).equals(read_predictions(folder / "clinic_dev.parquet"))
 
 
 def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finished):
-    """They see what the evaluation of the same checkpoint sees, and change nothing of the run."""
-    judged = validation_quality(study)
-    rl_loop.run_training(study, METHOD, RUN, judged=judged)
-    evaluation = finished / "evaluation" / METHOD / RUN
-    chosen = read_json(evaluation / "manifest.json")["update"]
-    dialogues = [row for _, row in read_jsonl(evaluation / "clinic_dev.jsonl")]
-    expected = judged(read_cases(Paths.of(study).cases(study.development)), dialogues)
-    folder = Path("results/small/runs") / METHOD / RUN
-    found = read_json(folder / "validation" / f"{chosen:06d}.json")["validation"]
+    """They see what the evaluation of the same checkpoint sees."""
+    world = World.load(finished / "data/clinic/latest/world.json")
+    values = Values(world, world.rates(study.benchmarks[study.development].base_rates))
+    chosen = read_json(finished / EVALUATED / "manifest.json")["update"]
+    dialogues = [row for _, row in read_jsonl(finished / EVALUATED / "clinic_dev.jsonl")]
+    cases = read_cases(finished / "data/clinic/latest/clinic_dev.jsonl")
+    expected = early_quality(values, cases, dialogues)
+    validation = read_json(finished / TRAINED / "validation" / f"{chosen:06d}.json")["validation"]
     assert expected
-    assert expected == {name: found[name] for name in expected}
-    rows = {row["update"]: row for row in events(folder.parents[2]) if row["kind"] == "validation"}
+    assert expected == {name: validation[name] for name in expected}
+    rows = {row["update"]: row for row in events(finished) if row["kind"] == "validation"}
     assert expected.items() <= rows[chosen].items()
-    weights = "runs/*/*/checkpoints/*/model.safetensors"
-    assert digests(Path("results/small"), weights) == digests(finished, weights)
 
 
 @pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
@@ -249,24 +244,16 @@ def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_
 
     monkeypatch.setattr(rl_loop.Run, "_record", killing)
     with pytest.raises(Killed):
-        rl_loop.run_training(study, METHOD, RUN)
+        train(study)
     monkeypatch.setattr(rl_loop.Run, "_record", keep)
-    rl_loop.run_training(study, METHOD, RUN)
-    patterns = [
-        f"runs/{METHOD}/{RUN}/{name}"
-        for name in (
-            "validation/*.parquet",
-            "candidate_groups.jsonl",
-            "consultations.jsonl",
-            "checkpoints/*/model.safetensors",
-        )
-    ]
-    found = digests(Path("results/small"), *patterns)
-    assert len(found) == 3 + 2 + 3
-    assert found == digests(finished, *patterns)
+    train(study)
+    patterns = ("validation/*.parquet", "candidate_groups.jsonl", "consultations.jsonl")
+    patterns += ("checkpoints/*/model.safetensors",)
+    made = digests(ROOT / TRAINED, *patterns)
+    assert len(made) == 3 + 2 + 3
+    assert made == digests(finished / TRAINED, *patterns)
     counted, unbroken = (
-        read_json(folder / f"runs/{METHOD}/{RUN}/manifest.json")["totals"]
-        for folder in (Path("results/small"), finished)
+        read_json(folder / TRAINED / "manifest.json")["totals"] for folder in (ROOT, finished)
     )
     assert counted.keys() == unbroken.keys()
     assert all(counted[n] == unbroken[n] for n in counted if n != "device_seconds")
@@ -280,29 +267,24 @@ def levelling(study):
 
 
 def test_a_run_that_levels_off_ends_there(levelling, finished):
-    rl_loop.run_training(levelling, METHOD, RUN)
-    folder = Path("results/small/runs") / METHOD / RUN
+    train(levelling)
+    folder = ROOT / TRAINED
     manifest = read_json(folder / "manifest.json")
     assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
     assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
-    whole = read_json(finished / "runs" / METHOD / RUN / "manifest.json")
+    whole = read_json(finished / TRAINED / "manifest.json")
     assert (whole["updates"], whole["ended"]) == (5, "all updates")
     # Up to there it is the run that goes on.
-    weights = "runs/*/*/checkpoints/*/model.safetensors"
-    found, others = digests(Path("results/small"), weights), digests(finished, weights)
-    assert len(found) == 2
-    assert found.items() <= others.items()
-    assert f"4 updates of {levelling.method(METHOD).updates}, levelled off" in explain(
-        levelling, METHOD, RUN
-    )
-    run_selection(levelling, METHOD, RUN)
-    assert read_json("results/small/evaluation/pcqc/A/selection.json")["selected"]["update"] in (
-        2,
-        4,
-    )
+    weights = "checkpoints/*/model.safetensors"
+    made, others = digests(folder, weights), digests(finished / TRAINED, weights)
+    assert len(made) == 2
+    assert made.items() <= others.items()
+    assert "4 updates (levelled off)" in explain(levelling, METHOD, RUN)
+    run_job(levelling, "select", METHOD, RUN)
+    assert read_json(ROOT / SELECTED)["selected"]["update"] in (2, 4)
 
 
-@pytest.mark.parametrize("call", ["_save", "_manifest"])
+@pytest.mark.parametrize("call", ["_save", "_summary"])
 def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeypatch, call):
     """Killed with the last validation written but no state beyond update 2, or with the state."""
     original = getattr(rl_loop.Run, call)
@@ -312,56 +294,47 @@ def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeyp
             raise Killed
         return original(self, update, *arguments)
 
-    kept = [f"runs/*/*/{n}" for n in ("validation/*.parquet", "checkpoints/*/model.safetensors")]
-    rl_loop.run_training(levelling, METHOD, RUN)
-    unbroken = digests(Path("results/small"), *kept)
-    shutil.rmtree("results/small/runs")
+    kept = ("validation/*.parquet", "checkpoints/*/model.safetensors")
+    train(levelling)
+    unbroken = digests(ROOT / TRAINED, *kept)
+    shutil.rmtree(ROOT / "runs")
     monkeypatch.setattr(rl_loop.Run, call, killing)
     with pytest.raises(Killed):
-        rl_loop.run_training(levelling, METHOD, RUN)
+        train(levelling)
     monkeypatch.setattr(rl_loop.Run, call, original)
-    rl_loop.run_training(levelling, METHOD, RUN)
-    manifest = read_json(Path("results/small/runs") / METHOD / RUN / "manifest.json")
+    train(levelling)
+    manifest = read_json(ROOT / TRAINED / "manifest.json")
     assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
-    assert digests(Path("results/small"), *kept) == unbroken
+    assert digests(ROOT / TRAINED, *kept) == unbroken
 
 
 def test_shared_sft_is_evaluated_as_it_is(study):
-    run_selection(study, "shared_sft", "A")
-    run_evaluation(study, "shared_sft", "A")
-    manifest = read_json("results/small/evaluation/shared_sft/A/manifest.json")
+    for kind in ("select", "evaluate"):
+        run_job(study, kind, "shared_sft", "A")
+    manifest = read_json(ROOT / "evaluation/shared_sft/A/latest/manifest.json")
     assert manifest["update"] == 0
-    with pytest.raises(UserError, match="may not select checkpoints"):
-        run_selection(study, "shared_sft", "A", "clinic_wide")
     with pytest.raises(UserError, match="'shared_sft' has no reinforcement learning"):
-        rl_loop.run_training(study, "shared_sft", "A")
-
-
-def test_held_out_benchmarks_cannot_select_a_run(study, finished):
-    shutil.copytree(finished / "runs", Path("results/small/runs"))
-    with pytest.raises(UserError, match="'clinic_sparse' is a held-out benchmark"):
-        run_selection(study, METHOD, RUN, "clinic_sparse")
-    assert not Path("results/small/evaluation").exists()
+        run_job(study, "train", "shared_sft", "A")
 
 
 def test_missing_and_corrupted_models_are_named(study):
-    paths = Paths.of(study)
-    weights_file = paths.model("patient") / "model.safetensors"
-    content = bytearray(weights_file.read_bytes())
+    folder = folder_of(study, "sft") / "patient"
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
     content[-1] ^= 1
-    weights_file.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(UserError, match=r"patient/model.safetensors: corrupted"):
-        rl_loop.run_training(study, METHOD, RUN)
-    shutil.rmtree(paths.model("patient"))
-    with pytest.raises(UserError, match=r"models/patient: no"):
-        rl_loop.run_training(study, METHOD, RUN)
-    shutil.rmtree(paths.model("actor"))
-    with pytest.raises(UserError, match=r"models/actor: no"):
-        rl_loop.run_training(study, METHOD, RUN)
+        train(study)
+    path.unlink()
+    with pytest.raises(UserError, match=r"patient/model.safetensors: missing"):
+        train(study)
+    shutil.rmtree(folder)
+    with pytest.raises(UserError, match=r"patient/manifest.json: missing"):
+        train(study)
 
 
 def test_truncated_predictions_are_named(finished, tmp_path):
-    whole = finished / "evaluation" / METHOD / RUN / "clinic_dev.parquet"
+    whole = finished / EVALUATED / "clinic_dev.parquet"
     path = tmp_path / "cut.parquet"
     path.write_bytes(whole.read_bytes()[:-20])
     with pytest.raises(UserError, match=r"cut.parquet: not a table with the columns"):
@@ -371,15 +344,13 @@ def test_truncated_predictions_are_named(finished, tmp_path):
 
 
 def test_the_splits_of_the_clinic_share_no_case(prepared):
-    data = prepared / "results" / "small" / "data"
-    manifest = read_json(data / "manifest.json")
+    data = prepared / "results/small/data/clinic/latest"
     seen: set[str] = set()
-    for name, entry in manifest["files"].items():
-        assert sha256_file(data / name) == entry["sha256"]
+    for name, count in read_json(data / "manifest.json")["rows"].items():
+        rows = [row for _, row in read_jsonl(data / name)]
+        assert len(rows) == count
         if name == "sft.jsonl":
             continue
-        rows = [row for _, row in read_jsonl(data / name)]
-        assert len(rows) == entry["rows"]
         keys = {json.dumps([r["initial"], r["options"], r["facts"]]) for r in rows}
         assert len(keys) == len(rows)
         assert not keys & seen

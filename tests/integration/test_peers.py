@@ -7,6 +7,7 @@ import pytest
 from small_runs import Killed, digests, small_study
 
 from pcqc.jobs import rl_loop
+from pcqc.jobs.run import run_job
 from pcqc.system.files import read_json, read_jsonl
 
 PEERS = ("igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo", "c3", "expected_answer")
@@ -22,8 +23,7 @@ def make_study(folder):
 
 
 def train(study, name):
-    rl_loop.run_training(study, name, "A")
-    folder = study.results / "runs" / name / "A"
+    folder = run_job(study, "train", name, "A").path
     rows = [row for _, row in read_jsonl(folder / "events.jsonl") if row["kind"] == "update"]
     return folder, rows
 
@@ -54,10 +54,9 @@ def test_the_exact_expectation_needs_no_scorer(study):
 
 
 @pytest.mark.parametrize("name", ["vineppo", "c3"])
-def test_a_killed_run_that_plays_on_ends_in_the_same_bytes(study, tmp_path, monkeypatch, name):
+def test_a_killed_run_that_plays_on_ends_in_the_same_bytes(study, monkeypatch, name):
     folder, _ = train(study, name)
     unbroken = digests(folder, "checkpoints/*/*", "consultations.jsonl")
-    folder.rename(tmp_path / "unbroken")
     learn, seen = rl_loop.Run.collect_rollouts, []
 
     def killing(self, update, *arguments):
@@ -69,7 +68,8 @@ def test_a_killed_run_that_plays_on_ends_in_the_same_bytes(study, tmp_path, monk
     monkeypatch.setattr(rl_loop.Run, "collect_rollouts", killing)
     changed = dataclasses.replace(study, rl=dataclasses.replace(study.rl, save_every=1))
     with pytest.raises(Killed):
-        rl_loop.run_training(changed, name, "A")
-    rl_loop.run_training(changed, name, "A")
+        run_job(changed, "train", name, "A")
+    resumed = run_job(changed, "train", name, "A").path
     assert seen
-    assert digests(folder, "checkpoints/*/*", "consultations.jsonl") == unbroken
+    assert resumed != folder
+    assert digests(resumed, "checkpoints/*/*", "consultations.jsonl") == unbroken

@@ -6,23 +6,22 @@ import pytest
 from small_runs import Killed, digests, small_study
 
 from pcqc.jobs import rl_loop
+from pcqc.jobs.run import run_job, task_of
 from pcqc.methods.atpo.critic import Critic
+from pcqc.study.graph import Jobs
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 from pcqc.system.processes import SINGLE_PROCESS
 
 METHOD, RUN = "atpo", "A"
 TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}
-FOLDER = Path("results/small/runs") / METHOD / RUN
-KEPT = [
-    f"runs/{METHOD}/{RUN}/{name}"
-    for name in (
-        "validation/*.parquet",
-        "trees.jsonl",
-        "consultations.jsonl",
-        "checkpoints/*/model.safetensors",
-        "state/*/step-*/*/*.safetensors",
-    )
-]
+ROOT = Path("results/small")
+TRAINED = Path("runs", METHOD, RUN, "latest")
+KEPT = (
+    "validation/*.parquet",
+    "trees.jsonl",
+    "consultations.jsonl",
+    "checkpoints/*/model.safetensors",
+)
 
 
 def make_study(folder: Path):
@@ -50,7 +49,7 @@ def test_the_critic_is_made_before_engines_take_memory(study, monkeypatch):
         rl_loop, "make_context", lambda *a: made.append("engines") or make_context(*a)
     )
     monkeypatch.setattr(rl_loop, "Critic", lambda *a: made.append("critic") or Critic(*a))
-    rl_loop.Run(study, METHOD, RUN, SINGLE_PROCESS)
+    rl_loop.Run(task_of(study, Jobs(study).job("train", METHOD, RUN)), SINGLE_PROCESS)
     assert made == ["critic", "engines"]
 
 
@@ -68,16 +67,16 @@ def test_a_run_killed_in_a_search_or_critic_step_ends_in_the_same_bytes(
 ):
     kill_at_call(monkeypatch, Critic, method, call)
     with pytest.raises(Killed):
-        rl_loop.run_training(study, METHOD, RUN)
-    assert not (FOLDER / "manifest.json").exists()
-    rl_loop.run_training(study, METHOD, RUN)
-    found = digests(Path("results/small"), *KEPT)
-    assert len(found) == 3 + 1 + 1 + 3 + 4
-    assert found == digests(finished, *KEPT)
+        run_job(study, "train", METHOD, RUN)
+    assert not (ROOT / TRAINED).exists()
+    run_job(study, "train", METHOD, RUN)
+    made = digests(ROOT / TRAINED, *KEPT)
+    assert len(made) == 3 + 1 + 1 + 3
+    assert made == digests(finished / TRAINED, *KEPT)
 
 
 def test_a_run_leaves_its_whole_record(finished):
-    folder = finished / "runs" / METHOD / RUN
+    folder = finished / TRAINED
     manifest = read_json(folder / "manifest.json")
     assert {name: sha256_file(folder / name) for name in manifest["files"]} == manifest["files"]
     assert "trees.jsonl" in manifest["files"]
@@ -98,7 +97,7 @@ def test_a_run_leaves_its_whole_record(finished):
 
 
 def test_the_recorded_trees_hold_every_number(finished):
-    rows = [row for _, row in read_jsonl(finished / "runs" / METHOD / RUN / "trees.jsonl")]
+    rows = [row for _, row in read_jsonl(finished / TRAINED / "trees.jsonl")]
     assert [row["update"] for row in rows] == [1, 2, 3, 4, 5]
     for row in rows:
         nodes = row["nodes"]
@@ -114,7 +113,7 @@ def test_the_recorded_trees_hold_every_number(finished):
 
 
 def test_it_is_evaluated_like_every_method(finished):
-    manifest = read_json(finished / "evaluation" / METHOD / RUN / "manifest.json")
+    manifest = read_json(finished / "evaluation" / METHOD / RUN / "latest" / "manifest.json")
     assert set(manifest["benchmarks"]) == {
         "clinic_dev",
         "clinic_wide",
