@@ -3,9 +3,9 @@
 import pytest
 from tracked import collect, mirror
 
-from pcqc.study.job_outputs import job_output
-from pcqc.system.files import read_json, sha256_file, write_atomic, write_json
+from pcqc.system.files import read_json, write_atomic
 from pcqc.tracking.store import open_store
+from results import finish_job, folder_of
 
 TEXTS = {
     "candidates.parquet": "candidates",
@@ -19,19 +19,17 @@ def continued(ready):
     """The study's methods with the continuation study of PCQC run A, mirrored."""
     for name in set(ready.methods) - {"shared_sft", "pcqc"}:
         del ready.methods[name]
-    folder = ready.results / "continuation" / "pcqc" / "A"
     for name, text in TEXTS.items():
-        write_atomic(folder / name, text)
-    evaluation = read_json(ready.results / "evaluation" / "pcqc" / "A" / "manifest.json")
-    manifest = {
+        kind = "grounding" if name == "grounding.csv" else "continuation"
+        write_atomic(folder_of(ready, kind, "pcqc", "A") / name, text)
+    entries = {
         "benchmark": "clinic_dev",
         "update": 4,
-        "checkpoint": evaluation["checkpoint"],
+        "checkpoint": "checkpoints/000004",
         "success": {"uniform": 0.5, "executed": 0.25, "highest_utility": 0.75},
-        "files": {n: sha256_file(folder / n) for n in TEXTS if n.endswith("parquet")},
     }
-    write_json(folder / "manifest.json", manifest)
-    job_output(ready, "continuation", "pcqc", "A").finish([*manifest["files"], "manifest.json"])
+    finish_job(ready, "continuation", "pcqc", "A", entries=entries)
+    finish_job(ready, "grounding", "pcqc", "A")
     for method in ready.methods:
         mirror(ready, method)
     return ready

@@ -30,7 +30,7 @@ FILES = {
 def collected(fixtures, tmp_path, monkeypatch):
     """A study of hand-written rows, converted and audited."""
     monkeypatch.chdir(tmp_path)
-    raw = {name: RawFile(f"{name}.jsonl") for name in FILES}
+    raw = {name: RawFile(f"{file}.jsonl") for name, (file, _) in FILES.items()}
     study = replace(
         load_study("real-smoke"),
         name="tiny",
