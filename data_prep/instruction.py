@@ -19,7 +19,7 @@ def published_instruction(study: Study) -> tuple[str, str]:
     It is that of the training cases or, if they have none (MEDIQ), of the development benchmark.
 
     Raises:
-        UserError: neither has one, or they have several.
+        UserError: neither has a system message, or they have several.
     """
     training = [name for name in study.raw_files if name.startswith(TRAINING)]
     for names in (training, [study.development]):
