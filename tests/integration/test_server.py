@@ -42,8 +42,8 @@ def serve():
         stub.close()
 
 
-def one(engine: ServerEngine, prompt=(1, 2)):
-    """The result for one prompt, asked beside one that is answered."""
+def result_of(engine: ServerEngine, prompt=(1, 2)):
+    """The result for a prompt, asked beside another that is answered."""
     results = engine.generate([Request(prompt, (6,)), Request((9,), (8,))], SAMPLING)
     assert isinstance(results[1][0], Completion)
     return results[0][0]
@@ -97,7 +97,7 @@ def test_named_tokens_are_read_in_the_order_asked_for(serve):
 def test_what_passes_is_tried_again(serve):
     replies = [(503, "loading"), (429, "slow down"), (200, "{"), said([3, STOP])]
     engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine(attempts=4)
-    assert one(engine).tokens == [3, STOP]
+    assert result_of(engine).tokens == [3, STOP]
     assert engine.counts == {"retries": 3}
 
 
@@ -117,7 +117,7 @@ def test_what_passes_is_tried_again(serve):
 def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
     stub = serve(unless((1, 2), lambda attempt: reply))
     engine = stub.engine(timeout_seconds=0.3 if kind == "timeout" else 2.0)
-    failure = one(engine)
+    failure = result_of(engine)
     assert isinstance(failure, Failure)
     assert failure.kind == kind
     assert "\n" not in str(failure)
@@ -128,14 +128,14 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
     monkeypatch.setattr("pcqc.engines.server.MAX_REPLY", 300)
     engine = serve(unless((1, 2), lambda attempt: said([3] * 100))).engine()
-    assert one(engine).kind == "malformed"
+    assert result_of(engine).kind == "malformed"
     assert engine.counts == {"retries": 2, "malformed": 1}
 
 
 def test_what_the_server_refuses_is_not_repeated(serve):
     stub = serve(unless((1, 2), lambda attempt: (400, "prompt too long")))
     engine = stub.engine()
-    assert one(engine) == Failure("refused", "400: prompt too long")
+    assert result_of(engine) == Failure("refused", "400: prompt too long")
     assert engine.counts == {"refused": 1, "retries": 0}
 
 
@@ -158,7 +158,7 @@ def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch
     )
     waits = []
     monkeypatch.setattr("urllib3.util.retry.time.sleep", waits.append)
-    assert one(engine).tokens == [3, STOP]
+    assert result_of(engine).tokens == [3, STOP]
     assert 0.2 <= waits[0] <= 0.3
     assert 0.4 <= waits[1] <= 0.5
     assert waits[2:] == [3, 5]  # no longer than one attempt may last
@@ -297,8 +297,8 @@ def stream_actor(context) -> None:
     engine.streams, engine.submit, engine.collect = True, submit, collect
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
+@pytest.mark.parametrize("scorer_during_rollouts", [False, True])
+def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, scorer_during_rollouts):
     """Whether it reads after the rollouts or beside them."""
     cases = [make_case(i) for i in range(2)]
     context = served_setting(serve, cases, lambda prompt: False, "1/update/1")
@@ -310,7 +310,7 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
         return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
 
     scorer = Scorer(serve(reply).engine(), context.chat.tokenizer)
-    if ahead:
+    if scorer_during_rollouts:
         stream_actor(context)
         context = dataclasses.replace(context, scorer=scorer)
     method = Method(
@@ -321,4 +321,4 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2
     # What failed beside the rollouts is asked for again after them.
-    assert scorer.engine.take_counts()["failures"] == 1 + ahead
+    assert scorer.engine.take_counts()["failures"] == 1 + scorer_during_rollouts
