@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import make_tokenizer, tiny_model
 from small_runs import Killed, digests, small_study
-from stub_server import Stub, said
+from stub_server import Stub, completion
 
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
@@ -175,7 +175,7 @@ def test_sync_gaps_are_recorded(study, monkeypatch):
 def test_failures_of_servers_are_recorded(study):
     """The first request is refused, the second and third answered at the second attempt."""
     chat = chat_format(study, Paths.of(study).model("patient"))
-    answer = said([*chat.encode("No."), chat.end_of_turn])
+    answer = completion([*chat.encode("No."), chat.end_of_turn])
     seen = []
 
     def reply(body, attempt):

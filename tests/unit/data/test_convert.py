@@ -109,8 +109,8 @@ def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
     convert_file(fixtures / "atpo_dialogues.jsonl", tmp_path / "c.jsonl")
     card = read_json(tmp_path / "c.card.json")
     assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
-    said = "You are a doctor. Ask one question at a time, or choose one of the provided options."
-    assert card["system_messages"] == {"different": 1, "text": said}
+    text = "You are a doctor. Ask one question at a time, or choose one of the provided options."
+    assert card["system_messages"] == {"different": 1, "text": instruction}
     convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
     no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
     assert no_prompts == {"different": 0, "text": None}
@@ -245,9 +245,9 @@ def test_files_of_no_use_are_refused(fixtures, tmp_path):
 def test_the_command(fixtures, tmp_path, capsys):
     raw, to = fixtures / "icraft_md.jsonl", tmp_path / "cases.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(to), "--source", "skin"]) == 0
-    said = capsys.readouterr().out
-    assert f"{to}: 2 of 3 rows kept, 1 excluded" in said
-    assert "excluded line 2 (skin-1): the answer's text" in said
+    printed = capsys.readouterr().out
+    assert f"{to}: 2 of 3 rows kept, 1 excluded" in printed
+    assert "excluded line 2 (skin-1): the answer's text" in printed
     again = tmp_path / "again.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(again), "--source", "skin"]) == 0
     assert again.read_bytes() == to.read_bytes()
