@@ -110,7 +110,7 @@ def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
     card = read_json(tmp_path / "c.card.json")
     assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
     text = "You are a doctor. Ask one question at a time, or choose one of the provided options."
-    assert card["system_messages"] == {"different": 1, "text": instruction}
+    assert card["system_messages"] == {"different": 1, "text": text}
     convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
     no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
     assert no_prompts == {"different": 0, "text": None}
