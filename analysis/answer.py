@@ -8,7 +8,7 @@ from analysis.notices import captioned, on_base_models
 from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality_by_base import shares_of_best
+from analysis.tables.question_quality import shares_of_best
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.study import Study

@@ -71,14 +71,12 @@ def _judged(collected: Collected, found: list[Claim]) -> list[Claim]:
 
 
 def _of_methods(collected: Collected) -> list[Claim]:
-    paper = published().tables["prose"]
     everywhere = list(collected.benchmarks)
     return [
         _claim(
             collected,
             "accuracy",
             "PCQC diagnoses more accurately than GRPO and ATPO.",
-            f"+{paper['gain_over_grpo']} over GRPO, +{paper['gain_over_atpo']} over ATPO",
             ("grpo", "atpo"),
             everywhere,
         ),
@@ -86,7 +84,6 @@ def _of_methods(collected: Collected) -> list[Claim]:
             collected,
             "turns",
             "PCQC asks fewer questions than GRPO.",
-            f"{paper['turn_reduction']['average']}% fewer",
             ("grpo",),
             everywhere,
             metric="turns",
@@ -95,7 +92,6 @@ def _of_methods(collected: Collected) -> list[Claim]:
             collected,
             "counterfactual",
             "Comparing candidates gains beyond feedback on the executed question.",
-            f"+{paper['gain_over_executed_local']} over Executed-local",
             ("executed_local",),
             collected.primary,
         ),
@@ -103,7 +99,6 @@ def _of_methods(collected: Collected) -> list[Claim]:
             collected,
             "unexecuted",
             "Supervising unexecuted questions gains beyond the executed ones.",
-            f"+{_same_state_gain():.2f} over Same-State-Q1",
             ("same_state_q1",),
             everywhere,
         ),
@@ -111,13 +106,11 @@ def _of_methods(collected: Collected) -> list[Claim]:
 
 
 def _utility_claim(collected: Collected) -> Claim:
-    success = published().tables["continuation"]["gains"]["uniform"]
-    low, high = success["interval"]
     gains = _utility_gains(collected)
     return Claim(
         "utility",
         "A question's diagnostic utility predicts downstream success.",
-        f"+{success['gain']:.2f} [{low:+.2f}, {high:+.2f}] over uniform selection",
+        published().claims["utility"],
         gains,
         "" if gains else "This study has too few continuations.",
     )
@@ -147,16 +140,10 @@ def _gains(found: Continued, rival: str) -> dict[str, float]:
     return dict(zip(found.case_ids, gains.tolist(), strict=True))
 
 
-def _same_state_gain() -> float:
-    accuracy = published().tables["same_state_q1"]["accuracy"]
-    return accuracy["pcqc"]["mean"] - accuracy["same_state_q1"]["mean"]
-
-
 def _claim(
     collected: Collected,
     key: str,
     text: str,
-    paper: str,
     rivals: tuple[str, ...],
     benchmarks: list[str],
     metric: str = "accuracy",
@@ -166,7 +153,7 @@ def _claim(
     present = [] if "pcqc" in absent else [rival for rival in rivals if rival not in absent]
     found = tuple(compared(collected, "pcqc", rival, benchmarks, metric) for rival in present)
     titles = listed([published().methods[method] for method in absent])
-    return Claim(key, text, paper, found, f"Not run: {titles}." if absent else "")
+    return Claim(key, text, published().claims[key], found, f"Not run: {titles}." if absent else "")
 
 
 def compared(

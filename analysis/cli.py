@@ -3,8 +3,7 @@
 import argparse
 import json
 
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.contents import FIGURES, TABLES
 
 
 def register(subparsers) -> None:

@@ -74,14 +74,19 @@ def caption_paper() -> str:
 def draw_paper() -> Figure:
     """The published numbers."""
     paper = published()
-    accuracy, turns = paper.by_benchmark("main_accuracy"), paper.by_benchmark("inquiry_turns")
+    methods = [row.key for row in paper.tables["main_accuracy"].rows]
     panels = {
         benchmark.title: {
-            method: Point(turns[method][name], accuracy[method][name], True) for method in accuracy
+            method: Point(
+                paper.estimate("inquiry_turns", method, name),
+                paper.estimate("main_accuracy", method, name),
+                True,
+            )
+            for method in methods
         }
         for name, benchmark in paper.benchmarks.items()
     }
-    return panelled(panels, {method: paper.methods[method] for method in accuracy})
+    return panelled(panels, {method: paper.methods[method] for method in methods})
 
 
 def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:

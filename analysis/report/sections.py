@@ -8,15 +8,17 @@ from typing import Any
 from analysis.answer import conclusion
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
-from analysis.contents import contents
+from analysis.contents import FIGURES, contents
+from analysis.contents import Item as Listed
 from analysis.drawing.style import encode, house_style
-from analysis.figures import FIGURES, caption, draw
+from analysis.figures import caption, draw, module
 from analysis.load import drawn
 from analysis.notices import notice, on_base_models
+from analysis.published import published
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
-from analysis.tables import TABLES, ablations, build, peers
+from analysis.tables import ablations, build, peers
 from pcqc.study.paths import Paths
 
 CARDS = (
@@ -52,7 +54,8 @@ def content(collected: Collected) -> dict[str, Any]:
         {
             **vars(part),
             "shown": [
-                _item(collected, kind, name, next(numbers[kind])) for kind, name in part.items
+                _item(collected, listed_item, next(numbers[listed_item.kind]))
+                for listed_item in part.items
             ],
         }
         for part in contents(collected.study)
@@ -138,27 +141,21 @@ def _cards(collected: Collected) -> list[dict[str, Any]]:
     ]
 
 
-def _item(collected: Collected, kind: str, name: str, place: int) -> Item:
-    return (_figure if kind == "figure" else _table)(collected, name, place)
-
-
-def _table(collected: Collected, name: str, place: int) -> Item:
-    module = TABLES.module(name)
+def _item(collected: Collected, listed_item: Listed, place: int) -> Item:
+    name, beside = listed_item.name, f"{listed_item.name}_paper"
+    if listed_item.kind == "figure":
+        svgs = _svgs(collected, name)
+        item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
+        if listed_item.paper:
+            item = replace(item, paper=_plot(beside, module(name).caption_paper(), svgs[1]))
+        return item
     item = Item("table", place, build(name, collected))
-    if not TABLES.entries[name].paper:
+    if not listed_item.paper:
         return item
     if not comparable(collected.study):
-        return replace(item, paper=replace(module.paper(), name=f"{name}_paper"))
-    (differences,) = companion(item.ours, module.paper(), collected.study)
+        return replace(item, paper=replace(published().tables[name], name=beside))
+    (differences,) = companion(item.ours, collected.study)
     return replace(item, paper=differences, paper_label="Published and ours")
-
-
-def _figure(collected: Collected, name: str, place: int) -> Item:
-    module, svgs = FIGURES.module(name), _svgs(collected, name)
-    item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
-    if FIGURES.entries[name].paper:
-        item = replace(item, paper=_plot(f"{name}_paper", module.caption_paper(), svgs[1]))
-    return item
 
 
 def _svgs(collected: Collected, name: str) -> list[bytes]:

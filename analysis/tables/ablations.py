@@ -8,7 +8,7 @@ from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import random_parts
 from pcqc.study import Study
 
 NAME = "ablations"
@@ -48,7 +48,7 @@ def build(study: Study) -> Table | None:
             rows.append(_row(runs, name, changed, difference))
     caption = (
         "Means over benchmarks and runs. "
-        f"Intervals of the difference: {drawn_anew(effects)} (docs/analysis.md). "
+        f"Intervals of the difference: {random_parts(effects)} (docs/analysis.md). "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     title = f"Ablations: {study.title}."

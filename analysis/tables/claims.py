@@ -4,7 +4,7 @@ from analysis.claims import Claim, claims
 from analysis.collected import Collected
 from analysis.statistics.crossed import Effect
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
-from analysis.tables.layout import by_base, drawn_anew
+from analysis.tables.layout import by_base, random_parts
 
 NAME = "claims"
 COLUMNS = (
@@ -28,7 +28,7 @@ def build(collected: Collected) -> Table:
     margin = collected.study.equivalence
     caption = (
         "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
-        f"that positive favours the claim. 95% intervals: {drawn_anew(_of_methods(found))}, "
+        f"that positive favours the claim. 95% intervals: {random_parts(_of_methods(found))}, "
         f"base models are fixed ({_bases(collected)}), so that they speak for the study's alone. "
         "The third claim "
         f"averages {listed(primary)}, as the paper does, the others all benchmarks; the last "

@@ -6,7 +6,7 @@ from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
 from analysis.claims import Claim, claims_of_methods
 from analysis.collected import Collected
 from analysis.table import Cell, Column, Number, Probability, Range, Row, Table
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import random_parts
 
 NAME = "claims_at_budgets"
 BUDGET = "whole"
@@ -49,7 +49,7 @@ def build(collected: Collected) -> Table:
         "positive favours the claim. Selected: of checkpoints that were chosen on these cases. "
         "Budgets: of every run when it had spent as much, with no choice among checkpoints. "
         f"{RULE} {COUNTED} "
-        f"Intervals: {drawn_anew(effects)}, from each validation's "
+        f"Intervals: {random_parts(effects)}, from each validation's "
         "outcomes case by case. Verdicts at the same checkpoints hold together at 5% (Holm); "
         f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
     )

@@ -73,9 +73,7 @@ def _paper_count(name: str, source: str) -> int | None:
     paper = published()
     if name in paper.benchmarks:
         return paper.benchmarks[name].cases
-    training = paper.tables["training"]
-    own = {"atpo_rl": training["rl_cases"]["total"], "atpo_sft": training["sft_conversations"]}
-    return own.get(source)
+    return paper.training_cases.get(source)
 
 
 def _contents(card: dict[str, Any]) -> list[Cell]:

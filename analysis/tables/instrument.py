@@ -10,7 +10,7 @@ from analysis.instrument import Consultations, Instrument
 from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import random_parts
 
 NAME = "instrument"
 COLUMNS = (
@@ -42,7 +42,7 @@ def build(collected: Collected) -> Table:
         "Random and best questions: had as many such questions been asked on average, of the same "
         "facts and each time until one option is left (best ones after "
         f"{instrument.best.asked[-1]:.1f} on average). Mean ± sample standard deviation over runs; "
-        f"intervals: {drawn_anew(effects.values())}."
+        f"intervals: {random_parts(effects.values())}."
     )
     return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
 

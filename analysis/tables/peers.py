@@ -10,9 +10,10 @@ import pandas as pd
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
+from analysis.contents import TABLES
+from analysis.formats import render
 from analysis.load import load, load_peers, of_methods
 from analysis.notices import captioned
-from analysis.render import render
 from analysis.statistics.crossed import Sample
 from analysis.table import (
     MISSING,
@@ -36,7 +37,6 @@ from pcqc.study.replicates import replicates
 from pcqc.system.files import write_atomic
 
 NAME = "peers"
-FORMS = ("tex", "csv", "md")
 KINDS = ("trajectories", CLOCK)
 COLUMNS = (
     Column("method", "Credit", numeric=False),
@@ -69,7 +69,7 @@ def write(study: Study) -> list[Path]:
             f"no peer of study '{study.name}' is evaluated; run `snakemake --cores 2 peers "
             f"--config study={study.name}`"
         )
-    for form in FORMS:
+    for form in TABLES.forms:
         files.append(study.results / "tables" / f"{NAME}.{form}")
         write_atomic(files[-1], render(form, [table]))
     return files

@@ -9,13 +9,13 @@ import simulated
 from analysis import answer
 from analysis.answer import answer_of, conclusion
 from analysis.claims import Claim, Comparison, claims
-from analysis.render import render
+from analysis.formats import render
 from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality_by_base import shares_of_best
+from analysis.tables.question_quality import shares_of_best
 from pcqc.errors import UserError
 from pcqc.study import load_study
 from pcqc.study.job_outputs import job_output

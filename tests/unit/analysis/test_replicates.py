@@ -81,7 +81,7 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
     assert collected.pooled() is collected
     table = tables.build("main_accuracy", both)
-    said = "deviation over 6 independent RL runs on 2 base models, what sets these apart included."
+    said = "mean ± SD over 6 runs on 2 base models."
     assert said in table.caption
     assert "Shared SFT: one checkpoint of each base model." in table.caption
     assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated
+from built_tables import build
 from matplotlib.container import ErrorbarContainer
 
 from analysis import load as reader
-from analysis import tables
+from analysis import report, tables
 from analysis.continuation import Continued, continued, main_policy, policies
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.first_questions import first_questions
 from analysis.instrument import Instrument
-from analysis.report import build
 from analysis.tables.continuation import design
 from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import best_first_questions, posterior
@@ -88,7 +88,7 @@ def test_files_are_read_into_states_and_candidates(collected):
     assert found.success[3, 2] == mine["correct"].mean()
     assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
     executed = rows[rows.candidate == 0].groupby("case_id")["correct"].mean().mean()
-    table = tables.TABLES.module("continuation").build(collected)
+    table = build("continuation", collected)
     assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
 
 
@@ -124,7 +124,7 @@ def test_the_scorers_error_is_its_distance_from_the_exact_probability(collected)
 def test_report_says_how_often_highest_utility_picks_a_best_question(collected):
     hits = 100 * first_questions(collected, main_policy(collected)).picks["highest_utility"]
     row = re.search(
-        r"Highest-utility selection: picks a best first question.*?</tr>", build(collected)
+        r"Highest-utility selection: picks a best first question.*?</tr>", report.build(collected)
     )
     assert f"<td class='number'>{hits.mean():.2f}</td>" in row.group()
 
@@ -206,7 +206,9 @@ def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(colle
     kept = replace(found, ungrounded=misled).as_answered()
     assert kept.case_ids == [c for i, c in enumerate(found.case_ids) if i not in (3, 5)]
     assert kept.success.shape == (len(found.case_ids) - 2, found.success.shape[1])
-    assert "2 states are left out" in design(collected, kept)
+    assert "2 states with an answer that was made to lack grounds are left out" in design(
+        collected, kept
+    )
     assert found.as_answered() is found
     assert "left out" not in design(collected, found)
 

@@ -9,7 +9,7 @@ from built_tables import accuracies, build
 
 from analysis import figures, tables
 from analysis.figures import FIGURES
-from analysis.render import render
+from analysis.formats import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from pcqc.errors import UserError
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from analysis.collected import Collected
-from analysis.render import render
+from analysis.formats import render
 from analysis.tables import data_cards, overlap
 from data_prep.audit import audit
 from data_prep.convert import convert_file
