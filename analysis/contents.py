@@ -80,7 +80,7 @@ PARTS = (
         "What the paper says of the method, and what this study finds.",
         (
             _table("claims", shows="all"),
-            _table("claims_at_budgets", "pcqc", shows="all"),
+            _table("claims_at_budgets", "pcqc", shows="all", made_by="claims.at_budgets"),
         ),
     ),
     Part(

@@ -37,7 +37,7 @@ def caption(collected: Collected) -> str:
     several = [m for m in collected.methods() if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
     runs = f"runs{on_base_models(collected.base_models)} ({titles})"
-    bars = f"Bars: one sample standard deviation over {runs}. " if several else ""
+    bars = f"Bars: one SD over {runs}. " if several else ""
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "
@@ -66,8 +66,8 @@ def draw(collected: Collected) -> Figure:
 def caption_paper() -> str:
     """What the companion shows."""
     return (
-        f"The same from the paper's tables: means over {RUNS} RL runs, bars one sample standard "
-        "deviation; Shared SFT is one checkpoint."
+        f"The same from the paper's tables: means over {RUNS} RL runs, bars one SD; "
+        "Shared SFT is one checkpoint."
     )
 
 

@@ -22,8 +22,8 @@ from analysis.tables import ablations, build, peers
 from pcqc.study.paths import Paths
 
 CARDS = (
-    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "
-    "deviation over runs{on_base_models}."
+    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one SD "
+    "over runs{on_base_models}."
 )
 
 

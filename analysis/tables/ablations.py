@@ -11,7 +11,6 @@ from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, num
 from analysis.tables.layout import random_parts
 from pcqc.study import Study
 
-NAME = "ablations"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("changed", "Changed", numeric=False),
@@ -52,7 +51,7 @@ def build(study: Study) -> Table | None:
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     title = f"Ablations: {study.title}."
-    return Table(NAME, title, captioned(study, caption), COLUMNS, tuple(rows))
+    return Table("ablations", title, captioned(study, caption), COLUMNS, tuple(rows))
 
 
 def _row(

@@ -7,7 +7,6 @@ from analysis.load import read_cards
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
 
-NAME = "data_cards"
 COLUMNS = (
     Column("set", "Set", numeric=False),
     Column("paper", "In the paper", "Cases"),
@@ -42,7 +41,7 @@ def build(collected: Collected) -> Table:
         "of the initial information: median (smallest to largest)."
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
-    return Table(NAME, "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
+    return Table("data_cards", "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
 
 
 def _reason(exclusion: dict[str, Any]) -> str:
