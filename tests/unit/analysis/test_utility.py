@@ -20,7 +20,7 @@ from analysis.first_questions import first_questions
 from analysis.instrument import Instrument
 from analysis.tables.continuation import design
 from pcqc.cases.case import read_cases
-from pcqc.clinic.posterior import best_first_questions, posterior
+from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
 
@@ -100,7 +100,9 @@ def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     first = first_questions(collected, found)
     hits = first.picks
     for i, case_id in enumerate(found.case_ids):
-        best = {ask(world.findings[f]) for f in best_first_questions(world, cases[case_id])}
+        best = {
+            ask(world.findings[f]) for f in simulated.best_first_questions(world, cases[case_id])
+        }
         asked = found.questions[i][found.utility[i].argmax()]
         assert hits["highest_utility"][i] == (asked in best)
         assert first.chance[i] == len(best) / len(world.findings)
