@@ -8,7 +8,7 @@ from analysis.notices import captioned, on_base_models
 from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality_by_base import shares_of_best
+from analysis.tables.question_quality import shares_of_best
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.study import Study
@@ -18,75 +18,56 @@ SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradict
 
 def conclusion(collected: Collected) -> list[str]:
     """Who diagnoses best and asks best, and which of the paper's claims hold here."""
-    found = claims(collected)
-    return [
-        _methods(collected.pooled()),
-        *_questions(collected),
-        *_limit(collected, found),
-        _in_all(found),
-        *_claims(found),
-    ]
-
-
-def _limit(collected: Collected, found: list[Claim]) -> list[str]:
-    """What a study with one run of each method cannot say."""
-    if not any(comparison.single for claim in found for comparison in claim.comparisons):
-        return []
-    full = " To compare them: make results STUDY=clinic-full." if collected.study.synthetic else ""
-    return [
-        "One run of each method shows that all of this works and decides nothing between methods: "
-        f"the intervals know the cases alone.{full}"
-    ]
-
-
-def _methods(collected: Collected) -> str:
-    """Methods from most to least accurate."""
-    names = list(collected.benchmarks)
-    found = {
-        collected.title(method): (
-            collected.average(method, names).mean,
-            collected.average(method, names, "turns").mean,
+    judged = claims(collected)
+    sentences = [_by_accuracy(collected.pooled()), *_by_questions(collected)]
+    # What a study with one run of each method cannot say.
+    if any(comparison.single for claim in judged for comparison in claim.comparisons):
+        full = " To compare them: make results STUDY=clinic-full."
+        sentences.append(
+            "One run of each method shows that all of this works and decides nothing between "
+            "methods: intervals cover cases alone." + (full if collected.study.synthetic else "")
         )
-        for method in collected.methods("method")
-    }
-    ordered = sorted(found.items(), key=lambda item: -item[1][0])
-    texts = [
-        f"{title} ({Number(accuracy).text()}% with {Number(turns).text()} questions)"
-        for title, (accuracy, turns) in ordered
-    ]
-    later = f", then {listed(texts[1:])}" if texts[1:] else ""
-    return (
-        f"Most diagnoses are right with {texts[0]}{later}, averaged over {len(names)} benchmarks"
-        f"{on_base_models(collected.base_models)}."
-    )
-
-
-def _questions(collected: Collected) -> list[str]:
-    """Methods and controls from most to least best questions, where a clinic knows them."""
-    if not collected.study.clinic:
-        return []
-    ordered = sorted(shares_of_best(collected).items(), key=lambda item: -item[1][0])
-    said = [
-        f"{Number(best, digits=1).text()}% with {collected.title(m)}" for m, (best, _) in ordered
-    ]
-    if not said:
-        return []
-    by_chance = sorted(chance for _, (_, chance) in ordered)
-    return [
-        f"Best ones among the first {EARLY} questions: {listed(said)}; by chance "
-        f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."
-    ]
-
-
-def _in_all(found: list[Claim]) -> str:
-    """How many claims hold, in whole or in part, and how many do not."""
-    outcomes = [_outcome(claim) for claim in found]
-    said = [
+    outcomes = [_outcome(claim) for claim in judged]
+    counts = [
         f"{outcomes.count(outcome) or 'none'} {outcome}"
         for outcome in (SUPPORTED, IN_PART, CONTRADICTED, "undecided", "not tested")
         if outcome in outcomes or outcome in (SUPPORTED, CONTRADICTED)
     ]
-    return f"Of the paper's {len(found)} claims, {listed(said)} here."
+    sentences.append(f"Of the paper's {len(judged)} claims, {listed(counts)} here.")
+    return [*sentences, *map(_sentence, judged)]
+
+
+def _by_accuracy(collected: Collected) -> str:
+    """Methods from most to least accurate."""
+    names = list(collected.benchmarks)
+    means = {
+        method: [collected.average(method, names, m).mean for m in ("accuracy", "turns")]
+        for method in collected.methods("method")
+    }
+    first, *others = [
+        f"{collected.title(method)} ({Number(accuracy).text()}% with {Number(turns).text()} "
+        "questions)"
+        for method, (accuracy, turns) in sorted(means.items(), key=lambda item: -item[1][0])
+    ]
+    later = f", then {listed(others)}" if others else ""
+    return (
+        f"Most diagnoses are right with {first}{later}, averaged over {len(names)} benchmarks"
+        f"{on_base_models(collected.base_models)}."
+    )
+
+
+def _by_questions(collected: Collected) -> list[str]:
+    """Methods and controls from most to least best questions, where a clinic knows them."""
+    shares = shares_of_best(collected) if collected.study.clinic else {}
+    if not shares:
+        return []
+    ordered = sorted(shares.items(), key=lambda item: -item[1][0])
+    texts = [f"{Number(b, digits=1).text()}% with {collected.title(m)}" for m, (b, _) in ordered]
+    by_chance = sorted(chance for _, chance in shares.values())
+    return [
+        f"Share of best questions among the first {EARLY}: {listed(texts)}; by chance "
+        f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."
+    ]
 
 
 def _outcome(claim: Claim) -> str:
@@ -101,35 +82,31 @@ def _outcome(claim: Claim) -> str:
     return "undecided"
 
 
-def _claims(found: list[Claim]) -> list[str]:
-    """One sentence per claim of the paper: its comparisons, each with interval and verdict."""
-    sentences = []
-    for claim in found:
-        said = [
-            f"{comparison.judged.verdict} for {_difference(comparison)}{_although(comparison)}"
-            for comparison in claim.comparisons
-        ]
-        text = claim.text.rstrip(".")
-        sentences.append(f"{text}: {'; '.join(said) if said else 'not tested'}.")
-    return sentences
+def _sentence(claim: Claim) -> str:
+    """A claim's comparisons, each with interval and verdict."""
+    texts = [
+        f"{comparison.judged.verdict} for {_difference(comparison)}{_although(comparison)}"
+        for comparison in claim.comparisons
+    ]
+    return f"{claim.text.rstrip('.')}: {'; '.join(texts) or 'not tested'}."
 
 
-def _although(found: Comparison) -> str:
+def _although(comparison: Comparison) -> str:
     """Why a difference is undecided whose own interval leaves out zero; else nothing."""
-    effect, judged = found.effect, found.judged
-    if judged.verdict != "undecided" or found.single or effect.low <= 0 <= effect.high:
+    effect, judged = comparison.effect, comparison.judged
+    if judged.verdict != "undecided" or comparison.single or effect.low <= 0 <= effect.high:
         return ""
     if judged.p >= LEVEL:
-        return f" (among all claims p = {Probability(judged.p).text()})"
-    return " (not so under each base model)"
+        return f" (Holm p = {Probability(judged.p).text()})"
+    return " (not so on each base model)"
 
 
-def _difference(found: Comparison, colon: str = "") -> str:
+def _difference(comparison: Comparison, colon: str = "") -> str:
     """`PCQC − GRPO +1.96 pp [−1.95, +5.95]`."""
-    effect = found.effect
+    effect = comparison.effect
     difference = Number(effect.difference, signed=True).text()
     interval = Range(effect.low, effect.high).text()
-    return f"{found.label}{colon} {difference} {found.unit} {interval}"
+    return f"{comparison.label}{colon} {difference} {comparison.unit} {interval}"
 
 
 def answer_of(study: Study, method: str) -> list[str]:
@@ -148,25 +125,18 @@ def answer_of(study: Study, method: str) -> list[str]:
     rivals = [rival] if rival in ready and rival != method else []
     runs = load_evaluated(study, [*rivals, method])
     names = list(study.benchmarks)
-    means = (
-        f"{runs.title(method)}: {_mean(runs, method, 'accuracy')}% right with "
-        f"{_mean(runs, method, 'turns')} questions, over {len(names)} benchmarks and "
-        f"{runs_of(runs, method)}."
+    accuracy, turns = (
+        Number(runs.average(method, names, metric).mean).text() for metric in ("accuracy", "turns")
     )
-    said = [captioned(study, means)]
+    count = len(runs.runs(method))
+    means = (
+        f"{runs.title(method)}: {accuracy}% right with {turns} questions, over {len(names)} "
+        f"benchmarks and {count} run{'' if count == 1 else 's'}."
+    )
+    sentences = [captioned(study, means)]
     pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
     for metric, pair in pairs.items() if rivals else ():
-        found = compared(runs, *pair, names, metric)
-        alone = " One run of each: the interval knows the cases alone." if found.single else ""
-        said.append(f"{_difference(found, ':')}.{alone}")
-    return said
-
-
-def runs_of(runs: Collected, method: str) -> str:
-    """`3 runs`."""
-    count = len(runs.runs(method))
-    return f"{count} run{'' if count == 1 else 's'}"
-
-
-def _mean(runs: Collected, method: str, metric: str) -> str:
-    return Number(runs.average(method, list(runs.benchmarks), metric).mean).text()
+        comparison = compared(runs, *pair, names, metric)
+        alone = " One run of each: the interval covers cases alone." if comparison.single else ""
+        sentences.append(f"{_difference(comparison, ':')}.{alone}")
+    return sentences

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.collected import Collected
-from analysis.continuation import RULES, Continued, main_policy
+from analysis.continuation import RULES, main_policy
 from analysis.published import published
 from analysis.statistics.crossed import Effect, Sample, crossed_effect, effect_over_cases
 from analysis.statistics.verdicts import Judged, judge, probability_of_improvement
@@ -48,125 +48,12 @@ class Claim:
 
 def claims(collected: Collected) -> list[Claim]:
     """The five claims in the paper's order, as far as the study tests them, judged together."""
-    return _judged(collected, [*_of_methods(collected), _utility_claim(collected)])
+    return _judged(collected, [*_of_methods(collected), _of_utility(collected)])
 
 
 def claims_of_methods(collected: Collected) -> list[Claim]:
     """The four claims that compare trained methods, judged together."""
     return _judged(collected, _of_methods(collected))
-
-
-def _judged(collected: Collected, found: list[Claim]) -> list[Claim]:
-    every = [comparison for claim in found for comparison in claim.comparisons]
-    equivalence = collected.study.equivalence
-    margins = [equivalence.points if c.unit == "pp" else equivalence.turns for c in every]
-    verdicts = iter(judge([c.effect for c in every], margins, [c.single for c in every]))
-    return [
-        replace(
-            claim,
-            comparisons=tuple(replace(c, judged=next(verdicts)) for c in claim.comparisons),
-        )
-        for claim in found
-    ]
-
-
-def _of_methods(collected: Collected) -> list[Claim]:
-    paper = published().tables["prose"]
-    everywhere = list(collected.benchmarks)
-    return [
-        _claim(
-            collected,
-            "accuracy",
-            "PCQC diagnoses more accurately than GRPO and ATPO.",
-            f"+{paper['gain_over_grpo']} over GRPO, +{paper['gain_over_atpo']} over ATPO",
-            ("grpo", "atpo"),
-            everywhere,
-        ),
-        _claim(
-            collected,
-            "turns",
-            "PCQC asks fewer questions than GRPO.",
-            f"{paper['turn_reduction']['average']}% fewer",
-            ("grpo",),
-            everywhere,
-            metric="turns",
-        ),
-        _claim(
-            collected,
-            "counterfactual",
-            "Comparing candidates gains beyond feedback on the executed question.",
-            f"+{paper['gain_over_executed_local']} over Executed-local",
-            ("executed_local",),
-            collected.primary,
-        ),
-        _claim(
-            collected,
-            "unexecuted",
-            "Supervising unexecuted questions gains beyond the executed ones.",
-            f"+{_same_state_gain():.2f} over Same-State-Q1",
-            ("same_state_q1",),
-            everywhere,
-        ),
-    ]
-
-
-def _utility_claim(collected: Collected) -> Claim:
-    success = published().tables["continuation"]["gains"]["uniform"]
-    low, high = success["interval"]
-    gains = _utility_gains(collected)
-    return Claim(
-        "utility",
-        "A question's diagnostic utility predicts downstream success.",
-        f"+{success['gain']:.2f} [{low:+.2f}, {high:+.2f}] over uniform selection",
-        gains,
-        "" if gains else "This study has too few continuations.",
-    )
-
-
-def _utility_gains(collected: Collected) -> tuple[Comparison, ...]:
-    """Highest-utility selection against the paper's two rivals, on each base model."""
-    if not collected.study.continuation:
-        return ()
-    every = [main_policy(one).as_answered() for one in collected.on_each_base]
-    if min(len(found.case_ids) for found in every) < 2:
-        return ()
-    return tuple(
-        Comparison(
-            f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}",
-            effect_over_cases([_gains(found, rival) for found in every]),
-            "pp",
-        )
-        for rival in ("uniform", "executed")
-    )
-
-
-def _gains(found: Continued, rival: str) -> dict[str, float]:
-    """Case -> what the highest utility gains over a rival at its state, in points."""
-    chosen = found.selected()
-    gains = chosen["highest_utility"] - chosen[rival]
-    return dict(zip(found.case_ids, gains.tolist(), strict=True))
-
-
-def _same_state_gain() -> float:
-    accuracy = published().tables["same_state_q1"]["accuracy"]
-    return accuracy["pcqc"]["mean"] - accuracy["same_state_q1"]["mean"]
-
-
-def _claim(
-    collected: Collected,
-    key: str,
-    text: str,
-    paper: str,
-    rivals: tuple[str, ...],
-    benchmarks: list[str],
-    metric: str = "accuracy",
-) -> Claim:
-    """A claim that PCQC is above its rivals in accuracy, or below them in turns."""
-    absent = [method for method in ("pcqc", *rivals) if method not in collected.methods()]
-    present = [] if "pcqc" in absent else [rival for rival in rivals if rival not in absent]
-    found = tuple(compared(collected, "pcqc", rival, benchmarks, metric) for rival in present)
-    titles = listed([published().methods[method] for method in absent])
-    return Claim(key, text, paper, found, f"Not run: {titles}." if absent else "")
 
 
 def compared(
@@ -188,3 +75,77 @@ def compared(
     improvement = probability_of_improvement(first.tasks(second))
     effect = crossed_effect(first, second, alike)
     return Comparison(label, effect, unit, improvement, single=effect.random == "case")
+
+
+def _judged(collected: Collected, unjudged: list[Claim]) -> list[Claim]:
+    comparisons = [comparison for claim in unjudged for comparison in claim.comparisons]
+    margin = collected.study.equivalence
+    margins = [margin.points if c.unit == "pp" else margin.turns for c in comparisons]
+    verdicts = iter(
+        judge([c.effect for c in comparisons], margins, [c.single for c in comparisons])
+    )
+    return [
+        replace(
+            claim,
+            comparisons=tuple(replace(c, judged=next(verdicts)) for c in claim.comparisons),
+        )
+        for claim in unjudged
+    ]
+
+
+def _of_methods(collected: Collected) -> list[Claim]:
+    """PCQC is above its rivals in accuracy, or below them in turns."""
+    everywhere = list(collected.benchmarks)
+    claimed = []
+    for key, text, rivals, benchmarks, metric in (
+        (
+            "accuracy",
+            "PCQC diagnoses more accurately than GRPO and ATPO.",
+            ("grpo", "atpo"),
+            everywhere,
+            "accuracy",
+        ),
+        ("turns", "PCQC asks fewer questions than GRPO.", ("grpo",), everywhere, "turns"),
+        (
+            "counterfactual",
+            "Comparing candidates gains beyond feedback on the executed question.",
+            ("executed_local",),
+            collected.primary,
+            "accuracy",
+        ),
+        (
+            "unexecuted",
+            "Supervising unexecuted questions gains beyond the executed ones.",
+            ("same_state_q1",),
+            everywhere,
+            "accuracy",
+        ),
+    ):
+        absent = [method for method in ("pcqc", *rivals) if method not in collected.methods()]
+        present = [] if "pcqc" in absent else [rival for rival in rivals if rival not in absent]
+        comparisons = (compared(collected, "pcqc", r, benchmarks, metric) for r in present)
+        titles = listed([published().methods[method] for method in absent])
+        missing = f"Not run: {titles}." if absent else ""
+        claimed.append(Claim(key, text, published().claims[key], tuple(comparisons), missing))
+    return claimed
+
+
+def _of_utility(collected: Collected) -> Claim:
+    """Highest-utility selection against the paper's two rivals, on each base model."""
+    text = "A question's diagnostic utility predicts downstream success."
+    policies = []
+    if collected.study.continuation:
+        policies = [main_policy(one).as_answered() for one in collected.on_each_base]
+    if not policies or min(len(policy.case_ids) for policy in policies) < 2:
+        few = "This study has too few continuations."
+        return Claim("utility", text, published().claims["utility"], (), few)
+    comparisons = []
+    for rival in ("uniform", "executed"):
+        gains = []  # case -> points that the highest utility gains at its state
+        for policy in policies:
+            success = policy.selected()
+            points = success["highest_utility"] - success[rival]
+            gains.append(dict(zip(policy.case_ids, points.tolist(), strict=True)))
+        label = f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}"
+        comparisons.append(Comparison(label, effect_over_cases(gains), "pp"))
+    return Claim("utility", text, published().claims["utility"], tuple(comparisons))

@@ -4,8 +4,11 @@ import argparse
 import json
 from pathlib import Path
 
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.contents import FIGURES, TABLES
+from pcqc.study import Study, load_study
+
+# Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
+# commands of `pcqc` need not wait for them.
 
 
 def register(subparsers) -> None:
@@ -17,84 +20,65 @@ def register(subparsers) -> None:
     compare.add_argument("subtrahend", metavar="B.parquet")
     compare.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     compare.set_defaults(handler=run_compare)
-    for name, items, what, run in (
-        ("tables", TABLES, "write the tables of a study as tex, csv and md", run_tables),
-        ("figures", FIGURES, "write the figures of a study as pdf, svg and png", run_figures),
-    ):
+    of_a_study = {
+        "tables": (run_tables, "write the tables of a study as tex, csv and md"),
+        "figures": (run_figures, "write the figures of a study as pdf, svg and png"),
+        "docs": (run_docs, "copy a study's tables and figures into the pages that show them"),
+        "archive": (run_archive, "pack what a study collected into results/archive/, for git"),
+        "restore": (run_restore, "unpack a study's archive, to draw its tables and figures again"),
+        "answer": (run_answer, "print what a study, or some of its methods, found"),
+    }
+    for name, (handler, what) in of_a_study.items():
         parser = subparsers.add_parser(name, help=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
-        parser.add_argument(
-            "--only", metavar="NAME", action="append", choices=list(items), help="this one alone"
-        )
-        parser.set_defaults(handler=run)
-    for name, what, run in (
-        ("docs", "copy a study's tables and figures into the pages that show them", run_docs),
-        ("archive", "pack what a study collected into results/archive/, for git", run_archive),
-        ("restore", "unpack a study's archive, to draw its tables and figures again", run_restore),
-    ):
-        parser = subparsers.add_parser(name, help=what)
-        parser.add_argument("study", metavar="STUDY", help="name or file of a study")
-        parser.set_defaults(handler=run)
-
-    answer = subparsers.add_parser(
-        "answer", help="print what a study, or some of its methods, found"
-    )
-    answer.add_argument("study", metavar="STUDY", help="name or file of a study")
-    answer.add_argument("methods", metavar="METHOD", nargs="*", help="these alone")
-    answer.set_defaults(handler=run_answer)
+        parser.set_defaults(handler=handler)
+        if name in ("tables", "figures"):
+            items = list(TABLES if name == "tables" else FIGURES)
+            parser.add_argument(
+                "--only", metavar="NAME", action="append", choices=items, help="this one alone"
+            )
+        if name == "answer":
+            parser.add_argument("methods", metavar="METHOD", nargs="*", help="these alone")
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
     """Gain of A over B with its paired interval, discordant counts and McNemar p."""
     from analysis.statistics.paired import compare
 
-    found = compare(arguments.minuend, arguments.subtrahend)
+    result = compare(arguments.minuend, arguments.subtrahend)
     if arguments.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(result, indent=1))
         return
     print(
-        f"{found['cases']:,} cases: {found['minuend_accuracy']:.2f}% against "
-        f"{found['subtrahend_accuracy']:.2f}%, gain {found['gain']:+.2f} points "
-        f"[{found['low']:+.2f}, {found['high']:+.2f}] (95%, {found['resamples']:,} resamples of "
-        f"cases); discordant {found['only_minuend']} / {found['only_subtrahend']}, exact McNemar "
-        f"p = {found['p']:.4g}"
+        f"{result['cases']:,} cases: {result['minuend_accuracy']:.2f}% against "
+        f"{result['subtrahend_accuracy']:.2f}%, gain {result['gain']:+.2f} points "
+        f"[{result['low']:+.2f}, {result['high']:+.2f}] (95%, {result['resamples']:,} resamples of "
+        f"cases); discordant {result['only_minuend']} / {result['only_subtrahend']}, exact McNemar "
+        f"p = {result['p']:.4g}"
     )
 
 
 def run_tables(arguments: argparse.Namespace) -> None:
     """Draw tables again from the newest collected runs."""
     from analysis import tables
+    from analysis.load import load
 
-    collected = _load(arguments.study)
-    _print(tables.write(collected, _drawn(collected.study), arguments.only))
+    study = load_study(arguments.study)
+    _print(tables.write(load(study), _drawn(study), arguments.only))
 
 
 def run_figures(arguments: argparse.Namespace) -> None:
     """Draw figures again from the newest collected runs."""
     from analysis import figures
-
-    collected = _load(arguments.study)
-    _print(figures.write(collected, _drawn(collected.study), arguments.only))
-
-
-def run_answer(arguments: argparse.Namespace) -> None:
-    """Print the conclusion of a study and where its report is, or the numbers of methods."""
-    from analysis.answer import answer_of, conclusion
     from analysis.load import load
-    from pcqc.study import load_study
 
     study = load_study(arguments.study)
-    for method in arguments.methods:
-        print("\n".join(answer_of(study, method)))
-    if not arguments.methods:
-        print("\n".join(conclusion(load(study))))
-        print(f"The report: {study.results / 'report.html'}")
+    _print(figures.write(load(study), _drawn(study), arguments.only))
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
     """Copy tables and figures of a study into README and docs."""
     from analysis.copied_tables import copy_pictures, copy_tables
-    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     for page in copy_tables(study):
@@ -106,7 +90,6 @@ def run_docs(arguments: argparse.Namespace) -> None:
 def run_archive(arguments: argparse.Namespace) -> None:
     """Write the archives of a study and of its replicates."""
     from analysis import archive
-    from pcqc.study import load_study
 
     for path in archive.write(load_study(arguments.study)):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
@@ -115,7 +98,6 @@ def run_archive(arguments: argparse.Namespace) -> None:
 def run_restore(arguments: argparse.Namespace) -> None:
     """Unpack them, and say what can be done with them."""
     from analysis import archive
-    from pcqc.study import load_study
 
     study = load_study(arguments.study)
     for folder in archive.restore(study):
@@ -126,14 +108,20 @@ def run_restore(arguments: argparse.Namespace) -> None:
     print(f"then `pcqc report {study.name}`")
 
 
-def _load(name: str):
+def run_answer(arguments: argparse.Namespace) -> None:
+    """Print the conclusion of a study and where its report is, or the numbers of methods."""
+    from analysis.answer import answer_of, conclusion
     from analysis.load import load
-    from pcqc.study import load_study
 
-    return load(load_study(name))
+    study = load_study(arguments.study)
+    for method in arguments.methods:
+        print("\n".join(answer_of(study, method)))
+    if not arguments.methods:
+        print("\n".join(conclusion(load(study))))
+        print(f"The report: {study.results / 'report.html'}")
 
 
-def _drawn(study) -> Path:
+def _drawn(study: Study) -> Path:
     """Folder of what is drawn by hand; the workflow's own is results/STUDY/report."""
     return study.results / "drawn"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analysis.published import published
 from analysis.statistics.bootstrap import NORMAL
-from analysis.table import MISSING, Cell, Column, Number, Row, Statement, Table
+from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from pcqc.study import Study
 
 COLUMNS = (
@@ -27,23 +27,15 @@ def comparable(study: Study) -> bool:
     return real and bool({*study.benchmarks} & {*published().benchmarks})
 
 
-def companion(ours: Table, paper: Table, study: Study) -> list[Table]:
-    """Tables to show together: one of differences, or the two sides where none can be taken."""
-    if not comparable(study):
-        ours = replace(ours, name=f"{ours.name}_ours", title=f"This study. {ours.title}")
-        note = (
-            "This study's cases are not the paper's: the tables share their form, not their scale."
-        )
-        return [
-            ours,
-            replace(
-                paper,
-                name=f"{paper.name}_paper",
-                title=f"Published. {paper.title}",
-                notes=(*paper.notes, note),
-            ),
-        ]
-    return [differences(ours, paper)]
+def companion(ours: Table, study: Study) -> list[Table]:
+    """Tables to show beside ours: one of differences, or the two sides where none can be taken."""
+    paper = published().tables[ours.name]
+    if comparable(study):
+        return [differences(ours, paper)]
+    ours = replace(ours, name=f"{ours.name}_ours", title=f"This study. {ours.title}")
+    note = "This study's cases are not the paper's: the tables share their form, not their scale."
+    title, notes = f"Published. {paper.title}", (*paper.notes, note)
+    return [ours, replace(paper, name=f"{paper.name}_paper", title=title, notes=notes)]
 
 
 def differences(ours: Table, paper: Table) -> Table:
@@ -52,17 +44,20 @@ def differences(ours: Table, paper: Table) -> Table:
     These combine both sides' standard errors (over runs, or over cases for one run) and are
     missing where a side has none.
     """
-    rows, labels = [], _labels(ours)
     keys = [column.key for column in paper.columns]
     printed = {row.key: dict(zip(keys, row.cells, strict=True)) for row in paper.rows}
-    shared = [row for row in ours.rows if row.key in printed]
-    for row in shared:
-        first = len(labels[row.key])
-        for column, cell in list(zip(ours.columns, row.cells, strict=True))[first:]:
-            other = printed[row.key].get(column.key)
+    kinds = [column.numeric for column in ours.columns]
+    width = kinds.index(True) if any(kinds) else 1
+    rows, above = [], ("",) * width
+    for row in ours.rows:
+        # What names a row are the texts left of its numbers; a blank stands for that above it.
+        above = tuple(new or old for new, old in zip(row.cells[:width], above, strict=True))
+        label = ": ".join(above)
+        for column, cell in list(zip(ours.columns, row.cells, strict=True))[width:]:
+            other = printed.get(row.key, {}).get(column.key)
             if other is not None:
-                label = ": ".join(labels[row.key])
-                cells = (label, _title(column), *_compared(other, cell, column.numeric))
+                title = f"{column.group}: {column.title}" if column.group else column.title
+                cells = (label, title, *_compared(other, cell, column.numeric))
                 new = not rows or rows[-1].cells[0] != label
                 rows.append(Row(f"{row.key}:{column.key}", cells, rule=new))
     return Table(
@@ -75,26 +70,12 @@ def differences(ours: Table, paper: Table) -> Table:
     )
 
 
-def _labels(table: Table) -> dict[str, tuple[str, ...]]:
-    """Row -> what names it: the texts left of the numbers, a blank standing for that above it."""
-    kinds = [column.numeric for column in table.columns]
-    width = kinds.index(True) if any(kinds) else 1
-    found, above = {}, ("",) * width
-    for row in table.rows:
-        above = tuple(new or old for new, old in zip(row.cells[:width], above, strict=True))
-        found[row.key] = above
-    return found
-
-
-def _title(column: Column) -> str:
-    return f"{column.group}: {column.title}" if column.group else column.title
-
-
 def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
     """Published, ours, difference and half-width; statements are compared by their meaning."""
     if not (isinstance(published, Number) and isinstance(ours, Number)):
         texts = [cell if isinstance(cell, str) else cell.text() for cell in (published, ours)]
-        word = "same" if _meaning(published) == _meaning(ours) else "differs"
+        meanings = [getattr(cell, "meaning", cell) for cell in (published, ours)]
+        word = "same" if meanings[0] == meanings[1] else "differs"
         return (*texts, MISSING if numeric or MISSING in texts else word, MISSING)
     difference = Number(ours.value - published.value, digits=ours.digits, signed=True)
     half = MISSING
@@ -102,7 +83,3 @@ def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
         width = NORMAL * (ours.se**2 + published.se**2) ** 0.5
         half = Number(width, digits=ours.digits)
     return (replace(published, best=False), replace(ours, best=False), difference, half)
-
-
-def _meaning(cell: Cell) -> object:
-    return cell.meaning if isinstance(cell, Statement) else cell

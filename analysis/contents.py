@@ -1,111 +1,249 @@
-"""The order in which the report and the paper show tables and figures, as a reader would ask."""
+"""Every table and figure: what it needs of a study, and where report and paper show it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
 
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.notices import captioned
+from pcqc.errors import UserError
 from pcqc.study import Study
+from pcqc.study.settings import nearest
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure, what it needs of a study, and whether the paper has it too.
+
+    Attributes:
+        methods: those that it needs.
+        setting: a group of the study's settings that it needs.
+        trained: whether it needs a method that is trained.
+        paper: whether the published counterpart is written beside it.
+        shows: which runs: the study's `own`, those under all base models `pooled` as one study's
+            (`Collected.pooled`), or `all`, which its module tells apart.
+        made_by: module and function of a table: `main_results.turns`; `NAME.build` by default.
+    """
+
+    kind: Literal["table", "figure"]
+    name: str
+    methods: tuple[str, ...] = ()
+    setting: str = ""
+    trained: bool = False
+    paper: bool = False
+    shows: Literal["own", "pooled", "all"] = "own"
+    made_by: str = ""
+
+    def missing(self, study: Study) -> list[str]:
+        """What the study lacks for it, in words."""
+        runs = {name for name, method in study.methods.items() if method.runs}
+        lacking = [f"the method '{name}'" for name in self.methods if name not in runs]
+        if self.setting and not getattr(study, self.setting):
+            lacking.append(f"the settings '{self.setting}'")
+        learned = (study.methods[name] for name in runs)
+        if self.trained and not any(m.kind == "rl" and not m.on_demand for m in learned):
+            lacking.append("a method that is trained")
+        return lacking
+
+    def captioned(self, study: Study, text: str) -> str:
+        """Its caption, with the base model that it is of where there are several."""
+        return captioned(study, text) if self.shows == "own" else text
+
+    def shown(self, collected: Any) -> Any:
+        """The `Collected` that it is made from: the study, or the runs of all base models."""
+        return collected.pooled() if self.shows == "pooled" else collected
+
+
+def _table(name: str, *methods: str, **needs: Any) -> Item:
+    return Item("table", name, methods, **needs)
+
+
+def _figure(name: str, *methods: str, **needs: Any) -> Item:
+    return Item("figure", name, methods, **needs)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A titled part: a sentence, then tables and figures as (`table` or `figure`, name)."""
+    """A part of report and paper: a sentence, then tables and figures in a reader's order."""
 
     key: str
     title: str
     lead: str
-    items: tuple[tuple[str, str], ...]
+    items: tuple[Item, ...]
 
 
-def _part(key: str, title: str, lead: str, *items: str) -> Part:
-    """Items are names of tables, or `figure:` and a name."""
-    pairs = (item.rpartition(":") for item in items)
-    return Part(key, title, lead, tuple((kind or "table", name) for kind, _, name in pairs))
-
-
+_CONTROLS = ("pcqc", "terminal_only", "executed_local")
 PARTS = (
-    _part(
+    Part(
         "claims",
         "The paper's claims",
         "What the paper says of the method, and what this study finds.",
-        "claims",
-        "claims_at_budgets",
+        (
+            _table("claims", shows="all"),
+            _table("claims_at_budgets", "pcqc", shows="all", made_by="claims.at_budgets"),
+        ),
     ),
-    _part(
+    Part(
         "idea",
         "Learning from questions never asked",
         "What PCQC adds to learning from final diagnoses.",
-        "figure:teaser",
-        "figure:method_overview",
+        (
+            _figure("teaser", setting="continuation"),
+            _figure("method_overview", "pcqc", shows="all"),
+        ),
     ),
-    _part(
+    Part(
         "results",
         "Accuracy and inquiry turns",
         "How often each method ends in the right diagnosis, and how many questions it asks.",
-        "main_accuracy",
-        "inquiry_turns",
-        "figure:accuracy_inquiry",
-        "pcqc_runs",
-        "paired",
+        (
+            _table("main_accuracy", paper=True, shows="pooled", made_by="main_results.accuracy"),
+            _table("inquiry_turns", paper=True, shows="pooled", made_by="main_results.turns"),
+            _figure("accuracy_inquiry", paper=True, shows="pooled"),
+            _table("pcqc_runs", "pcqc", paper=True),
+            _table("paired", "pcqc", paper=True),
+        ),
     ),
-    _part(
+    Part(
         "supervision",
         "What question supervision adds",
         "Controls share everything with PCQC but one part of its question credit.",
-        "question_supervision",
-        "question_supervision_paired",
-        "same_state_q1",
+        (
+            _table("question_supervision", *_CONTROLS, paper=True, shows="pooled"),
+            _table(
+                "question_supervision_paired", *_CONTROLS, paper=True, made_by="paired.supervision"
+            ),
+            _table("same_state_q1", "pcqc", "same_state_q1", paper=True),
+        ),
     ),
-    _part(
+    Part(
         "instrument",
         "Better questions or better diagnosis?",
         "In the clinic the best possible diagnosis on any evidence is known exactly, so a gain can "
         "be split into what the questions brought and what was made of it.",
-        "instrument",
-        "question_quality",
-        "question_quality_by_base",
-        "thoughts",
-        "figure:equal_turns",
+        (
+            _table("instrument", "shared_sft", setting="clinic"),
+            _table("question_quality", setting="clinic"),
+            _table(
+                "question_quality_by_base",
+                setting="clinic",
+                shows="all",
+                made_by="question_quality.first_questions",
+            ),
+            _table("thoughts", setting="clinic", shows="all"),
+            _figure("equal_turns", setting="clinic"),
+        ),
     ),
-    _part(
+    Part(
         "utility",
         "Does utility predict success?",
         "Candidate questions were fixed and each was continued several times: does the one that "
         "the scorer rates highest end in the right diagnosis more often?",
-        "continuation",
-        "figure:continuation_gains",
-        "grounded_continuation",
-        "utility_validity",
-        "figure:utility_calibration",
+        (
+            _table("continuation", setting="continuation", paper=True),
+            _figure("continuation_gains", setting="continuation", paper=True),
+            _table(
+                "grounded_continuation",
+                setting="continuation",
+                paper=True,
+                made_by="continuation.grounded",
+            ),
+            _table("utility_validity", setting="continuation"),
+            _figure("utility_calibration", setting="continuation"),
+        ),
     ),
-    _part(
+    Part(
         "training",
         "Training",
         "How the methods got there, and at what cost.",
-        "figure:learning_curves",
-        "figure:cost_curves",
-        "training_cost",
-        "equal_budgets",
-        "generation_length",
+        (
+            _figure("learning_curves", "shared_sft", trained=True),
+            _figure("cost_curves", "shared_sft", trained=True),
+            _table("training_cost", paper=True),
+            _table("equal_budgets"),
+            _table("generation_length", "grpo", "pcqc", paper=True),
+        ),
     ),
-    _part(
+    Part(
         "setup",
         "Set-up",
         "What was run, and what each role saw.",
-        "configuration",
-        "information_access",
-        "data_cards",
-        "overlap",
+        (
+            _table("configuration", paper=True),
+            _table("information_access", paper=True, shows="all"),
+            _table("data_cards", setting="data", shows="all"),
+            _table("overlap", setting="data", shows="all"),
+        ),
     ),
 )
 
 
 def contents(study: Study) -> list[Part]:
     """The parts with what the study can fill; empty parts are left out."""
-    possible = {("table", name) for name in TABLES.names(study)}
-    possible |= {("figure", name) for name in FIGURES.names(study)}
     parts = []
     for part in PARTS:
-        if items := tuple(item for item in part.items if item in possible):
-            parts.append(Part(part.key, part.title, part.lead, items))
+        if items := tuple(item for item in part.items if not item.missing(study)):
+            parts.append(replace(part, items=items))
     return parts
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All tables, or all figures.
+
+    Attributes:
+        kind: `table` or `figure`; files go into the folder of that name with an s.
+        forms: file types, one file each.
+        beside: what the name of a file with the paper's numbers ends in.
+    """
+
+    kind: str
+    forms: tuple[str, ...]
+    beside: str
+
+    @property
+    def entries(self) -> dict[str, Item]:
+        """Name -> table or figure."""
+        items = (item for part in PARTS for item in part.items)
+        return {item.name: item for item in items if item.kind == self.kind}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def names(self, study: Study) -> list[str]:
+        """Those that the study can fill."""
+        return [name for name, item in self.entries.items() if not item.missing(study)]
+
+    def chosen(self, study: Study, only: Sequence[str] | None = None) -> list[Item]:
+        """All that the study can fill, or `only` some.
+
+        Raises:
+            UserError: an unknown name, or one that the study cannot fill.
+        """
+        for name in only or ():
+            if lacking := self[name].missing(study):
+                raise UserError(
+                    f"study '{study.name}' cannot fill the {self.kind} '{name}': it needs "
+                    f"{' and '.join(lacking)}"
+                )
+        return [self[name] for name in only or self.names(study)]
+
+    def __getitem__(self, name: str) -> Item:
+        """UserError with the nearest name where there is none."""
+        if name not in self.entries:
+            raise UserError(f"no {self.kind} '{name}'{nearest(name, self.entries)}")
+        return self.entries[name]
+
+    def outputs(self, study: Study, folder: Path) -> list[Path]:
+        """Every file that is written for a study, below a folder."""
+        return [path for name in self.names(study) for path in self.paths(folder, name)]
+
+    def paths(self, folder: Path, name: str) -> list[Path]:
+        """The files of one table or figure, with those of the paper's numbers."""
+        folder = folder / f"{self.kind}s"
+        stems = [name, f"{name}{self.beside}"] if self.entries[name].paper else [name]
+        return [folder / f"{stem}.{form}" for stem in stems for form in self.forms]
+
+
+TABLES = Registry("table", ("tex", "csv", "md"), "_vs_paper")
+FIGURES = Registry("figure", ("pdf", "svg", "png"), "_paper")

@@ -103,3 +103,8 @@ class Instrument:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
         answered = posterior.evidence(self.world, dialogue)
         return quality.diagnosis(self.world, case, answered, self.rates)
+
+
+def instruments(collected: Collected) -> list[Instrument]:
+    """One for each base model, on the development benchmark."""
+    return [Instrument(one, collected.study.development) for one in collected.on_each_base]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from analysis.collected import Collected
 from analysis.companion import comparable
-from analysis.contents import Part, contents
-from analysis.figures import FIGURES, caption
+from analysis.contents import FIGURES, TABLES, Part, contents
+from analysis.figures import caption, module
+from analysis.formats import escape_tex as escape
 from analysis.notices import notice
-from analysis.render.tex import escape
-from analysis.tables import TABLES
 from pcqc.errors import UserError
 from pcqc.system.files import write_atomic
 
@@ -82,7 +81,7 @@ def document(collected: Collected) -> str:
 
 def _part(collected: Collected, part: Part) -> str:
     """A section; what floats in it is set before the next begins."""
-    items = [_ITEM[kind](collected, name) for kind, name in part.items]
+    items = [_ITEM[item.kind](collected, item.name) for item in part.items]
     head = f"\\section{{{escape(part.title)}}}\n{escape(part.lead)}\n"
     return "\n".join([head, *items, "\\clearpage\n"])
 
@@ -96,10 +95,9 @@ def _table(collected: Collected, name: str) -> str:
 
 def _figure(collected: Collected, name: str) -> str:
     """A figure, and the paper's below it."""
-    module = FIGURES.module(name)
     captions = {name: caption(name, collected)}
     if FIGURES.entries[name].paper:
-        captions[f"{name}{FIGURES.beside}"] = module.caption_paper()
+        captions[f"{name}{FIGURES.beside}"] = module(name).caption_paper()
     return "".join(
         "\\begin{figure}[htbp]\n\\centering\n"
         f"\\includegraphics{{figures/{stem}.pdf}}\n"

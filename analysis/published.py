@@ -1,17 +1,20 @@
-"""Typed access to the numbers that the paper prints (`published.yaml`)."""
+"""The numbers that the paper prints (`published.yaml`)."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from analysis.statistics.bootstrap import Interval
+from analysis.statistics.bootstrap import NORMAL
 from analysis.statistics.estimates import Estimate
+from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation
+_NUMBER = re.compile(r"(\*\*)?(?P<value>[+−]?[\d,]+(\.(?P<decimals>\d+))?)(?P<unit>%?)(\*\*)?")
 
 
 @dataclass(frozen=True)
@@ -24,90 +27,95 @@ class PublishedBenchmark:
 
 
 @dataclass(frozen=True)
-class PairedRow:
-    """A paired comparison: gain and interval in percentage points, p as printed."""
-
-    benchmark: str
-    minuend: str
-    subtrahend: str
-    gain: float
-    low: float
-    high: float
-    p: str
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.low, self.high, "case")
-
-
-@dataclass(frozen=True)
-class RunsRow:
-    """PCQC's accuracy by run, with mean and sample SD, in percent."""
-
-    runs: tuple[float, ...]
-    mean: float
-    sd: float
-
-
-@dataclass(frozen=True)
 class Published:
-    """The published numbers; `tables` holds each table as printed, for what needs no type."""
+    """What the paper prints.
+
+    Attributes:
+        methods: name -> title.
+        claims: claim -> what the paper reports for it.
+        training_cases: source -> cases (SFT: conversations) of the training.
+        overlap: evaluation cases that overlap with training data.
+        tables: each table with the row and column keys of ours.
+    """
 
     benchmarks: dict[str, PublishedBenchmark]
     methods: dict[str, str]
-    paired: tuple[PairedRow, ...]
-    pcqc_runs: dict[str, RunsRow]
-    tables: dict[str, Any]
+    claims: dict[str, str]
+    training_cases: dict[str, int]
+    overlap: dict[str, dict[str, int]]
+    tables: dict[str, Table]
 
-    @property
-    def development(self) -> str:
-        return next(n for n, b in self.benchmarks.items() if b.role == "development")
-
-    @property
-    def primary(self) -> list[str]:
-        """Benchmarks without the independent sources, as in the three-benchmark means."""
-        return [n for n, b in self.benchmarks.items() if b.role != "independent_source"]
-
-    def gain(self, minuend: str, subtrahend: str, benchmark: str) -> float:
-        """The gain of a paired comparison, in percentage points."""
-        wanted = (minuend, subtrahend, benchmark)
-        return next(r.gain for r in self.paired if (r.minuend, r.subtrahend, r.benchmark) == wanted)
-
-    def by_benchmark(self, *path: str) -> dict[str, dict[str, Estimate]]:
-        """method -> benchmark (and `average`) -> estimate, of a table with means and SDs."""
-        table = self.tables
-        for key in path:
-            table = table[key]
-        return {
-            method: {name: estimate(printed) for name, printed in row.items()}
-            for method, row in table.items()
-        }
-
-
-def estimate(printed: float | list[float]) -> Estimate:
-    """A printed mean, with its SD over three runs where one is printed."""
-    values = printed if isinstance(printed, list) else [printed]
-    if len(values) == 2:
-        return Estimate(values[0], values[1], RUNS)
-    return Estimate(values[0], None, 1)
+    def estimate(self, table: str, row: str, column: str) -> Estimate:
+        """A cell's mean, with its SD over three runs where one is printed."""
+        cell = self.tables[table].cell(row, column)
+        return Estimate(cell.value, cell.sd, 1 if cell.sd is None else RUNS)
 
 
 @cache
 def published() -> Published:
     """Read `published.yaml`, once."""
     data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    return Published(
-        benchmarks={n: PublishedBenchmark(**b) for n, b in data.pop("benchmarks").items()},
-        methods={n: m["title"] for n, m in data.pop("methods").items()},
-        paired=tuple(_paired_row(**row) for row in data.pop("paired")),
-        pcqc_runs={
-            n: RunsRow(tuple(row["runs"]), row["mean"], row["sd"])
-            for n, row in data.pop("pcqc_runs").items()
-        },
-        tables=data,
+    benchmarks = {name: PublishedBenchmark(**b) for name, b in data.pop("benchmarks").items()}
+    sizes = {name: benchmark.cases for name, benchmark in benchmarks.items()}
+    tables = {name: _table(name, table, sizes) for name, table in data.pop("tables").items()}
+    return Published(benchmarks, tables=tables, **data)
+
+
+def _table(name: str, printed: dict[str, Any], sizes: dict[str, int]) -> Table:
+    labels = printed.get("labels", 1)
+    columns = []
+    for i, (key, title) in enumerate(printed["columns"].items()):
+        words = title if isinstance(title, list) else [title]
+        columns.append(Column(key, *words, numeric=i >= labels))
+    rows = []
+    for key, texts in printed["rows"].items():
+        # A p value is a text, because its digits count.
+        cells = [
+            _cell(text) if column.numeric and column.key != "p" else text
+            for column, text in zip(columns, texts, strict=True)
+        ]
+        if key in printed.get("meaning", {}):
+            cells[-1] = Statement(cells[-1], printed["meaning"][key])
+        for i, cell in enumerate(cells):
+            if isinstance(cell, Number):
+                benchmark = printed.get("cases", {}).get(columns[i].key)
+                cases = sizes.get(key if benchmark == "row" else benchmark)
+                beside = cells[i + 1] if i + 1 < len(cells) else None
+                cells[i] = replace(cell, se=_standard_error(cell, cases, beside))
+        rule, strong = (key in printed.get(name, ()) for name in ("rules", "strong"))
+        rows.append(Row(key, tuple(cells), rule, strong))
+    notes = (printed["note"],) if "note" in printed else ()
+    words = printed["title"], printed.get("caption", "")
+    return Table(name, *words, tuple(columns), tuple(rows), notes)
+
+
+def _cell(text: str) -> Cell:
+    """A number, interval or text as printed."""
+    if text.startswith("["):
+        low, high = (_value(end) for end in text.strip("[]").split(", "))
+        return Range(low, high)
+    mean, _, sd = text.partition(" ± ")
+    number = _NUMBER.fullmatch(mean)
+    if not number:
+        return text
+    return Number(
+        _value(number["value"]),
+        float(sd) if sd else None,
+        digits=len(number["decimals"] or ""),
+        signed=mean.startswith(("+", "−")),
+        unit=number["unit"],
+        best=mean.startswith("**"),
     )
 
 
-def _paired_row(interval: list[float], **row: Any) -> PairedRow:
-    low, high = interval
-    return PairedRow(low=low, high=high, **row)
+def _value(text: str) -> float:
+    return float(text.replace(",", "").replace("−", "-"))
+
+
+def _standard_error(cell: Number, cases: int | None, beside: Cell | None) -> float | None:
+    """Over runs, over a single run's cases, or that of the interval beside the number."""
+    if cell.sd is not None:
+        return cell.sd / RUNS**0.5
+    if cases:
+        return (cell.value * (100 - cell.value) / cases) ** 0.5
+    return (beside.high - beside.low) / (2 * NORMAL) if isinstance(beside, Range) else None

@@ -128,6 +128,11 @@ class Table:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{self.name}: row '{row.key}' does not fill the columns")
 
+    def cell(self, row: str, column: str) -> Cell:
+        """A cell by the keys of its row and column."""
+        index = [c.key for c in self.columns].index(column)
+        return next(r for r in self.rows if r.key == row).cells[index]
+
     def groups(self) -> list[tuple[str, int]]:
         """Neighbouring columns' group and number; empty where no column has a group."""
         grouped = groupby(self.columns, key=lambda column: column.group)

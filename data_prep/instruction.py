@@ -38,7 +38,7 @@ def published_instruction(
         development: name of the development benchmark.
 
     Raises:
-        UserError: neither has one, or they have several.
+        UserError: neither has a system message, or they have several.
     """
     for names in (training, [development]):
         messages: dict[str, str] = {}

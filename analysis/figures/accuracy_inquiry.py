@@ -37,7 +37,7 @@ def caption(collected: Collected) -> str:
     several = [m for m in collected.methods() if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
     runs = f"runs{on_base_models(collected.base_models)} ({titles})"
-    bars = f"Bars: one sample standard deviation over {runs}. " if several else ""
+    bars = f"Bars: one SD over {runs}. " if several else ""
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
         "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "
@@ -66,22 +66,27 @@ def draw(collected: Collected) -> Figure:
 def caption_paper() -> str:
     """What the companion shows."""
     return (
-        f"The same from the paper's tables: means over {RUNS} RL runs, bars one sample standard "
-        "deviation; Shared SFT is one checkpoint."
+        f"The same from the paper's tables: means over {RUNS} RL runs, bars one SD; "
+        "Shared SFT is one checkpoint."
     )
 
 
 def draw_paper() -> Figure:
     """The published numbers."""
     paper = published()
-    accuracy, turns = paper.by_benchmark("main_accuracy"), paper.by_benchmark("inquiry_turns")
+    methods = [row.key for row in paper.tables["main_accuracy"].rows]
     panels = {
         benchmark.title: {
-            method: Point(turns[method][name], accuracy[method][name], True) for method in accuracy
+            method: Point(
+                paper.estimate("inquiry_turns", method, name),
+                paper.estimate("main_accuracy", method, name),
+                True,
+            )
+            for method in methods
         }
         for name, benchmark in paper.benchmarks.items()
     }
-    return panelled(panels, {method: paper.methods[method] for method in accuracy})
+    return panelled(panels, {method: paper.methods[method] for method in methods})
 
 
 def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:

@@ -10,6 +10,7 @@ from analysis.continuation import Gain, main_policy
 from analysis.drawing.style import WIDTH
 from analysis.published import published
 
+STATES = 128  # of the paper's study
 LOOK = {"all": ("#d55e00", "D", "All candidates"), "grounded": ("#0072b2", "o", "Grounded answers")}
 
 
@@ -62,23 +63,24 @@ def _bar(rival: str, among: str, gain: Gain | None) -> Bar | None:
 
 def caption_paper() -> str:
     """What the companion shows."""
-    paper = published().tables["continuation"]
-    return (
-        f"The same from the paper's tables: {paper['continuations']} continuations per candidate "
-        f"under PCQC run A, {paper['states']} MedQA states."
-    )
+    return f"The same from the paper's tables. {published().tables['continuation'].caption}"
 
 
 def draw_paper() -> Figure:
     """The published gains."""
     tables = published().tables
-    every, rows = tables["continuation"], tables["grounded_continuation"]["rows"]
-    grounded = {row["comparison"].rpartition("_")[2]: row for row in rows[1:]}
+    every, grounded = tables["continuation"], tables["grounded_continuation"]
     bars = []
-    for rival, entry in every["gains"].items():
-        bars.append(Bar(rival, "all", entry["gain"], *entry["interval"], every["states"]))
-        row = grounded[rival]
-        bars.append(Bar(rival, "grounded", row["gain"], *row["interval"], row["cases"]))
+    for rival in ("uniform", "executed"):
+        row = f"eligible_highest_utility_vs_{rival}"
+        cases = int(grounded.cell(row, "cases").value)
+        for among, table, key, count in (
+            ("all", every, rival, STATES),
+            ("grounded", grounded, row, cases),
+        ):
+            interval = table.cell(key, "interval")
+            gain = table.cell(key, "gain").value
+            bars.append(Bar(rival, among, gain, interval.low, interval.high, count))
     return gains(bars)
 
 

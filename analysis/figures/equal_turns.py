@@ -17,7 +17,7 @@ def caption(collected: Collected) -> str:
         f"Accuracy at equal turns on {benchmark.title}. Curves: accuracy of the Bayes diagnosis "
         "after best, and after random, questions about the same facts, at most 0, 1, 2, ... (dots, "
         "from the left), each time until one option is left; dotted: they ask no more. Filled: "
-        "each method's accuracy (mean over runs, bars one sample standard deviation); open, joined "
+        "each method's accuracy (mean over runs, bars one SD); open, joined "
         "by a line: the Bayes diagnosis on the evidence that its questions brought. The line is "
         "accuracy lost in diagnosis; the remaining gap to the upper curve is lost in questioning."
         f"{collected.not_run()}"

@@ -1,18 +1,17 @@
 """One self-contained HTML file with everything a study found: no network, no scripts."""
 
-import re
 from pathlib import Path
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from analysis.collected import Collected
-from analysis.render.html import templates
+from analysis.formats import html, html_text
+from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
 from pcqc.system.files import write_atomic
 
 FOLDER = Path(__file__).parent
-_SYMBOL = re.compile(r"\b([GOq])_([A-Za-z0-9])")
 
 
 def write(collected: Collected, folder: Path) -> Path:
@@ -25,13 +24,9 @@ def write(collected: Collected, folder: Path) -> Path:
 def build(collected: Collected, folder: Path) -> str:
     """The report's HTML with the figures that are drawn in a folder; every text is escaped."""
     environment = templates(FOLDER)
-    environment.filters["symbols"] = symbols
-    environment.globals["VERDICTS"] = (*VERDICTS, "not tested")
+    verdicts = (*VERDICTS, "not tested")
+    environment.filters["symbols"] = lambda text: Markup(html_text(str(text)))
+    environment.filters["laid_out"] = lambda table: Markup(html(table, verdicts))
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
     report = environment.get_template("report.html")
     return report.render(style=style, **sections.content(collected, folder)) + "\n"
-
-
-def symbols(text: str) -> Markup:
-    """Escaped text with the paper's subscripts."""
-    return Markup(_SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", str(escape(text))))

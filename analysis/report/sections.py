@@ -9,18 +9,20 @@ from typing import Any
 from analysis.answer import conclusion
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
-from analysis.contents import contents
-from analysis.figures import FIGURES, caption
+from analysis.contents import FIGURES, contents
+from analysis.contents import Item as Listed
+from analysis.figures import caption, module
 from analysis.notices import notice, on_base_models
+from analysis.published import published
 from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
-from analysis.tables import TABLES, ablations, build, peers
+from analysis.tables import ablations, build, peers
 from pcqc.study.paths import Paths
 
 CARDS = (
-    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one sample standard "
-    "deviation over runs{on_base_models}."
+    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one SD "
+    "over runs{on_base_models}."
 )
 
 
@@ -51,8 +53,8 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         {
             **vars(part),
             "shown": [
-                _item(collected, folder, kind, name, next(numbers[kind]))
-                for kind, name in part.items
+                _item(collected, folder, listed_item, next(numbers[listed_item.kind]))
+                for listed_item in part.items
             ],
         }
         for part in contents(collected.study)
@@ -138,34 +140,22 @@ def _cards(collected: Collected) -> list[dict[str, Any]]:
     ]
 
 
-def _item(collected: Collected, folder: Path, kind: str, name: str, place: int) -> Item:
-    if kind == "table":
-        return _table(collected, name, place)
-    return _figure(collected, folder, name, place)
-
-
-def _table(collected: Collected, name: str, place: int) -> Item:
-    module = TABLES.module(name)
+def _item(collected: Collected, folder: Path, listed_item: Listed, place: int) -> Item:
+    name, beside = listed_item.name, f"{listed_item.name}_paper"
+    if listed_item.kind == "figure":
+        paths = FIGURES.paths(folder, name)
+        svgs = [path.read_bytes() for path in paths if path.suffix == ".svg"]
+        item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
+        if listed_item.paper:
+            item = replace(item, paper=_plot(beside, module(name).caption_paper(), svgs[1]))
+        return item
     item = Item("table", place, build(name, collected))
-    if not TABLES.entries[name].paper:
+    if not listed_item.paper:
         return item
     if not comparable(collected.study):
-        return replace(item, paper=replace(module.paper(), name=f"{name}_paper"))
-    (differences,) = companion(item.ours, module.paper(), collected.study)
+        return replace(item, paper=replace(published().tables[name], name=beside))
+    (differences,) = companion(item.ours, collected.study)
     return replace(item, paper=differences, paper_label="Published and ours")
-
-
-def _figure(collected: Collected, folder: Path, name: str, place: int) -> Item:
-    module, svgs = FIGURES.module(name), _svgs(folder, name)
-    item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
-    if FIGURES.entries[name].paper:
-        item = replace(item, paper=_plot(f"{name}_paper", module.caption_paper(), svgs[1]))
-    return item
-
-
-def _svgs(folder: Path, name: str) -> list[bytes]:
-    """A figure, and the paper's where it has one."""
-    return [path.read_bytes() for path in FIGURES.paths(folder, name) if path.suffix == ".svg"]
 
 
 def _plot(name: str, caption: str, svg: bytes) -> Plot:

@@ -1,73 +1,46 @@
-"""The paper's tables and their companions, one module each; `contents` has their order."""
+"""The tables: a module or two functions of one for each; `analysis.contents` lists them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.registry import Entry, Registry
+from analysis.contents import TABLES
+from analysis.notices import PATH_TEST
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
     # It imports scipy and pandas: seconds that the other commands of `pcqc` need not wait.
+    from analysis.collected import Collected
     from analysis.table import Table
 
-_CONTROLS = ("pcqc", "terminal_only", "executed_local")
-TABLES = Registry(
-    kind="table",
-    forms=("tex", "csv", "md"),
-    beside="_vs_paper",
-    load=lambda name: import_module(f"analysis.tables.{name}"),
-    entries={
-        "claims": Entry(shows="all"),
-        "claims_at_budgets": Entry(("pcqc",), shows="all"),
-        "main_accuracy": Entry(paper=True, shows="pooled"),
-        "inquiry_turns": Entry(paper=True, shows="pooled"),
-        "question_supervision": Entry(_CONTROLS, paper=True, shows="pooled"),
-        "pcqc_runs": Entry(("pcqc",), paper=True),
-        "paired": Entry(("pcqc",), paper=True),
-        "question_supervision_paired": Entry(_CONTROLS, paper=True),
-        "same_state_q1": Entry(("pcqc", "same_state_q1"), paper=True),
-        "continuation": Entry(setting="continuation", paper=True),
-        "grounded_continuation": Entry(setting="continuation", paper=True),
-        "utility_validity": Entry(setting="continuation"),
-        "generation_length": Entry(("grpo", "pcqc"), paper=True),
-        "training_cost": Entry(paper=True),
-        "equal_budgets": Entry(),
-        "instrument": Entry(("shared_sft",), setting="clinic"),
-        "question_quality": Entry(setting="clinic"),
-        "question_quality_by_base": Entry(setting="clinic", shows="all"),
-        "thoughts": Entry(setting="clinic", shows="all"),
-        "configuration": Entry(paper=True),
-        "information_access": Entry(paper=True, shows="all"),
-        "data_cards": Entry(setting="data", shows="all"),
-        "overlap": Entry(setting="data", shows="all"),
-    },
-)
+
+def maker(name: str) -> "Callable[[Collected], Table]":
+    """The function that makes a table."""
+    module, function = (TABLES[name].made_by or f"{name}.build").split(".")
+    return getattr(import_module(f"analysis.tables.{module}"), function)
 
 
-def build(name: str, collected) -> "Table":
+def build(name: str, collected: "Collected") -> "Table":
     """A table of a study, with what must be known of the study below it."""
-    from analysis.notices import PATH_TEST
-
-    study = collected.study
+    study, item = collected.study, TABLES[name]
+    table = maker(name)(item.shown(collected))
     notes = [" ".join(PATH_TEST)] if study.path_test else []
     if study.absent:
         files = ", ".join(f"{benchmark} ({file})" for benchmark, file in study.absent.items())
         notes.append(f"Benchmarks left out, as their files were missing: {files}.")
-    table = TABLES.module(name).build(TABLES.shown(collected, name))
-    caption = TABLES.captioned(study, name, table.caption)
+    caption = item.captioned(study, table.caption)
     return replace(table, caption=caption, notes=(*table.notes, *notes))
 
 
-def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Path]:
-    """Write tables and companions in every form; all that the study can fill, or `only` some.
+def write(collected: "Collected", folder: Path, only: Sequence[str] | None = None) -> list[Path]:
+    """Write tables, the paper's beside them, in every form; all that the study fills, or some.
 
     Ablations have a table once some are evaluated.
 
     Args:
-        collected: an `analysis.collected.Collected`.
+        collected: the study's runs.
         folder: where the files go.
         only: names.
 
@@ -75,21 +48,21 @@ def write(collected, folder: Path, only: Sequence[str] | None = None) -> list[Pa
         the files written.
     """
     from analysis.companion import companion
-    from analysis.render import render
+    from analysis.formats import render
     from analysis.tables import ablations
 
     study, written = collected.study, []
-    for name in TABLES.chosen(study, only):
-        module = TABLES.module(name)
-        table = build(name, collected)
-        shown = [[table]]
-        if TABLES.entries[name].paper:
-            shown.append(companion(table, module.paper(), study))
-        contents = [render(form, tables) for tables in shown for form in TABLES.forms]
-        written += TABLES.write(folder, name, contents)
-    if not only and (made := ablations.build(study)):
+
+    def write_forms(name: str, tables: "list[Table]") -> None:
         for form in TABLES.forms:
-            path = folder / "tables" / f"{ablations.NAME}.{form}"
-            write_atomic(path, render(form, [made]))
-            written.append(path)
+            written.append(folder / "tables" / f"{name}.{form}")
+            write_atomic(written[-1], render(form, tables))
+
+    for item in TABLES.chosen(study, only):
+        table = build(item.name, collected)
+        write_forms(item.name, [table])
+        if item.paper:
+            write_forms(f"{item.name}{TABLES.beside}", companion(table, study))
+    if not only and (ablated := ablations.build(study)):
+        write_forms(ablated.name, [ablated])
     return written

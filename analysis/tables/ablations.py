@@ -8,10 +8,9 @@ from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import random_parts
 from pcqc.study import Study
 
-NAME = "ablations"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("changed", "Changed", numeric=False),
@@ -48,11 +47,11 @@ def build(study: Study) -> Table | None:
             rows.append(_row(runs, name, changed, difference))
     caption = (
         "Means over benchmarks and runs. "
-        f"Intervals of the difference: {drawn_anew(effects)} (docs/analysis.md). "
+        f"Intervals of the difference: {random_parts(effects)} (docs/analysis.md). "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     title = f"Ablations: {study.title}."
-    return Table(NAME, title, captioned(study, caption), COLUMNS, tuple(rows))
+    return Table("ablations", title, captioned(study, caption), COLUMNS, tuple(rows))
 
 
 def _row(

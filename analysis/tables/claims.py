@@ -1,12 +1,12 @@
-"""The paper's claims, one line each: estimate, interval, verdict."""
+"""The paper's claims, one line each: estimate, interval, verdict; and the same at equal budgets."""
 
-from analysis.claims import Claim, claims
+from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
+from analysis.claims import Claim, Comparison, claims, claims_of_methods
 from analysis.collected import Collected
-from analysis.statistics.crossed import Effect
+from analysis.notices import on_base_models
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
-from analysis.tables.layout import by_base, drawn_anew
+from analysis.tables.layout import by_base, random_parts
 
-NAME = "claims"
 COLUMNS = (
     Column("claim", "Claim", numeric=False),
     Column("comparison", "Tested by", numeric=False),
@@ -18,73 +18,112 @@ COLUMNS = (
     Column("verdict", "Verdict", numeric=False),
     Column("published", "In the paper", numeric=False),
 )
+BUDGET = "whole"
+AT_BUDGETS = (
+    Column("claim", "Claim", numeric=False),
+    Column("comparison", "Tested by", numeric=False),
+    Column("where", "Checkpoints", numeric=False),
+    Column("estimate", "Estimate"),
+    Column("interval", "95% CI"),
+    Column("p", "Holm p"),
+    Column("verdict", "Verdict", numeric=False),
+)
 
 
 def build(collected: Collected) -> Table:
     """One row per comparison; a claim with two rivals takes two."""
-    found = claims(collected)
-    rows = [row for claim in found for row in _rows(claim)]
-    primary = [collected.benchmarks[name].title for name in collected.primary]
+    judged = claims(collected)
+    comparisons = [comparison for claim in judged for comparison in claim.comparisons]
+    # The last claim compares questions of one run, the others trained methods.
+    effects = [comparison.effect for claim in judged[:-1] for comparison in claim.comparisons]
+    primary = listed([collected.benchmarks[name].title for name in collected.primary])
+    bases = 1 + len(collected.others)
     margin = collected.study.equivalence
+    each = " on each base model" if bases > 1 else ""
     caption = (
-        "Differences of means over benchmarks and runs, in percentage points or turns, signed so "
-        f"that positive favours the claim. 95% intervals: {drawn_anew(_of_methods(found))}, "
-        f"base models are fixed ({_bases(collected)}), so that they speak for the study's alone. "
-        "The third claim "
-        f"averages {listed(primary)}, as the paper does, the others all benchmarks; the last "
-        f"compares candidate questions of one run{_of_each(collected)}, and only their cases are "
-        "random. Detectable: the smallest true difference that a 5% test finds four times in "
-        "five. P(better run): chance that a run of the first beats one of the second on a "
-        "benchmark. Verdicts hold together at 5% (Holm). Supported: above zero; contradicted: "
-        f"below; equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero, "
-        "margins of the study's settings; undecided: none of these, or not so under each base "
-        "model."
+        f"Differences of means over benchmarks and runs{on_base_models(bases)}, in percentage "
+        "points or turns; positive favours the claim. 95% intervals: "
+        f"{random_parts(effects)}; they do not cover other base models. The third claim averages "
+        f"{primary}, as the paper does, the others all benchmarks. The last claim compares "
+        f"candidate questions of one run{each}; its intervals cover cases alone. Detectable: the "
+        "smallest true difference that a 5% test finds four times in five. P(better run): chance "
+        "that a run of the first beats one of the second on a benchmark. Verdicts hold together "
+        "at 5% (Holm). Supported: above zero; contradicted: below; equivalent: within "
+        f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
+        "settings; undecided: none of these, or not so on each base model."
     )
+    several = [c for c in comparisons if len(c.effect.by_base) > 1]
+    by_bases = "; ".join(
+        f"{comparison.label}: {by_base(comparison.effect)}" for comparison in several
+    )
+    notes = (f"By base model: {by_bases}.",) if several else ()
+    rows = [row for claim in judged for row in _rows(claim)]
     title = f"Five claims of the paper: {collected.study.title}."
-    return Table(NAME, title, caption, COLUMNS, tuple(rows), _by_base(found))
-
-
-def _of_methods(found: list[Claim]) -> list[Effect]:
-    """Differences of trained methods; the last claim is about one run."""
-    return [comparison.effect for claim in found[:-1] for comparison in claim.comparisons]
-
-
-def _bases(collected: Collected) -> str:
-    """`one here`, or how many."""
-    return f"{1 + len(collected.others)} here" if collected.others else "one here"
-
-
-def _of_each(collected: Collected) -> str:
-    return " on each base model" if collected.others else ""
-
-
-def _by_base(found: list[Claim]) -> tuple[str, ...]:
-    """A note with each difference under every base model, where there are several."""
-    said = []
-    for comparison in (c for claim in found for c in claim.comparisons):
-        if len(comparison.effect.by_base) > 1:
-            said.append(f"{comparison.label}: {by_base(comparison.effect)}")
-    return (f"By base model: {'; '.join(said)}.",) if said else ()
+    return Table("claims", title, caption, COLUMNS, tuple(rows), notes)
 
 
 def _rows(claim: Claim) -> list[Row]:
     rows = []
-    for i, found in enumerate(claim.comparisons):
-        effect, better = found.effect, found.improvement
+    for i, comparison in enumerate(claim.comparisons):
+        estimate, interval, p, verdict = _judgement(comparison)
+        detectable = Number(comparison.effect.detectable, unit=f" {comparison.unit}")
+        better = comparison.improvement
         cells: list[Cell] = [
             "" if i else claim.text,
-            found.label,
-            Number(effect.difference, signed=True, unit=f" {found.unit}"),
-            Range(effect.low, effect.high),
-            Probability(found.judged.p),
-            Number(effect.detectable, unit=f" {found.unit}"),
+            comparison.label,
+            *(estimate, interval, p, detectable),
             MISSING if better is None else Number(better),
-            found.judged.verdict,
+            verdict,
             "" if i else claim.published,
         ]
         rows.append(Row(f"{claim.key}:{i}", tuple(cells), rule=not i))
     if claim.missing:
         first = ("", "") if rows else (claim.text, claim.published)
-        cells = (first[0], claim.missing, *[MISSING] * 5, "not tested", first[1])
-        rows.append(Row(f"{claim.key}:missing", cells, rule=not rows))
+        cells = [first[0], claim.missing, *[MISSING] * 5, "not tested", first[1]]
+        rows.append(Row(f"{claim.key}:missing", tuple(cells), rule=not rows))
     return rows
+
+
+def at_budgets(collected: Collected) -> Table:
+    """Each comparison at the selected checkpoints, then at one equal budget of each kind."""
+    # (key of a row, words, the claims judged at these checkpoints)
+    places = [("selected", "Selected", claims_of_methods(collected.on_development()))]
+    if all(one.validations is not None for one in collected.on_each_base):
+        for cost, printed in COSTS.items():
+            if spent := budgets(collected, cost):
+                amount = printed.number(spent.amounts[BUDGET]).text()
+                judged = claims_of_methods(at_budget(collected, spent, BUDGET))
+                places.append((cost, f"{amount} {printed.unit}", judged))
+    rows = []
+    for number, claim in enumerate(places[0][2]):
+        for i, comparison in enumerate(claim.comparisons):
+            for key, words, judged in places:
+                first = key == "selected"
+                label = ("" if i else claim.text, comparison.label) if first else ("", "")
+                judgement = _judgement(judged[number].comparisons[i])
+                cells = (*label, words, *judgement)
+                rows.append(Row(f"{claim.key}:{i}:{key}", cells, rule=first and not i))
+    effects = [c.effect for *_, judged in places for claim in judged for c in claim.comparisons]
+    development = collected.benchmarks[collected.study.development].title
+    margin = collected.study.equivalence
+    caption = (
+        f"Differences of means on {development}, in percentage points or turns; positive favours "
+        "the claim. Selected: at the checkpoints chosen on these cases. Budgets: every run when "
+        f"it had spent as much, with no choice among checkpoints. {RULE} {COUNTED} "
+        f"Intervals: {random_parts(effects)}, from each validation's outcomes case by case. "
+        "Verdicts at the same checkpoints hold together at 5% (Holm); "
+        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
+    )
+    title = "The claims at equal budgets."
+    return Table("claims_at_budgets", title, caption, AT_BUDGETS, tuple(rows))
+
+
+def _judgement(comparison: Comparison) -> tuple[Cell, ...]:
+    """Estimate, interval, p and verdict."""
+    effect, judged = comparison.effect, comparison.judged
+    return (
+        Number(effect.difference, signed=True, unit=f" {comparison.unit}"),
+        Range(effect.low, effect.high),
+        Probability(judged.p),
+        judged.verdict,
+    )

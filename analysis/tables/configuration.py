@@ -1,16 +1,12 @@
 """Core configuration of a study, from its settings."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from analysis.budgets import trained
 from analysis.collected import Collected
-from analysis.published import published
 from analysis.table import Column, Row, Statement, Table, listed
-from analysis.tables.layout import Words
 from pcqc.study import Decoding, Method, Pretrained, Study
 
-NAME = "configuration"
 ROLLOUTS = "rollouts of training at temperature 1 and top-p 1"
 ITEMS = {
     "actor": "Actor backbone",
@@ -55,8 +51,15 @@ def build(collected: Collected) -> Table:
             f"{world.diseases} diseases with a sign each, noise {world.noise:g}; "
             f"{world.complaints} complaints, {world.complaint_odds:g} times likelier in half"
         )
-    words = Words(NAME, f"Core configuration: {study.title}.", "")
-    return _layout(words, settings, meaning)
+    columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
+    rows = []
+    for key in (key for key in ITEMS if key in settings):
+        setting = settings[key]
+        if key in meaning:
+            setting = Statement(setting, meaning[key])
+        rows.append(Row(key, (ITEMS[key], setting)))
+    title = f"Core configuration: {study.title}."
+    return Table("configuration", title, "", columns, tuple(rows))
 
 
 def _models(study: Study) -> dict[str, str]:
@@ -157,20 +160,3 @@ def _tree_optimizer(study: Study, method: Method) -> str:
         f"{tree.critic_learning_rate:g} of the critic, clip {study.rl.clip:g} below and "
         f"{tree.clip_high:g} above, KL coefficient {method.kl_coefficient:g}; else the same"
     )
-
-
-def paper() -> Table:
-    """The published table."""
-    words = Words(NAME, "Core configuration in the paper.", "")
-    tables = published().tables
-    return _layout(words, tables[NAME], tables[f"{NAME}_meaning"])
-
-
-def _layout(words: Words, settings: Mapping[str, object], meaning: Mapping[str, object]) -> Table:
-    columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
-    rows = []
-    for key in (key for key in ITEMS if key in settings):
-        text = str(settings[key])
-        said = Statement(text, meaning[key]) if key in meaning else text
-        rows.append(Row(key, (ITEMS[key], said)))
-    return words.table(columns, rows)

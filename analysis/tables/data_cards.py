@@ -7,7 +7,6 @@ from analysis.load import read_cards
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
 
-NAME = "data_cards"
 COLUMNS = (
     Column("set", "Set", numeric=False),
     Column("paper", "In the paper", "Cases"),
@@ -42,7 +41,7 @@ def build(collected: Collected) -> Table:
         "words of the initial information: median (smallest to largest)."
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
-    return Table(NAME, "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
+    return Table("data_cards", "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
 
 
 def _reason(exclusion: dict[str, Any]) -> str:
@@ -73,9 +72,7 @@ def _paper_count(name: str, source: str) -> int | None:
     paper = published()
     if name in paper.benchmarks:
         return paper.benchmarks[name].cases
-    training = paper.tables["training"]
-    own = {"atpo_rl": training["rl_cases"]["total"], "atpo_sft": training["sft_conversations"]}
-    return own.get(source)
+    return paper.training_cases.get(source)
 
 
 def _contents(card: dict[str, Any]) -> list[Cell]:

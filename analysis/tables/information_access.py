@@ -1,4 +1,4 @@
-"""What each role sees while question credit is built, found out from the prompts themselves.
+"""What each role sees while question credit is built, tested on the prompts themselves.
 
 A role sees an item if changing the item changes the role's prompt. The prompts are built by
 `pcqc.cases.prompts`, which the roles use in training and evaluation.
@@ -7,9 +7,7 @@ A role sees an item if changing the item changes the role's prompt. The prompts 
 from dataclasses import dataclass, replace
 
 from analysis.collected import Collected
-from analysis.published import published
 from analysis.table import MISSING, Column, Row, Table
-from analysis.tables.layout import Words
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import (
     Exchange,
@@ -19,7 +17,6 @@ from pcqc.cases.prompts import (
     scorer_prompt,
 )
 
-NAME = "information_access"
 ITEMS = {
     "observed": "O_t",
     "question": "q_i",
@@ -33,7 +30,7 @@ ROLES = {
     "scorer": "Diagnostic scorer",
     "utility": "Utility extraction",
 }
-_NOTE = (
+NOTE = (
     "Task: the clinical decision question and its answer options. The scorer reads the observed "
     "dialogue with the candidate question and its answer; y* picks the correct option's "
     "probability afterwards."
@@ -77,33 +74,21 @@ def build(collected: Collected) -> Table:
         }
         for role in before
     }
-    said = parse_action(f"Question: {probe.question}", case.public.labels)
-    if (said.kind, said.text) == ("question", probe.question):
+    action = parse_action(f"Question: {probe.question}", case.public.labels)
+    if (action.kind, action.text) == ("question", probe.question):
         access["actor"]["question"] = "Generates"
     access["utility"] = dict.fromkeys(ITEMS, MISSING) | {"answer": "Index"}
-    words = Words(
-        NAME,
-        "Information access during question-credit construction.",
+    columns = (
+        Column("component", "Component", numeric=False),
+        *(Column(item, title, numeric=False) for item, title in ITEMS.items()),
+    )
+    rows = tuple(
+        Row(role, (title, *(access[role][item] for item in ITEMS))) for role, title in ROLES.items()
+    )
+    caption = (
         "Yes or No: whether a component's prompt depends on an item, tested on the prompts that "
         "it is given. Generates: the item is read from the component's own response. Utility "
-        "extraction has no prompt; its row states what the code does.",
-        (_NOTE,),
+        "extraction has no prompt; its row states what the code does."
     )
-    return _layout(words, access)
-
-
-def paper() -> Table:
-    """The published table."""
-    words = Words(
-        NAME, "Information access during question-credit construction in the paper.", "", (_NOTE,)
-    )
-    return _layout(words, published().tables[NAME])
-
-
-def _layout(words: Words, access: dict[str, dict[str, str]]) -> Table:
-    columns = [Column("component", "Component", numeric=False)]
-    columns += [Column(item, title, numeric=False) for item, title in ITEMS.items()]
-    rows = [
-        Row(role, (title, *(access[role][item] for item in ITEMS))) for role, title in ROLES.items()
-    ]
-    return words.table(columns, rows)
+    title = "Information access during question-credit construction."
+    return Table("information_access", title, caption, columns, rows, (NOTE,))

@@ -10,9 +10,8 @@ from analysis.instrument import Consultations, Instrument
 from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
-from analysis.tables.layout import drawn_anew
+from analysis.tables.layout import random_parts
 
-NAME = "instrument"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("accuracy", "Acc. (%)"),
@@ -41,10 +40,12 @@ def build(collected: Collected) -> Table:
         "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
         "Random and best questions: had as many such questions been asked on average, of the same "
         "facts and each time until one option is left (best ones after "
-        f"{instrument.best.asked[-1]:.1f} on average). Mean ± sample standard deviation over runs; "
-        f"intervals: {drawn_anew(effects.values())}."
+        f"{instrument.best.asked[-1]:.1f} on average). Mean ± SD over runs; "
+        f"intervals: {random_parts(effects.values())}."
     )
-    return Table(NAME, "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows))
+    return Table(
+        "instrument", "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows)
+    )
 
 
 def _runs(instrument: Instrument, method: str) -> list[Consultations]:

@@ -7,7 +7,6 @@ from analysis.load import read_overlap
 from analysis.published import published
 from analysis.table import Column, Number, Row, Table
 
-NAME = "overlap"
 LABELS = {"evaluation": "Evaluation", "training": "Training"}
 TRAINING = {"train": "training cases", "sft": "SFT conversations"}
 COUNTS = {
@@ -39,7 +38,7 @@ def build(collected: Collected) -> Table:
         f"{thresholds['word_1_2gram']:.2f}. Every pair is in data/overlap/pairs.csv. {_paper()}"
     )
     title = "Overlap between training and evaluation."
-    return Table(NAME, title, caption, tuple(columns), tuple(rows))
+    return Table("overlap", title, caption, tuple(columns), tuple(rows))
 
 
 def _row(collected: Collected, count: dict[str, Any], rule: bool) -> Row:
@@ -51,7 +50,7 @@ def _row(collected: Collected, count: dict[str, Any], rule: bool) -> Row:
 
 def _paper() -> str:
     """What the paper reports of its own training data, which need not be this study's."""
-    counts = published().tables["overlap"]
+    counts = published().overlap
     atpo, icraft = counts["atpo_sets"], counts["icraft_md"]
     return (
         "The paper, for its own training data and the three ATPO sets, finds "

@@ -3,14 +3,10 @@
 from collections.abc import Iterable
 
 from analysis.collected import Collected
-from analysis.published import PairedRow, published
-from analysis.recovery import recovered_counts
 from analysis.statistics.bootstrap import RESAMPLES
 from analysis.statistics.paired import PairedComparison, paired_comparison
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
-from analysis.tables.layout import Words
 
-NAME = "paired"
 COLUMNS = (
     Column("benchmark", "Benchmark", numeric=False),
     Column("comparison", "Comparison", numeric=False),
@@ -19,7 +15,7 @@ COLUMNS = (
     Column("discordant", "Discordant"),
     Column("p", "McNemar p"),
 )
-# Comparisons that belong to the table of question supervision, on the development benchmark.
+# Comparisons of question supervision.
 CONTROLS = (("pcqc", "executed_local"), ("executed_local", "terminal_only"))
 
 
@@ -29,43 +25,56 @@ def build(collected: Collected) -> Table:
     controls = list(collected.rows("control"))
     pairs = []
     for name, benchmark in collected.benchmarks.items():
-        rivals = others + (controls if benchmark.role == "independent_source" else [])
-        pairs += [(name, "pcqc", rival) for rival in rivals]
-        if benchmark.role == "independent_source" and set(CONTROLS[1]) <= set(controls):
+        independent = benchmark.role == "independent_source"
+        pairs += [(name, "pcqc", rival) for rival in others + (controls if independent else [])]
+        if independent and set(CONTROLS[1]) <= set(controls):
             pairs.append((name, *CONTROLS[1]))
-    words = Words(
-        NAME,
-        "Paired diagnostic accuracy comparisons.",
+    caption = (
         f"Run {collected.run} of each method at its selected checkpoint. Intervals: "
         f"{RESAMPLES:,} percentile bootstrap resamples of evaluation cases, both methods' outcomes "
         "kept together; p: exact two-sided McNemar. Discordant: cases that only the first, and "
-        "only the second, got right.",
+        "only the second, got right."
     )
-    return table(words, collected, pairs)
+    title = "Paired diagnostic accuracy comparisons."
+    return Table("paired", title, caption, COLUMNS, _rows(collected, pairs))
 
 
-def table(words: Words, collected: Collected, pairs: Iterable[tuple[str, str, str]]) -> Table:
+def supervision(collected: Collected) -> Table:
+    """The paper's two comparisons and, where the study has it, PCQC against Same-State-Q1."""
+    development = collected.study.development
+    pairs = [*CONTROLS]
+    if "same_state_q1" in collected.methods():
+        pairs.append(("pcqc", "same_state_q1"))
+    benchmark = collected.benchmarks[development].title
+    caption = (
+        f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases; "
+        f"intervals from {RESAMPLES:,} resamples of cases."
+    )
+    title = f"Paired {benchmark} comparisons for question supervision."
+    rows = _rows(collected, [(development, *pair) for pair in pairs])
+    return Table("question_supervision_paired", title, caption, COLUMNS, rows)
+
+
+def _rows(collected: Collected, pairs: Iterable[tuple[str, str, str]]) -> tuple[Row, ...]:
     """One row per (benchmark, minuend, subtrahend)."""
-    rows = []
+    rows, above = [], ""
     for name, minuend, subtrahend in pairs:
         title = f"{collected.title(minuend)} − {collected.title(subtrahend)}"
-        first = not rows or rows[-1].key.split(":")[0] != name
-        label = collected.benchmarks[name].title if first else ""
+        cells: tuple[Cell, ...] = (f"{title} (not run)", *[MISSING] * 4)
         if {minuend, subtrahend} <= set(collected.methods()):
-            cells = (label, title, *_cells(comparison(collected, name, minuend, subtrahend)))
-        else:
-            cells = (label, f"{title} (not run)", *[MISSING] * 4)
-        rows.append(Row(f"{name}:{minuend}-{subtrahend}", cells, rule=first))
-    return words.table(COLUMNS, rows)
-
-
-def _cells(found: PairedComparison) -> tuple[Cell, ...]:
-    return (
-        Number(found.gain, se=found.interval.standard_error, signed=True),
-        Range(found.low, found.high),
-        f"{found.only_minuend} / {found.only_subtrahend}",
-        Probability(found.p),
-    )
+            paired = comparison(collected, name, minuend, subtrahend)
+            cells = (
+                title,
+                Number(paired.gain, se=paired.interval.standard_error, signed=True),
+                Range(paired.low, paired.high),
+                f"{paired.only_minuend} / {paired.only_subtrahend}",
+                Probability(paired.p),
+            )
+        first = name != above
+        label = collected.benchmarks[name].title if first else ""
+        rows.append(Row(f"{name}:{minuend}-{subtrahend}", (label, *cells), rule=first))
+        above = name
+    return tuple(rows)
 
 
 def comparison(
@@ -74,37 +83,3 @@ def comparison(
     """One run of each of two methods on one benchmark."""
     frames = (collected.cases(m, collected.shown(m), benchmark) for m in (minuend, subtrahend))
     return paired_comparison(*(frame["correct"].to_numpy(dtype=bool) for frame in frames))
-
-
-def is_control(row: PairedRow) -> bool:
-    """Whether a published row belongs to the table of question supervision."""
-    return row.benchmark == published().development and (row.minuend, row.subtrahend) in CONTROLS
-
-
-def paper() -> Table:
-    """The published table."""
-    words = Words(
-        NAME,
-        "Paired diagnostic accuracy comparisons in the paper.",
-        "PCQC run A and one fixed baseline checkpoint per method. The discordant counts are not "
-        "printed there: they are recovered from gain, p and number of cases.",
-    )
-    return published_table(words, [row for row in published().paired if not is_control(row)])
-
-
-def published_table(words: Words, rows: Iterable[PairedRow]) -> Table:
-    """Published comparisons in the form of ours."""
-    source, built = published(), []
-    for row in rows:
-        counts = recovered_counts(row, source.benchmarks[row.benchmark].cases)
-        first = not built or built[-1].key.split(":")[0] != row.benchmark
-        cells = (
-            source.benchmarks[row.benchmark].title if first else "",
-            f"{source.methods[row.minuend]} − {source.methods[row.subtrahend]}",
-            Number(row.gain, se=row.interval.standard_error, signed=True),
-            Range(row.low, row.high),
-            f"{counts[0]} / {counts[1]}",
-            row.p,
-        )
-        built.append(Row(f"{row.benchmark}:{row.minuend}-{row.subtrahend}", cells, rule=first))
-    return words.table(COLUMNS, built)

@@ -10,9 +10,10 @@ import pandas as pd
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
+from analysis.contents import TABLES
+from analysis.formats import render
 from analysis.load import load, load_peers, of_methods
 from analysis.notices import captioned
-from analysis.render import render
 from analysis.statistics.crossed import Sample
 from analysis.table import (
     MISSING,
@@ -35,8 +36,6 @@ from pcqc.study.rates import RIVALS, at_rates
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_atomic
 
-NAME = "peers"
-FORMS = ("tex", "csv", "md")
 KINDS = ("trajectories", CLOCK)
 COLUMNS = (
     Column("method", "Credit", numeric=False),
@@ -69,8 +68,8 @@ def write(study: Study, folder: Path) -> list[Path]:
             f"no peer of study '{study.name}' is evaluated; run `snakemake --cores 2 peers "
             f"--config study={study.name}`"
         )
-    for form in FORMS:
-        files.append(folder / f"{NAME}.{form}")
+    for form in TABLES.forms:
+        files.append(folder / f"peers.{form}")
         write_atomic(files[-1], render(form, [table]))
     return files
 
@@ -113,8 +112,16 @@ def build(study: Study) -> Table | None:
     if not peers:
         return None
     names = [*(rival for rival in RIVALS if rival in ready), *peers]
-    entries = {name: _entries(study, name) for name in names}
-    rates = _grid(study, entries, ready)
+    # Method -> learning rate -> its entry; the rates at which all are evaluated, the own first.
+    entries = {
+        name: {study.rl_of(study.method(at)).learning_rate: at for at in at_rates(study, name)}
+        for name in names
+    }
+    rates = [
+        rate
+        for rate in (study.rl.learning_rate, *study.peer_rates)
+        if all(at.get(rate) in ready for at in entries.values())
+    ]
     tried = {name: [at[rate] for rate in rates] or [name] for name, at in entries.items()}
     runs = runs.only([START, *(at for every in tried.values() for at in every)])
     # Ties go to the first: the study's own rate.
@@ -137,21 +144,7 @@ def build(study: Study) -> Table | None:
     caption = captioned(study, _caption(study, kinds, rates, list(repeated)))
     title = f"Published credits: {study.title}."
     notes = (*_by_rate(runs, tried, rates), *_on_each_base(study, runs, best, alike))
-    return Table(NAME, title, caption, tuple(known), tuple(rows), notes)
-
-
-def _entries(study: Study, method: str) -> dict[float, str]:
-    """Learning rate -> a compared method's entry."""
-    return {study.rl_of(study.method(name)).learning_rate: name for name in at_rates(study, method)}
-
-
-def _grid(study: Study, entries: dict[str, dict[float, str]], ready: list[str]) -> list[float]:
-    """Learning rates at which all of these are evaluated, the study's own first."""
-    return [
-        rate
-        for rate in (study.rl.learning_rate, *study.peer_rates)
-        if all(at.get(rate) in ready for at in entries.values())
-    ]
+    return Table("peers", title, caption, tuple(known), tuple(rows), notes)
 
 
 def _repeated(study: Study) -> dict[str, Sample]:
@@ -174,9 +167,9 @@ def _caption(
     study: Study, kinds: dict[str, Budgets | None], grid: list[float], repeated: list[str]
 ) -> str:
     largest = ", ".join(
-        f"{COSTS[kind].number(found.amounts['whole']).text()} {COSTS[kind].unit}"
-        for kind, found in kinds.items()
-        if found
+        f"{COSTS[kind].number(spent.amounts['whole']).text()} {COSTS[kind].unit}"
+        for kind, spent in kinds.items()
+        if spent
     )
     development = study.benchmarks[study.development].title
     rates = ""
@@ -190,14 +183,14 @@ def _caption(
         else ""
     )
     varies = (
-        f"runs are taken to vary as those of {listed(repeated)} do under one base model"
+        f"runs are taken to vary as those of {listed(repeated)} do on one base model"
         if repeated
-        else "where both methods have one run, cases alone are"
+        else "where both methods have one run, cases alone are random"
     )
     return (
         "Published credits on the same consultations and learner; docs/credits.md says what each "
         f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
-        f"intervals: runs and cases are random, crossed; {varies}. At equal: "
+        f"intervals: runs and cases are random and crossed; {varies}. At equal: "
         f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
         f"spent as much, of device-hours every first run. {RULE} {quality}Front: no other is at "
         "least as good in accuracy, turns and its first run's device-hours, and better in one."
@@ -209,12 +202,12 @@ def _by_rate(runs: Collected, tried: dict[str, list[str]], grid: list[float]) ->
     if len(grid) < 2:
         return ()
     names = list(runs.benchmarks)
-    said = []
-    for method, every in tried.items():
-        values = [number(runs.average(at, names), 2).text() for at in every]
-        said.append(f"{runs.title(method)} {listed(values)}")
+    texts = []
+    for method, entries in tried.items():
+        values = [number(runs.average(at, names), 2).text() for at in entries]
+        texts.append(f"{runs.title(method)} {listed(values)}")
     rates = listed([f"{rate:g}" for rate in grid])
-    return (f"All benchmarks, by learning rate ({rates}): {'; '.join(said)}.",)
+    return (f"All benchmarks, by learning rate ({rates}): {'; '.join(texts)}.",)
 
 
 def _on_each_base(
@@ -265,8 +258,8 @@ def _row(
         effect = compared(runs, method, best[rival], benchmarks, "accuracy", alike).effect
         cells[f"difference_{rival}"] = Number(effect.difference, signed=True)
         cells[f"interval_{rival}"] = Range(effect.low, effect.high)
-    for kind, found in kinds.items():
-        cells[f"accuracy_{kind}"] = _at_budget(runs, method, found)
+    for kind, spent in kinds.items():
+        cells[f"accuracy_{kind}"] = _at_budget(runs, method, spent)
     row = tuple(cells.get(column.key, MISSING) for column in columns)
     return Row(name, row, strong=name == "pcqc")
 
@@ -289,12 +282,12 @@ def _quality(runs: Collected, method: str) -> Cell:
     return mean_of_runs([at.get(runs.update(method, run)) for run, at in curves.items()], 1)
 
 
-def _at_budget(runs: Collected, method: str, found: Budgets | None) -> Cell:
+def _at_budget(runs: Collected, method: str, spent: Budgets | None) -> Cell:
     """Validation accuracy at the largest budget of a kind, over the runs that it is of."""
-    if found is None or method == START:
+    if spent is None or method == START:
         return MISSING
-    counted = [run for name, run in found.spent[0] if name == method]
-    weights = {run: found.weights(method, run, "whole") for run in counted}
+    counted = [run for name, run in spent.spent[0] if name == method]
+    weights = {run: spent.weights(method, run, "whole") for run in counted}
     accuracy = estimate_at(runs, method, "accuracy", weights, 100.0)
     return number(accuracy, 2) if accuracy else MISSING
 

@@ -1,15 +1,16 @@
-"""What each method's questions are worth, turn by turn, and what the patient makes of them."""
+"""What each method's questions are worth: turn by turn, and the first ones over all runs."""
+
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from analysis.collected import Collected
-from analysis.instrument import Instrument
+from analysis.instrument import Instrument, instruments
 from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Row, Table, number
+from analysis.table import MISSING, Cell, Column, Row, Table, mean_of_runs, number
 from pcqc.cases.case import Case
-from pcqc.clinic.quality import AskedQuestion, summary
+from pcqc.clinic.quality import EARLY, AskedQuestion, summary
 
-NAME = "question_quality"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("turn", "Turn", numeric=False),
@@ -26,18 +27,24 @@ COLUMNS = (
     Column("random_doctor", "Random questions", "Bayes diagnosis so far (%)"),
     Column("best_doctor", "Best questions", "Bayes diagnosis so far (%)"),
 )
+FIRST_COLUMNS = (
+    Column("method", "Method", numeric=False),
+    Column("turn", "Turn", numeric=False),
+    Column("best", "Best (%)"),
+    Column("chance", "By chance (%)"),
+    Column("above", "Above chance (pp)"),
+    Column("repeated", "Repeated (%)"),
+)
 DISTINCT = "credit/distinct_questions_turn_"  # and the number of the turn
-Consultation = tuple[Case, list[AskedQuestion]]
+ALL_EARLY = range(1, EARLY + 1)
 
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; one row for each turn that it asks."""
-    development = collected.study.development
-    instrument = Instrument(collected, development)
-    rows = [row for method in collected.methods() for row in _rows(collected, instrument, method)]
+    instrument = Instrument(collected, collected.study.development)
+    rows = [row for method in collected.methods() for row in _rows(instrument, method)]
     caption = (
-        f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
-        "cases; means over runs ± sample standard deviations. Ask: consultations with a question "
+        f"{_cases(collected)}; means over runs ± SD. Ask: consultations with a question "
         "at this turn to which the patient replied. Best: no other question would raise the "
         "accuracy of a Bayes diagnosis more, were it the last; by chance: the share of best ones "
         "among findings not yet known. Regret: what a best question would have brought more; by "
@@ -48,13 +55,66 @@ def build(collected: Collected) -> Table:
         "this turn, and had random, never repeated, or best questions been asked of the same facts "
         "up to it, until one option is left."
     )
-    return Table(NAME, "How good the questions are, by turn.", caption, COLUMNS, tuple(rows))
+    title = "How good the questions are, by turn."
+    return Table("question_quality", title, caption, COLUMNS, tuple(rows))
 
 
-def _rows(collected: Collected, instrument: Instrument, method: str) -> list[Row]:
+def first_questions(collected: Collected) -> Table:
+    """Every method on all base models: each early turn, and all early turns together."""
+    bases = instruments(collected)
+    columns = FIRST_COLUMNS
+    if len(bases) > 1:
+        numbers = range(1, len(bases) + 1)
+        above = (Column(f"above_{n}", f"Base model {n}", "Above chance (pp)") for n in numbers)
+        columns = (*columns, *above)
+    rows = []
+    for method in collected.methods():
+        by_base = _early_questions(bases, method)
+        labelled = {str(turn): (turn,) for turn in ALL_EARLY} | {f"1–{EARLY}": ALL_EARLY}
+        for label, turns in labelled.items():
+            shares = [[_shares(run, turns) for run in runs] for runs in by_base]
+            pooled = [run for runs in shares for run in runs]
+            cells = [_mean(pooled, column.key) for column in FIRST_COLUMNS[2:]]
+            if len(bases) > 1:
+                cells += [_mean(runs, "above") for runs in shares]
+            first = label == "1"
+            title = collected.title(method) if first else ""
+            key = f"{method}:{label}"
+            rows.append(Row(key, (title, label, *cells), first, method == "pcqc"))
+    caption = (
+        f"{_cases(collected)}; the first {EARLY} answered questions of each consultation. "
+        f"Means ± SD over all runs on {len(bases)} base model{'s' * (len(bases) > 1)}; every run "
+        "counts alike. Best, by chance and repeated: as in the table by turn; above chance: best "
+        "less by chance. A method's last row: of all these questions together."
+    )
+    title = "How good the first questions are."
+    return Table("question_quality_by_base", title, caption, columns, tuple(rows))
+
+
+def shares_of_best(collected: Collected) -> dict[str, tuple[float, float]]:
+    """Method -> percent of best ones among all early questions, and by chance; as in the table."""
+    bases, shares = instruments(collected), {}
+    for method in collected.methods():
+        by_base = _early_questions(bases, method)
+        runs = [_shares(run, ALL_EARLY) for runs in by_base for run in runs]
+        if runs and all(runs):
+            best, chance = (over_runs([run[key] for run in runs]) for key in ("best", "chance"))
+            shares[method] = best.mean, chance.mean
+    return shares
+
+
+def _cases(collected: Collected) -> str:
+    development = collected.study.development
+    title = collected.benchmarks[development].title
+    return f"{title}, {collected.number_of_cases(development):,} cases"
+
+
+def _rows(instrument: Instrument, method: str) -> list[Row]:
+    """A method's rows of the table by turn."""
+    collected = instrument.collected
     runs = [instrument.questions(method, run) for run in collected.runs(method)]
     turns = range(1, 1 + max((len(asked) for run in runs for _, asked in run), default=0))
-    candidates = _candidates(collected, method)
+    candidates = _distinct_candidates(collected, method)
     doctors = {"random_doctor": instrument.random, "best_doctor": instrument.best}
     rows = []
     for turn in turns:
@@ -68,31 +128,33 @@ def _rows(collected: Collected, instrument: Instrument, method: str) -> list[Row
             else:
                 values = [part[column.key] for part in parts if column.key in part]
             cells.append(number(over_runs(values), 1) if values else MISSING)
-        first = turn == 1
-        label = collected.title(method) if first else ""
-        rows.append(Row(f"{method}:{turn}", (label, str(turn), *cells), first, method == "pcqc"))
+        label = collected.title(method) if turn == 1 else ""
+        key = f"{method}:{turn}"
+        rows.append(Row(key, (label, str(turn), *cells), turn == 1, method == "pcqc"))
     return rows
 
 
-def _of_turn(instrument: Instrument, run: list[Consultation], turn: int) -> dict[str, float]:
+def _of_turn(
+    instrument: Instrument, run: list[tuple[Case, list[AskedQuestion]]], turn: int
+) -> dict[str, float]:
     """Column -> mean over one run's consultations, or over the questions of a turn."""
     asked = [questions[turn - 1] for _, questions in run if len(questions) >= turn]
-    found = {
+    means = {
         name: value if name in ("regret", "loss") else 100 * value
         for name, value in summary(asked).items()
     }
-    found["asked"] = 100 * len(asked) / len(run)
+    means["asked"] = 100 * len(asked) / len(run)
     so_far = [
         questions[min(turn, len(questions)) - 1].diagnosis
         if questions
         else instrument.diagnosis(case, {"turns": []})
         for case, questions in run
     ]
-    found["bayes"] = 100 * float(np.mean(so_far))
-    return found
+    means["bayes"] = 100 * float(np.mean(so_far))
+    return means
 
 
-def _candidates(collected: Collected, method: str) -> dict[int, np.ndarray]:
+def _distinct_candidates(collected: Collected, method: str) -> dict[int, np.ndarray]:
     """Turn -> (runs,) distinct candidate questions of a state, mean over the training's updates."""
     rows = collected.updates
     if rows.empty:
@@ -102,3 +164,21 @@ def _candidates(collected: Collected, method: str) -> dict[int, np.ndarray]:
     return {
         int(name.removeprefix(DISTINCT)): means[name].dropna().to_numpy() for name in means.columns
     }
+
+
+def _early_questions(bases: Sequence[Instrument], method: str) -> list[list[list[AskedQuestion]]]:
+    """[base models][runs] the early questions of a method."""
+    return [[one.early(method, run) for run in one.collected.runs(method)] for one in bases]
+
+
+def _shares(questions: Sequence[AskedQuestion], turns: Collection[int]) -> dict[str, float]:
+    """Column -> percent, or points, of one run's questions at some turns; empty without any."""
+    means = summary([question for question in questions if question.turn in turns])
+    if not means:
+        return {}
+    shares = {name: 100 * means[name] for name in ("best", "chance", "repeated")}
+    return {**shares, "above": shares["best"] - shares["chance"]}
+
+
+def _mean(runs: Sequence[dict[str, float]], key: str) -> Cell:
+    return mean_of_runs([run.get(key) for run in runs], 1, signed=key == "above")

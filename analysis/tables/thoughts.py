@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.collected import Collected
-from analysis.instrument import Instrument
+from analysis.instrument import Instrument, instruments
 from analysis.table import Column, Row, Table, mean_of_runs
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
@@ -12,7 +12,6 @@ from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import still_likely
 from pcqc.clinic.world import World
 
-NAME = "thoughts"
 COLUMNS = (
     Column("method", "Method", numeric=False),
     Column("exact", "As taught (%)", "Thoughts"),
@@ -57,37 +56,35 @@ class Thought:
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark, over all base models."""
     development = collected.study.development
-    every = [Instrument(one, development) for one in collected.on_each_base]
-    rows = [_row(every, method, collected.title(method)) for method in collected.methods()]
+    bases = instruments(collected)
+    rows = []
+    for method in collected.methods():
+        shares = [_shares(one, method, run) for one in bases for run in one.collected.runs(method)]
+        cells = [mean_of_runs([run[column.key] for run in shares], 1) for column in COLUMNS[1:]]
+        rows.append(Row(method, (collected.title(method), *cells), strong=method == "pcqc"))
     caption = (
         f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
-        f"cases; means ± sample standard deviations over all runs under all base models "
-        f"({len(every)} here). A thought lists the options that the answers have not ruled out. As "
+        f"cases; means ± SD over all runs on {len(bases)} base model{'s' * (len(bases) > 1)}. "
+        "A thought lists the options that the answers have not ruled out. As "
         "taught: these and no others, each once. Garbled: one is named twice, or something that is "
         "no option. Right option dropped: consultations with a thought that leaves it out though "
         "no answer has ruled it out, among all and among those that end in a wrong diagnosis."
     )
-    return Table(NAME, "What the thoughts carry.", caption, COLUMNS, tuple(rows))
+    return Table("thoughts", "What the thoughts carry.", caption, COLUMNS, tuple(rows))
 
 
 def thoughts_of(world: World, case: Case, dialogue: dict) -> Iterator[Thought]:
     """The thoughts of a consultation (a row of the evaluation's dialogues), turn by turn."""
-    said: list[Exchange] = []
+    exchanges: list[Exchange] = []
     options = frozenset(case.options.values())
     for turn in dialogue["turns"]:
         thought = turn["response"].partition(prompts.THINK_OPEN)[2]
         names = thought.partition(prompts.THINK_CLOSE)[0].split(",")
-        likely = frozenset(still_likely(world, case, said))
+        likely = frozenset(still_likely(world, case, exchanges))
         right = case.options[case.answer]
         yield Thought([name.strip() for name in names], options, likely, right)
         if turn["question"] and turn["answer"]:
-            said.append(Exchange(turn["question"], turn["answer"]))
-
-
-def _row(every: list[Instrument], method: str, title: str) -> Row:
-    runs = [_shares(one, method, run) for one in every for run in one.collected.runs(method)]
-    cells = [mean_of_runs([run[column.key] for run in runs], 1) for column in COLUMNS[1:]]
-    return Row(method, (title, *cells), strong=method == "pcqc")
+            exchanges.append(Exchange(turn["question"], turn["answer"]))
 
 
 def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | None]:
@@ -96,8 +93,8 @@ def _shares(instrument: Instrument, method: str, run: str) -> dict[str, float | 
         (dialogue["correct"], list(thoughts_of(instrument.world, case, dialogue)))
         for case, dialogue in instrument.dialogues(method, run)
     ]
-    thoughts = [thought for _, found in consultations for thought in found]
-    dropped = [(right, any(t.dropped for t in found)) for right, found in consultations]
+    thoughts = [thought for _, thoughts in consultations for thought in thoughts]
+    dropped = [(right, any(t.dropped for t in thoughts)) for right, thoughts in consultations]
     return {
         "exact": _percent([thought.exact for thought in thoughts]),
         "garbled": _percent([thought.garbled for thought in thoughts]),

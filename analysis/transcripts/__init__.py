@@ -14,7 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from analysis.notices import notice
-from analysis.render.html import templates
+from analysis.pages import templates
 from analysis.transcripts.consultations import Consultation, consultations, places
 from pcqc.cases.case import Case
 from pcqc.errors import UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from analysis.drawing.style import encode, house_style
-from analysis.render import render
+from analysis.formats import render
 from analysis.table import Table
 from pcqc.system.files import write_atomic
 

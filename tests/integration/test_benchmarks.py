@@ -128,14 +128,14 @@ def test_pcqc_beside_terminal_only(prepared, monkeypatch):
             for name, group in groups.items()
         },
     )
-    found = pcqc_cost.measure(study, rounds=1)
-    base, ours = (found["counts"][name] for name in (pcqc_cost.BASE, pcqc_cost.OURS))
+    result = pcqc_cost.measure(study, rounds=1)
+    base, ours = (result["counts"][name] for name in (pcqc_cost.BASE, pcqc_cost.OURS))
     assert base["turns"] == ours["turns"]
     assert base["states"] == 0 < ours["states"]
     assert base["sampled_tokens"] < ours["sampled_tokens"]
     assert base["sequence_tokens"] < ours["sequence_tokens"]
-    total = found["times"].median - 1
-    assert sum(s.median for s in found["parts"].values()) == pytest.approx(total, abs=1e-9)
+    total = result["times"].median - 1
+    assert sum(s.median for s in result["parts"].values()) == pytest.approx(total, abs=1e-9)
 
 
 RATE = {"what": "rate", "unit": "times", "least": 2}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from stub_server import Stub, said
+from stub_server import Stub, completion
 
 from pcqc.cli import main
 from pcqc.errors import UserError
@@ -33,7 +33,7 @@ def serve():
         def reply(body, attempt):
             most = body.get("top_k", top_k) or WORDS
             drawn = np.random.default_rng(body["seed"]).random(body["max_tokens"]) * most
-            return said(drawn.astype(int).tolist())
+            return completion(drawn.astype(int).tolist())
 
         stubs.append(Stub(reply))
         return stubs[-1]

@@ -65,15 +65,15 @@ def source(home):
 
 
 def test_licence_and_size_are_said_before_a_byte_is_asked_for(home, source, tmp_path):
-    said = []
+    messages = []
 
     def say(text):
-        said.append((text, home.asked))
+        messages.append((text, home.asked))
 
     path = fetch(source, tmp_path, say)
     assert path == tmp_path / "set" / "cases.jsonl"
     assert path.read_bytes() == CONTENT
-    first, asked = said[0]
+    first, asked = messages[0]
     assert asked == 0
     assert "0.3 MB" in first
     assert "licence: CC-BY-4.0" in first
@@ -81,7 +81,7 @@ def test_licence_and_size_are_said_before_a_byte_is_asked_for(home, source, tmp_
     assert [p.name for p in path.parent.iterdir()] == ["cases.jsonl"]
     fetch(source, tmp_path, say)
     assert home.asked == 1
-    assert "already at" in said[-1][0]
+    assert "already at" in messages[-1][0]
 
 
 def test_a_broken_download_keeps_nothing(home, source, tmp_path):
@@ -212,9 +212,9 @@ def test_the_command_lists_and_downloads_nothing_unasked(tmp_path, capsys, monke
     monkeypatch.setattr("socket.create_connection", connect)
     monkeypatch.setenv("PCQC_DATA", str(tmp_path))
     assert main(["data", "fetch"]) == 0
-    said = capsys.readouterr().out
-    assert all(f"{name}: " in said for name in load_sources())
-    assert said.count("licence: ") == len(load_sources())
+    printed = capsys.readouterr().out
+    assert all(f"{name}: " in printed for name in load_sources())
+    assert printed.count("licence: ") == len(load_sources())
     assert main(["data", "fetch", "medqa", "nonsense"]) == 2
     assert "no source 'nonsense'; known are atpo_rl, " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

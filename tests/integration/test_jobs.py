@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from small_runs import Killed, digests, small_study
-from stub_server import Stub, said
+from stub_server import Stub, completion
 
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
@@ -173,7 +173,7 @@ def test_failures_of_servers_are_recorded(study):
     """The first request is refused, the second and third answered at the second attempt."""
     tokenizer = load_tokenizer(Paths.of(study).model("patient"))
     chat = ChatFormat(tokenizer, study.protocol.instruction)
-    answer = said([*chat.encode("No."), chat.end_of_turn])
+    answer = completion([*chat.encode("No."), chat.end_of_turn])
     seen = []
 
     def reply(body, attempt):

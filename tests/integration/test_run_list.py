@@ -32,7 +32,7 @@ ROWS = """Object.values([...document.querySelectorAll('.ag-row')].reduce((rows, 
   for (const cell of part.querySelectorAll('.ag-cell'))
     row[cell.getAttribute('col-id')] = cell.innerText.split('\\n').pop().trim();
   return rows;
-}, {})).sort((one, other) => one.at - other.at)"""
+}, {})).sort((row, other) => row.at - other.at)"""
 
 CUT = """(cell => {
   const text = document.createRange(), link = cell.querySelector('a');
@@ -65,9 +65,9 @@ def link(mini, tmp_path_factory):
         start_new_session=True,
     )
     try:
-        said = served.stdout.readline()
-        assert any("startup complete" in line for line in served.stdout), said
-        yield re.fullmatch(r"Open (\S+)\n", said)[1], place
+        printed = served.stdout.readline()
+        assert any("startup complete" in line for line in served.stdout), printed
+        yield re.fullmatch(r"Open (\S+)\n", printed)[1], place
     finally:
         os.killpg(served.pid, signal.SIGKILL)
         served.communicate()
@@ -88,9 +88,9 @@ def test_methods_stand_with_mean_accuracy_and_turns_first(listed, link):
     rows = {row[NAME]: row for row in listed.value(ROWS)}
     assert set(rows) == {REPORT, *(method.title for method in METHODS)}
     folder = link[1].results / "evaluation" / "pcqc"
-    found = [read_json(folder / run / "manifest.json")["benchmarks"].values() for run in "AB"]
+    results = [read_json(folder / run / "manifest.json")["benchmarks"].values() for run in "AB"]
     for column, name in ((ACCURACY, "accuracy"), (TURNS, "turns")):
-        mean = sum(result[name] for run in found for result in run) / sum(map(len, found))
+        mean = sum(result[name] for run in results for result in run) / sum(map(len, results))
         assert float(rows["PCQC"][column]) == pytest.approx(mean)
     trained = [link[1].results / "runs" / "pcqc" / run / "events.jsonl" for run in "AB"]
     for column, name in zip(FIRST[2:], LEARNED, strict=True):
@@ -104,14 +104,14 @@ def test_letters_open_below_their_method_and_a_superseded_run_says_so(listed):
     runs["Shared SFT"].append("superseded: Shared SFT, run A")
     runs[REPORT] = []
     listed.wait(f"{NAMES}.length === {len(runs) + sum(map(len, runs.values()))}")
-    found: dict[str, list[str]] = {}
+    children: dict[str, list[str]] = {}
     rows = listed.value(ROWS)
     for row in rows:
         if row[NAME] in runs:
-            below = found.setdefault(row[NAME], [])
+            below = children.setdefault(row[NAME], [])
         else:
             below.append(row[NAME])
-    assert {name: sorted(below) for name, below in found.items()} == runs
+    assert {name: sorted(below) for name, below in children.items()} == runs
     assert all(float(row[ACCURACY]) >= 0 for row in rows if row[NAME] != REPORT)
     # The end of a name says what is superseded, so that none may be cut off.
     assert listed.value(f"{NAMES}.filter({CUT}).map(cell => cell.innerText)") == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import make_case, make_tokenizer, scripted_context, tiny_model
-from stub_server import Stub, said
+from stub_server import Stub, completion
 
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
@@ -42,8 +42,8 @@ def serve():
         stub.close()
 
 
-def one(engine: ServerEngine, prompt=(1, 2)):
-    """The result for one prompt, asked beside one that is answered."""
+def result_of(engine: ServerEngine, prompt=(1, 2)):
+    """The result for a prompt, asked beside another that is answered."""
     results = engine.generate([Request(prompt, (6,)), Request((9,), (8,))], SAMPLING)
     assert isinstance(results[1][0], Completion)
     return results[0][0]
@@ -52,12 +52,12 @@ def one(engine: ServerEngine, prompt=(1, 2)):
 def unless(prompt, reply):
     """A stub's replies: `reply` to that prompt, a completion to others."""
     return lambda body, attempt: (
-        reply(attempt) if body["prompt"] == list(prompt) else said([3, STOP])
+        reply(attempt) if body["prompt"] == list(prompt) else completion([3, STOP])
     )
 
 
 def test_token_ids_go_there_and_come_back(serve):
-    stub = serve(lambda body, attempt: said([body["seed"] % 5 + 10, STOP]))
+    stub = serve(lambda body, attempt: completion([body["seed"] % 5 + 10, STOP]))
     engine = stub.engine()
     groups = engine.generate([Request((1, 2), (4, 6)), Request((3,), (2**64 - 1,))], SAMPLING)
     assert [[c.tokens for c in group] for group in groups] == [[[12, 7], [13, 7]], [[12, 7]]]
@@ -77,7 +77,7 @@ def test_a_servers_own_defaults_do_not_change_its_samples(serve):
 
     from pcqc.engines.vllm import _sampling_params
 
-    stub = serve(lambda body, attempt: said([3, STOP]))
+    stub = serve(lambda body, attempt: completion([3, STOP]))
     stub.engine().generate([Request((1,), (12,))], SAMPLING)
     (body,) = stub.bodies
     defaults = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.3, "temperature": 0.6}
@@ -95,9 +95,9 @@ def test_named_tokens_are_read_in_the_order_asked_for(serve):
 
 
 def test_what_passes_is_tried_again(serve):
-    replies = [(503, "loading"), (429, "slow down"), (200, "{"), said([3, STOP])]
+    replies = [(503, "loading"), (429, "slow down"), (200, "{"), completion([3, STOP])]
     engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine(attempts=4)
-    assert one(engine).tokens == [3, STOP]
+    assert result_of(engine).tokens == [3, STOP]
     assert engine.counts == {"retries": 3}
 
 
@@ -109,15 +109,15 @@ def test_what_passes_is_tried_again(serve):
         ((200, "not JSON"), "malformed"),
         ((200, '{"choices": []}'), "malformed"),
         ((200, '{"choices": [{"token_ids": [1, 2], "logprobs": null}]}'), "malformed"),
-        (said([]), "malformed"),
+        (completion([]), "malformed"),
         ((200, "[" * 100_000), "malformed"),
-        ((200, said([3])[1].replace("-0.5", "NaN")), "malformed"),
+        ((200, completion([3])[1].replace("-0.5", "NaN")), "malformed"),
     ],
 )
 def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
     stub = serve(unless((1, 2), lambda attempt: reply))
     engine = stub.engine(timeout_seconds=0.3 if kind == "timeout" else 2.0)
-    failure = one(engine)
+    failure = result_of(engine)
     assert isinstance(failure, Failure)
     assert failure.kind == kind
     assert "\n" not in str(failure)
@@ -127,22 +127,22 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
     monkeypatch.setattr("pcqc.engines.server.MAX_REPLY", 300)
-    engine = serve(unless((1, 2), lambda attempt: said([3] * 100))).engine()
-    assert one(engine).kind == "malformed"
+    engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine()
+    assert result_of(engine).kind == "malformed"
     assert engine.counts == {"retries": 2, "malformed": 1}
 
 
 def test_what_the_server_refuses_is_not_repeated(serve):
     stub = serve(unless((1, 2), lambda attempt: (400, "prompt too long")))
     engine = stub.engine()
-    assert one(engine) == Failure("refused", "400: prompt too long")
+    assert result_of(engine) == Failure("refused", "400: prompt too long")
     assert engine.counts == {"refused": 1, "retries": 0}
 
 
 def test_counts_start_afresh_once_taken(serve):
-    replies = {1: [(503, "loading"), said([3, STOP])], 2: [(400, "no")]}
+    replies = {1: [(503, "loading"), completion([3, STOP])], 2: [(400, "no")]}
     stub = serve(
-        lambda body, attempt: replies.get(body["prompt"][0], [said([3, STOP])] * 2)[attempt]
+        lambda body, attempt: replies.get(body["prompt"][0], [completion([3, STOP])] * 2)[attempt]
     )
     engine = stub.engine()
     engine.generate([Request((n,), (n,)) for n in (1, 2, 3)], SAMPLING)
@@ -152,13 +152,13 @@ def test_counts_start_afresh_once_taken(serve):
 
 def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch):
     later = [(429, "slow down", [("Retry-After", seconds)]) for seconds in ("3", "60")]
-    replies = [(500, ""), (500, ""), (500, ""), *later, said([3, STOP])]
+    replies = [(500, ""), (500, ""), (500, ""), *later, completion([3, STOP])]
     engine = serve(unless((1, 2), lambda attempt: replies[attempt])).engine(
         attempts=6, timeout_seconds=5.0, backoff_seconds=0.1
     )
     waits = []
     monkeypatch.setattr("urllib3.util.retry.time.sleep", waits.append)
-    assert one(engine).tokens == [3, STOP]
+    assert result_of(engine).tokens == [3, STOP]
     assert 0.2 <= waits[0] <= 0.3
     assert 0.4 <= waits[1] <= 0.5
     assert waits[2:] == [3, 5]  # no longer than one attempt may last
@@ -188,7 +188,7 @@ def model_folder(path: Path, seed: int) -> Path:
 def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-mini")
-    stub = serve(lambda body, attempt: said([3, STOP]))
+    stub = serve(lambda body, attempt: completion([3, STOP]))
     study = dataclasses.replace(study, servers=Servers(patient=Server(stub.url)))
     weights = role_weights(study, "patient")
     own = model_folder(weights.folder, 0)
@@ -211,7 +211,7 @@ def failing_patient(context, serve, fails) -> Patient:
     def reply(body, attempt):
         if fails(context.chat.decode(body["prompt"])):
             return 400, "no"
-        return said([*context.chat.encode("No cough."), context.chat.end_of_turn])
+        return completion([*context.chat.encode("No cough."), context.chat.end_of_turn])
 
     decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=20)
     return Patient(serve(reply).engine(), context.chat, decoding)
@@ -290,15 +290,15 @@ def stream_actor(context) -> None:
         return len(ready)
 
     def collect(wait):
-        every = {ticket: found for ticket, found in ready.items() if found is not None}
+        every = {ticket: group for ticket, group in ready.items() if group is not None}
         ready.update(dict.fromkeys(every))
         return every
 
     engine.streams, engine.submit, engine.collect = True, submit, collect
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
+@pytest.mark.parametrize("scorer_during_rollouts", [False, True])
+def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, scorer_during_rollouts):
     """Whether it reads after the rollouts or beside them."""
     cases = [make_case(i) for i in range(2)]
     context = served_setting(serve, cases, lambda prompt: False, "1/update/1")
@@ -310,7 +310,7 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
         return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
 
     scorer = Scorer(serve(reply).engine(), context.chat.tokenizer)
-    if ahead:
+    if scorer_during_rollouts:
         stream_actor(context)
         context = dataclasses.replace(context, scorer=scorer)
     method = Method(
@@ -321,4 +321,4 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, ahead):
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2
     # What failed beside the rollouts is asked for again after them.
-    assert scorer.engine.take_counts()["failures"] == 1 + ahead
+    assert scorer.engine.take_counts()["failures"] == 1 + scorer_during_rollouts

@@ -4,12 +4,11 @@ from analysis import tables
 
 
 def cell(table, row, column):
-    index = [c.key for c in table.columns].index(column)
-    return next(r for r in table.rows if r.key == row).cells[index]
+    return table.cell(row, column)
 
 
 def build(name, collected):
-    return tables.TABLES.module(name).build(collected)
+    return tables.maker(name)(collected)
 
 
 def accuracies(frame, method, benchmark):

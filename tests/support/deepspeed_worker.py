@@ -90,7 +90,7 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
     mine = policy.next_logprobs([[5, 6, 7], [8, 9, 10, 11]], [[3, 4], [5]])
     values = critic(backend)
     figures = [values.update(value_sequences(step)) for step in range(2)]
-    found = {
+    results = {
         "reports": reports,
         "exact": all(torch.equal(t, resumed[n]) for n, t in straight.items()),
         "refused": refused,
@@ -100,21 +100,21 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
     }
     if processes.is_main:
         save_file(straight, folder / f"{name}.safetensors")
-        (folder / f"{name}.json").write_text(json.dumps(found))
+        (folder / f"{name}.json").write_text(json.dumps(results))
 
 
 def refuses_what_is_not_finite(policy: Policy, processes) -> list[str]:
     """What every process says of a step that is not finite in one of them; nothing may change."""
     before, bad = whole(policy.weights()), sequences(0)
     bad[0].terms[TERMINAL].advantages[:] = np.inf
-    said = ""
+    message = ""
     try:
         policy.update(bad, COEFFICIENTS)
     except UserError as error:
-        said = str(error)
+        message = str(error)
     after = whole(policy.weights())
     same = all(torch.equal(t, after[n]) for n, t in before.items())
-    return processes.gather(said if same else "weights have changed")
+    return processes.gather(message if same else "weights have changed")
 
 
 def fine_tune(
@@ -138,10 +138,10 @@ def supervised(name: str, placement: LearnerPlacement, processes, folder: Path) 
     fine_tune(make_model(name, 0), make, SFT, states / "broken", stop_after=3)
     again, resumed = fine_tune(make_model(name, 7), make, SFT, states / "broken")
     same = all(torch.equal(t, resumed[n]) for n, t in weights.items())
-    found = {"losses": losses, "exact": same and again == losses}
+    results = {"losses": losses, "exact": same and again == losses}
     if processes.is_main:
         save_file(weights, folder / f"{name}-sft.safetensors")
-        (folder / f"{name}-sft.json").write_text(json.dumps(found))
+        (folder / f"{name}-sft.json").write_text(json.dumps(results))
 
 
 def small_steps(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:

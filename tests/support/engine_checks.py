@@ -46,13 +46,13 @@ def choices() -> list[list[int]]:
 
 
 def flat(groups):
-    return [one for group in groups for one in group]
+    return [item for group in groups for item in group]
 
 
 def reads_log_probabilities(engine, model) -> None:
     """They are those of a plain forward pass."""
-    found = engine.next_logprobs(prompts(), choices())
-    for prompt, ids, row in zip(prompts(), choices(), found, strict=True):
+    rows = engine.next_logprobs(prompts(), choices())
+    for prompt, ids, row in zip(prompts(), choices(), rows, strict=True):
         assert row == pytest.approx(plain_logprobs(model, prompt)[-1][ids].tolist(), abs=ROUNDING)
     assert engine.next_logprobs([], []) == []
 
@@ -109,14 +109,14 @@ def takes_requests_one_by_one(engine, model) -> None:
     if not engine.streams:
         pytest.skip("this engine does not stream")
     together = engine.generate(requests(), SAMPLING)
-    left, tickets, found = requests()[::-1], {}, {}
-    while left or len(found) < len(together):
+    left, tickets, results = requests()[::-1], {}, {}
+    while left or len(results) < len(together):
         for _ in range(min(2, len(left))):
             request = left.pop()
             tickets[engine.submit(request, SAMPLING)] = request.streams
-        found |= {tickets[ticket]: c for ticket, c in engine.collect(wait=True).items()}
+        results |= {tickets[ticket]: c for ticket, c in engine.collect(wait=True).items()}
     for request, group in zip(requests(), together, strict=True):
-        assert [c.tokens for c in found[request.streams]] == [c.tokens for c in group]
+        assert [c.tokens for c in results[request.streams]] == [c.tokens for c in group]
 
 
 def reads_prompts_one_by_one(engine, model) -> None:
@@ -125,13 +125,13 @@ def reads_prompts_one_by_one(engine, model) -> None:
         pytest.skip("this engine does not stream")
     pairs = list(zip(prompts(), choices(), strict=True))
     beside = engine.submit(requests()[0], SAMPLING)
-    tickets, found = [engine.submit_choices(*pair) for pair in pairs], {}
-    while len(found) < len(pairs) + 1:
-        found |= engine.collect(wait=True)
-    assert [len(c.tokens) > 0 for c in found[beside]] == [True] * 3
+    tickets, results = [engine.submit_choices(*pair) for pair in pairs], {}
+    while len(results) < len(pairs) + 1:
+        results |= engine.collect(wait=True)
+    assert [len(c.tokens) > 0 for c in results[beside]] == [True] * 3
     for (prompt, ids), ticket in zip(pairs, tickets, strict=True):
         expected = plain_logprobs(model, prompt)[-1][ids].tolist()
-        assert found[ticket] == [pytest.approx(expected, abs=ROUNDING)]
+        assert results[ticket] == [pytest.approx(expected, abs=ROUNDING)]
 
 
 def uses_new_weights_and_forgets_old_keys(engine, model) -> None:

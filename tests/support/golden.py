@@ -58,11 +58,11 @@ def _authors(chat, consultation) -> Iterator[str]:
     """Who wrote each token of the executed sequence."""
     yield from ["prompt"] * len(consultation.prompt)
     for turn, following in zip(consultation.turns, [*consultation.turns[1:], None], strict=True):
-        said = turn.executed.completion.tokens
-        yield from ["actor"] * len(said)
+        response = turn.executed.completion.tokens
+        yield from ["actor"] * len(response)
         if following:
-            between = len(following.state) - len(turn.state) - len(said)
-            opened = len(chat.after_action(said, "")) - chat.ending
+            between = len(following.state) - len(turn.state) - len(response)
+            opened = len(chat.after_action(response, "")) - chat.ending
             answered = between - opened - chat.ending
             yield from ["template"] * opened + ["patient"] * answered
             yield from ["template"] * chat.ending

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pcqc.cases.case import Case, write_cases
-from pcqc.clinic.posterior import best_first_questions, posterior
+from pcqc.clinic.posterior import posterior, question_values
 from pcqc.clinic.world import (
     World,
     as_case,
@@ -103,6 +103,12 @@ def _cases(world: World, study: Study, name: str, sizes: dict[str, int]) -> list
         patient = draw_patient(world, rng, options, rates)
         drawn.append(as_case(world, patient, f"{name}-{row}", benchmark, rng))
     return drawn
+
+
+def best_first_questions(world: World, case: Case) -> list[int]:
+    """Findings after which a diagnosis is right most often, if one question is allowed."""
+    values = question_values(world, case, {})
+    return [f for f, value in values.items() if value > max(values.values()) - 1e-10]
 
 
 def _consult(world: World, case: Case, skill: Skill, rng: np.random.Generator) -> dict:

@@ -30,11 +30,11 @@ class Stub:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 attempt = sum(seen == body for seen in stub.bodies)
                 stub.bodies.append(body)
-                found = reply(body, attempt)
-                if found is None:
+                answer = reply(body, attempt)
+                if answer is None:
                     stub._closing.wait(10)
                 else:
-                    self.answer(*found)
+                    self.answer(*answer)
 
             def answer(self, status, text, headers=()):
                 self.send_response(status)
@@ -63,7 +63,7 @@ class Stub:
         self._thread.join()
 
 
-def said(tokens) -> tuple[int, str]:
+def completion(tokens) -> tuple[int, str]:
     """A completion as vLLM gives it."""
     logprobs = {"token_logprobs": [-0.5] * len(tokens)}
     return 200, json.dumps({"choices": [{"token_ids": list(tokens), "logprobs": logprobs}]})

@@ -13,10 +13,10 @@ def test_passes_over_the_cases_have_orders_of_their_own():
     """Five cases make two updates of two in a pass; the one left over differs from pass to pass."""
     drawn = [{c.case_id for c in cases_of_update(CASES, 3, update, 2)} for update in range(1, 21)]
     passes = [drawn[i] | drawn[i + 1] for i in range(0, 20, 2)]
-    assert all(len(one) == 2 for one in drawn)
-    assert all(len(one) == 4 for one in passes)
+    assert all(len(ids) == 2 for ids in drawn)
+    assert all(len(ids) == 4 for ids in passes)
     assert set().union(*passes) == {c.case_id for c in CASES}
-    assert len({frozenset(one) for one in passes}) > 1
+    assert len({frozenset(ids) for ids in passes}) > 1
     other = [{c.case_id for c in cases_of_update(CASES, 4, update, 2)} for update in range(1, 21)]
     assert other != drawn
 

@@ -17,11 +17,9 @@ from pcqc.clinic.consultations import (
     recorded_conversation,
     spoken_turns,
     still_likely,
-    true_answer,
 )
 from pcqc.clinic.posterior import (
     best_accuracy,
-    best_first_questions,
     evidence,
     posterior,
     question_values,
@@ -36,6 +34,7 @@ from pcqc.clinic.world import (
     draw_patient,
     make_world,
     read_findings,
+    state_finding,
 )
 from pcqc.errors import UserError
 from pcqc.jobs.clinic import run_clinic
@@ -106,9 +105,9 @@ def value_of(joint, known, finding, after):
 def test_accuracies_are_those_of_an_enumeration(world, questions):
     for case, _ in drawn(world, 3):
         joint = enumerated(world, case)
-        for found, choose in ((best_accuracy, max), (random_accuracy, np.mean)):
+        for accuracy, choose in ((best_accuracy, max), (random_accuracy, np.mean)):
             expected = accuracy_after(joint, questions, {}, choose)
-            assert found(world, case, questions) == pytest.approx(expected)
+            assert accuracy(world, case, questions) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("questions", [1, 2])
@@ -117,11 +116,11 @@ def test_the_value_of_a_question_is_that_of_an_enumeration(world, questions):
     differing = 0
     for case, patient in drawn(world, 4):
         joint = enumerated(world, case)
-        told, silent, *left = patient.options[0], *(f for f in range(5) if f != patient.options[0])
-        known = {told: patient.present[told]}
+        first, silent, *left = patient.options[0], *(f for f in range(5) if f != patient.options[0])
+        known = {first: patient.present[first]}
         after = partial(accuracy_after, joint, questions - 1, choose=max, silent=[silent])
         expected = {f: value_of(joint, known, f, after) for f in left}
-        expected |= dict.fromkeys([told, silent], after(known))
+        expected |= dict.fromkeys([first, silent], after(known))
         values = question_values(world, case, known, silent=[silent], questions=questions)
         assert values == pytest.approx(expected)
         differing += len({round(value, 9) for value in values.values()}) > 1
@@ -178,19 +177,6 @@ def test_more_and_better_questions_never_hurt(world):
         assert best[5] == pytest.approx(best[7]) == pytest.approx(chance[5])
 
 
-def test_best_first_questions_are_those_after_which_accuracy_is_highest(world):
-    for case, _ in drawn(world):
-        joint = enumerated(world, case)
-        values = {}
-        for f in range(5):
-            values[f] = sum(
-                max(sum(w for s, w in joint.items() if s[f] == answer)) for answer in (False, True)
-            )
-        top = max(values.values())
-        expected = [f for f, value in values.items() if value > top - 1e-12]
-        assert best_first_questions(world, case) == expected
-
-
 def test_cases_are_drawn_from_the_posterior_that_bayes_assumes(world):
     """Over many patients the Bayes diagnosis is right as often as it says it is."""
     rng, rates = generator(2, "test"), world.rates("uniform")
@@ -243,16 +229,16 @@ def test_random_questions_differ_are_answered_from_the_facts_and_end_when_one_op
     for case, _ in drawn(world):
         facts = read_findings(world, " ".join(case.facts))
         for most in (0, 2, 5):
-            said = random_exchanges(world, case, most, rng)
+            exchanges = random_exchanges(world, case, most, rng)
             (*before, left) = [
-                len(still_likely(world, case, said[:n])) for n in range(len(said) + 1)
+                len(still_likely(world, case, exchanges[:n])) for n in range(len(exchanges) + 1)
             ]
             assert all(options > 1 for options in before)
-            assert len(said) == most or left == 1
-            ends.add((len(said) == most, left == 1))
-            asked = [min(asked_findings(world, exchange.question)) for exchange in said]
-            assert len(set(asked)) == len(said)
-            for finding, exchange in zip(asked, said, strict=True):
+            assert len(exchanges) == most or left == 1
+            ends.add((len(exchanges) == most, left == 1))
+            asked = [min(asked_findings(world, exchange.question)) for exchange in exchanges]
+            assert len(set(asked)) == len(exchanges)
+            for finding, exchange in zip(asked, exchanges, strict=True):
                 known = {finding: facts[finding]} if finding in facts else {}
                 assert read_findings(world, exchange.answer) == known
     assert {(True, False), (False, True)} <= ends
@@ -263,11 +249,9 @@ def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
     case, _ = drawn(world)[0]
     rng = generator(5, "x")
     asked = [random_exchanges(world, case, 3, rng) for _ in range(20)]
-    tries = [recorded_conversation(world, case, "Instruction", said) for said in asked]
+    tries = [recorded_conversation(world, case, "Instruction", exchanges) for exchanges in asked]
     assert None in tries
-    exchanges, messages = next(
-        (said, m) for said, m in zip(asked, tries, strict=True) if m and said
-    )
+    exchanges, messages = next(pair for pair in zip(asked, tries, strict=True) if all(pair))
     roles = ["system", "user", *["assistant", "user"] * len(exchanges), "assistant"]
     assert [m["role"] for m in messages] == roles
     *questions, final = [parse_action(m["content"], tuple(case.options)) for m in messages[2::2]]
@@ -279,28 +263,28 @@ def test_a_recorded_conversation_asks_and_ends_with_the_right_answer(world):
 def test_an_expert_asks_best_questions_until_nothing_is_open(world):
     """Of what the facts do not record it learns nothing, and does not ask again."""
     for case, _ in drawn(world):
-        said = best_exchanges(world, case, 9)
+        exchanges = best_exchanges(world, case, 9)
         facts = read_findings(world, " ".join(case.facts))
-        asked = [asked_findings(world, exchange.question) for exchange in said]
-        assert len(set().union(*asked)) == sum(map(len, asked)) == len(said)
-        for number, (named, exchange) in enumerate(zip(asked, said, strict=True)):
-            assert named == {best_question(world, case, said[:number])}
+        asked = [asked_findings(world, exchange.question) for exchange in exchanges]
+        assert len(set().union(*asked)) == sum(map(len, asked)) == len(exchanges)
+        for number, (named, exchange) in enumerate(zip(asked, exchanges, strict=True)):
+            assert named == {best_question(world, case, exchanges[:number])}
             known = {finding: facts[finding] for finding in named if finding in facts}
             assert read_findings(world, exchange.answer) == known
-        assert best_question(world, case, said) is None
-        assert best_exchanges(world, case, 1) == said[:1]
+        assert best_question(world, case, exchanges) is None
+        assert best_exchanges(world, case, 1) == exchanges[:1]
 
 
 def test_a_doctor_thinks_of_the_options_still_likely_and_answers_with_the_likeliest(world):
     case, patient = drawn(world)[0]
-    names, said = list(case.options.values()), []
+    names, exchanges = list(case.options.values()), []
     for disease in patient.options[:2]:
         answer = f"{world.findings[disease]} spots absent."
-        said.append(Exchange(ask(world.findings[disease]), answer))
-    turns = spoken_turns(world, case, said)
+        exchanges.append(Exchange(ask(world.findings[disease]), answer))
+    turns = spoken_turns(world, case, exchanges)
     for asked, (thinking, _) in enumerate(turns):
-        told = dict.fromkeys(patient.options[:asked], False)
-        belief = posterior(world, case, told)
+        denied = dict.fromkeys(patient.options[:asked], False)
+        belief = posterior(world, case, denied)
         likely = [i for i in np.argsort(belief, kind="stable") if belief[i] >= 0.1 * belief.max()]
         assert thinking == f"<think>{', '.join(names[i] for i in likely)}</think>"
     left = world.diseases[patient.options[2]]
@@ -320,15 +304,14 @@ def test_a_doctor_thinks_first_of_the_options_asked_about_in_vain(world):
 def test_the_best_question_is_about_the_likeliest_option_not_asked_about(world):
     """It is one of highest value, until one option is left."""
     for case, patient in drawn(world, 6):
-        said, told = [], {}
-        while (finding := best_question(world, case, said)) is not None:
-            values = question_values(world, case, told)
+        exchanges, answered = [], {}
+        while (finding := best_question(world, case, exchanges)) is not None:
+            values = question_values(world, case, answered)
             assert values[finding] == pytest.approx(max(values.values()))
-            told[finding] = patient.present[finding]
-            said.append(
-                Exchange(ask(world.findings[finding]), true_answer(world, patient, finding))
-            )
-        assert len(still_likely(world, case, said)) == 1 or len(said) == 3
+            answered[finding] = patient.present[finding]
+            name = world.findings[finding]
+            exchanges.append(Exchange(ask(name), state_finding(name, patient.present[finding])))
+        assert len(still_likely(world, case, exchanges)) == 1 or len(exchanges) == 3
 
 
 def test_a_world_is_the_same_after_a_round_trip(world, tmp_path):

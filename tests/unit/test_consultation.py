@@ -6,7 +6,7 @@ import pytest
 from helpers import PROTOCOL, make_case, scripted_context, tiny_model
 
 from pcqc.cases.prompts import REMINDER, Exchange
-from pcqc.consultation import Opening, RolloutContext, continue_from, roll_out
+from pcqc.consultation import RolloutContext, open_with_question, play_on, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.evaluation.benchmark import evaluate
@@ -250,29 +250,31 @@ def test_a_scripted_actor_is_asked_once_a_turn_for_all_dialogues():
 def test_consultations_continue_from_a_fixed_first_exchange():
     rolled, context = play(numbered, CASES[:2], candidates=3, answer=lambda p: p[-90:])
     openings = [
-        Opening(case, response.completion.tokens, f"answer {k}", 2 * k)
+        (case, 2 * k + n, response.completion.tokens, f"answer {k}")
         for case, (first,) in zip(CASES, rolled, strict=False)
         for k, response in enumerate(first.turns[0].responses)
+        for n in range(2)
     ]
-    continued = continue_from(context, openings, rollouts=2, seed=1, stage="test")
-    assert len(continued) == 6
-    for i, row in enumerate(continued):
-        case, k = CASES[i // 3].case_id, i % 3
-        assert [c.rollout for c in row] == [2 * k, 2 * k + 1]
-        for c in row:
-            asked = [f"{case} 0 0 {k}?", f"{case} {c.rollout} 1 0?"]
-            assert [e.question for e in c.exchanges] == asked
-            assert c.exchanges[0].answer == f"answer {k}"
-            assert (c.ending, c.predicted, c.inquiry_turns) == ("answer", "B", 2)
+    dialogues = [open_with_question(context, *opening) for opening in openings]
+    played = play_on(context, dialogues, seed=1, stage="test")
+    for (case, rollout, _, answer), c in zip(openings, played, strict=True):
+        asked = [f"{case.case_id} 0 0 {rollout // 2}?", f"{case.case_id} {rollout} 1 0?"]
+        assert [e.question for e in c.exchanges] == asked
+        assert c.exchanges[0].answer == answer
+        assert (c.rollout, c.ending, c.predicted, c.inquiry_turns) == (rollout, "answer", "B", 2)
 
 
 def test_continuing_from_an_executed_question_repeats_the_consultation(models, chat):
-    """The same rollout number meets the same draws, whoever asked the first question."""
+    """The same rollout number uses the same draws, whoever asked the first question."""
     (whole,) = sampled(models, chat, CASES[:1], rollouts=1, seed=1)
     first = whole[0].turns[0].executed
-    opening = Opening(CASES[0], first.completion.tokens, first.answer, 0)
-    (again,) = sampled(models, chat, [opening], rollouts=1, seed=1, play=continue_from)
-    assert tokens(again[0]) == tokens(whole[0])
+
+    def again(context, cases, **options):
+        opened = open_with_question(context, cases[0], 0, first.completion.tokens, first.answer)
+        return play_on(context, [opened], **options)
+
+    (repeated,) = sampled(models, chat, CASES[:1], seed=1, play=again)
+    assert tokens(repeated) == tokens(whole[0])
 
 
 def test_a_roll_out_of_one_turn_stays_open():

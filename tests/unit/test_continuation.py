@@ -131,9 +131,9 @@ FACTS = ("amber spots absent.", "coral spots present.")
 )
 def test_the_clinics_judge_reads_exactly(question, answer, supported, confined, free):
     case = make_case(0, facts=FACTS)
-    (found,) = ClinicJudge(WORLD).judge([Answered(case, question, answer)])
-    assert found == Judgement(supported, confined, free, "rules")
-    assert found.eligible == (supported and confined and free)
+    (judged,) = ClinicJudge(WORLD).judge([Answered(case, question, answer)])
+    assert judged == Judgement(supported, confined, free, "rules")
+    assert judged.eligible == (supported and confined and free)
 
 
 def model_judge(reply):
@@ -191,9 +191,9 @@ def test_a_review_overrides_the_judge_where_it_decides(tmp_path):
     review = read_review(path, "pcqc", "A")
     assert review == {("case-0", 1): {"supported": True, "free": False}}
     judged = {("case-0", k): Judgement(None, True, True, "model") for k in range(2)}
-    found = reviewed(judged, review)
-    assert found["case-0", 0] == judged["case-0", 0]
-    assert found["case-0", 1] == Judgement(True, True, False, "review")
+    merged = reviewed(judged, review)
+    assert merged["case-0", 0] == judged["case-0", 0]
+    assert merged["case-0", 1] == Judgement(True, True, False, "review")
     with pytest.raises(UserError, match=r"candidate 1 of case 'case-0'.*remove that row"):
         reviewed({}, review)
 
@@ -345,11 +345,11 @@ def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path):
     filled.write_text(csv_text(rows[0], [row.values() for row in rows]))
     settings = dataclasses.replace(study.continuation, review=str(filled))
     run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", judges)
-    found = list(
+    grounded = list(
         csv.DictReader((Paths.of(study).continuation("pcqc", "A") / "grounding.csv").open())
     )
-    assert sum(row["judge"] == "review" for row in found) == 2
-    assert {row["confined"] for row in found if row["judge"] == "review"} == {"yes"}
+    assert sum(row["judge"] == "review" for row in grounded) == 2
+    assert {row["confined"] for row in grounded if row["judge"] == "review"} == {"yes"}
     kept = list(csv.DictReader(sheet.open()))
     assert sum(row["confined"] == "yes" for row in kept) == 2
 
@@ -370,7 +370,7 @@ def test_a_known_share_of_answers_lacks_grounds_and_the_rules_find_each():
     case = make_case(0, facts=FACTS)
     judged = ClinicJudge(WORLD).judge([Answered(case, "Any amber spots?", a) for a in answers])
     made = [(FACTS, "Any amber spots?", answer) in patient.changed for answer in answers]
-    assert [not found.eligible for found in judged] == made
+    assert [not judgement.eligible for judgement in judged] == made
     assert 0.2 < sum(made) / len(made) < 0.4
     assert {(j.supported, j.confined, j.free) for j in judged} == {
         (True, True, True),

@@ -63,12 +63,12 @@ def test_reasoned_evidence_ends_in_what_bayes_says_of_its_answers():
     for subject in subjects(100):
         prompt, target = read(subject, reasoned_evidence(subject))
         thought, label = re.fullmatch(r"<think>(.+)</think> (\w)", target).groups()
-        told = read_findings(subject.world, prompt)
-        probability = posterior(subject.world, subject.case, told)
+        stated = read_findings(subject.world, prompt)
+        probability = posterior(subject.world, subject.case, stated)
         options = dict(zip(subject.case.options.values(), probability, strict=True))
         named = thought.split(", ")
         signs = {n: subject.world.diseases.index(n) for n in named}
-        vain = [n for n, f in signs.items() if subject.question(f) in prompt and f not in told]
+        vain = [n for n, f in signs.items() if subject.question(f) in prompt and f not in stated]
         # Nothing is near the bound of a tenth: likelihoods differ 49 times, complaints 3 times.
         assert set(named) == {n for n, p in options.items() if p > 0.1 * max(probability)}
         assert named[: len(vain)] == vain
@@ -85,14 +85,14 @@ def test_without_noise_a_summary_ends_in_what_bayes_says(named):
     shown = set()
     for subject in subjects(50, noise=1e-12):
         prompt, target = read(subject, summary(subject, named))
-        told = read_findings(subject.world, prompt)
-        assert told == {f: subject.patient.present[f] for f in told}
-        probability = posterior(subject.world, subject.case, told)
+        stated = read_findings(subject.world, prompt)
+        assert stated == {f: subject.patient.present[f] for f in stated}
+        probability = posterior(subject.world, subject.case, stated)
         label = list(subject.case.options)[int(probability.argmax())]
         assert probability.max() == pytest.approx(1)
         assert target == (subject.case.options[label] if named else f" {label}")
         assert named is not any(f"{c}. " in prompt for c in subject.case.options)
-        shown.add(len(told))
+        shown.add(len(stated))
     assert len(shown) > 5
 
 
@@ -101,14 +101,14 @@ def test_a_consultation_ends_in_the_likeliest_option_of_its_last_thought():
         document = KINDS["consultation"](subject)
         text = subject.chat.tokenizer.decode(document.tokens)
         thought, label = re.search(r"<think>([^<]+)</think>Final Answer: (\w)", text).groups()
-        told = read_findings(subject.world, text)
-        probability = posterior(subject.world, subject.case, told)
+        stated = read_findings(subject.world, text)
+        probability = posterior(subject.world, subject.case, stated)
         last = thought.split(", ")[-1]
         assert subject.case.options[label] == last
         chosen = list(subject.case.options.values()).index(last)
         assert probability[chosen] == pytest.approx(probability.max())
-        said, _ = read(subject, document)
-        assert all(f"{subject.answer(f)}" in said for f in told)
+        context, _ = read(subject, document)
+        assert all(f"{subject.answer(f)}" in context for f in stated)
 
 
 def test_look_ups_are_not_learned_by_who_copies_and_guesses():

@@ -50,9 +50,9 @@ def expected(model):
 def test_tokens_are_those_of_a_plain_forward_pass(model, expected, batch_size, cache_tokens):
     engine = TransformersEngine(model, batch_size=batch_size, cache_tokens=cache_tokens)
     for _ in range(2):  # the second time the prompts are in the cache
-        found = flat(engine.generate(requests(), SAMPLING))
-        assert [c.tokens for c in found] == [tokens for tokens, _ in expected]
-        for completion, (_, logprobs) in zip(found, expected, strict=True):
+        completions = flat(engine.generate(requests(), SAMPLING))
+        assert [c.tokens for c in completions] == [tokens for tokens, _ in expected]
+        for completion, (_, logprobs) in zip(completions, expected, strict=True):
             assert completion.logprobs == pytest.approx(logprobs, abs=ROUNDING)
             assert completion.stopped == (completion.tokens[-1] == STOP)
     engine.reset_cache()

@@ -121,13 +121,13 @@ def test_vllm_in_a_process_of_its_own_is_spawned(monkeypatch):
 
 @pytest.mark.parametrize(("has_gpu", "asked"), [(True, True), (True, False), (False, True)])
 def test_one_setting_asks_for_deterministic_kernels(monkeypatch, has_gpu, asked):
-    asked_for = []
-    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *a, **k: asked_for.append(a))
+    calls = []
+    monkeypatch.setattr(torch, "use_deterministic_algorithms", lambda *a, **k: calls.append(a))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
     monkeypatch.setattr(os, "environ", environment := dict(os.environ))
     study = changed(load_study("real"), "placement.deterministic", asked)
     single_threaded(study.deterministic)
-    assert asked_for == [(asked or not has_gpu,)]
+    assert calls == [(asked or not has_gpu,)]
     for name in ("VLLM_BATCH_INVARIANT", "CUBLAS_WORKSPACE_CONFIG"):
         assert (name in environment) == (asked and has_gpu)
 

@@ -91,8 +91,8 @@ def test_vllm_for_cpus_stays_until_the_one_for_gpus_is_here(monkeypatch):
     def pip(*arguments):
         calls.append(arguments)
         if "--report" in arguments:
-            found = {"install": [{"metadata": {"name": "vllm", "version": "1"}}]}
-            Path(arguments[arguments.index("--report") + 1]).write_text(json.dumps(found))
+            report = {"install": [{"metadata": {"name": "vllm", "version": "1"}}]}
+            Path(arguments[arguments.index("--report") + 1]).write_text(json.dumps(report))
 
     monkeypatch.setattr(install, "pip", pip)
     monkeypatch.setattr(install, "uv", lambda *arguments: 0)

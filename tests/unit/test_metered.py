@@ -46,10 +46,10 @@ def test_what_failed_has_no_tokens(monkeypatch):
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_counts_of_all_processes_add_up(count):
-    found = []
+    counts = []
     for rank in range(count):
         engine = counting()
         ShardedEngine(engine, Alone(rank, count)).generate(REQUESTS, SAMPLING)
-        found.append(engine.take_counts())
-    assert sum(one["read"] for one in found) == 6
-    assert sum(one["sampled"] for one in found) == 14
+        counts.append(engine.take_counts())
+    assert sum(part["read"] for part in counts) == 6
+    assert sum(part["sampled"] for part in counts) == 14

@@ -135,12 +135,12 @@ def test_rollouts_take_the_longer_the_fewer_batches_are_full(paper):
 
 
 def test_what_is_offloaded_lies_on_the_host(paper):
-    here, there = (
+    on_device, on_host = (
         learner_memory(placed(paper, learner__offload=kind), "learner")
         for kind in ("none", "optimizer")
     )
-    assert there.resident["optimiser"] == 0
-    assert there.host == here.resident["optimiser"]
+    assert on_host.resident["optimiser"] == 0
+    assert on_host.host == on_device.resident["optimiser"]
 
 
 def test_sft_of_a_patient_of_its_own_is_another_course(paper):
@@ -172,8 +172,10 @@ def test_tokens_of_sft(paper):
 def test_sft_alone_is_refused_where_it_does_not_fit(paper):
     alone = dataclasses.replace(paper, methods={"shared_sft": paper.method("shared_sft")})
     assert misfits(alone) == []
-    one = Placement("H800", LearnerPlacement((0,), gradient_checkpointing=True), devices_per_node=1)
-    (problem,) = misfits(dataclasses.replace(alone, placement=one, servers=Servers()))
+    single = Placement(
+        "H800", LearnerPlacement((0,), gradient_checkpointing=True), devices_per_node=1
+    )
+    (problem,) = misfits(dataclasses.replace(alone, placement=single, servers=Servers()))
     assert problem.startswith("sft: device 0 need 143.2 GiB each in the update (sft ")
 
 
@@ -262,9 +264,9 @@ MISFITS = {
 }
 
 
-@pytest.mark.parametrize(("settings", "said"), MISFITS.values(), ids=MISFITS)
-def test_a_placement_that_cannot_work_is_refused(paper, settings, said):
-    with pytest.raises(UserError, match=re.escape(said)) as refused:
+@pytest.mark.parametrize(("settings", "message"), MISFITS.values(), ids=MISFITS)
+def test_a_placement_that_cannot_work_is_refused(paper, settings, message):
+    with pytest.raises(UserError, match=re.escape(message)) as refused:
         require_fit(placed(paper, **settings))
     assert str(refused.value).startswith("study 'paper' cannot run: ")
     assert "\n" not in str(refused.value)
@@ -338,6 +340,6 @@ def test_no_job_that_learns_starts_where_it_cannot_work(job, tmp_path, monkeypat
     (tmp_path / "crowded.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main([job[0], "crowded.yaml", *job[1:]]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("pcqc: error: study 'crowded' cannot run: ")
-    assert "placement.learner.zero: 3" in said
+    error = capsys.readouterr().err
+    assert error.startswith("pcqc: error: study 'crowded' cannot run: ")
+    assert "placement.learner.zero: 3" in error

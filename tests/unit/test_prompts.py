@@ -224,11 +224,14 @@ def test_the_template_is_rendered_around_what_was_sampled(chat):
         f"<|im_start|>system\n{INSTRUCTION}<|im_end|>\n"
         f"<|im_start|>user\n{prompts.actor_prompt(case)}<|im_end|>\n<|im_start|>assistant\n"
     )
-    said = chat.encode("Question: any?")
+    response = chat.encode("Question: any?")
     between = "<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n"
-    assert chat.tokenizer.decode(chat.after_action(said, "No.")) == between
-    ended = [*said, chat.end_of_turn]
-    assert [*ended, *chat.after_action(ended, "No.")] == [*said, *chat.after_action(said, "No.")]
+    assert chat.tokenizer.decode(chat.after_action(response, "No.")) == between
+    ended = [*response, chat.end_of_turn]
+    assert [*ended, *chat.after_action(ended, "No.")] == [
+        *response,
+        *chat.after_action(response, "No."),
+    ]
     assert chat.decode(ended) == "Question: any?"
 
 

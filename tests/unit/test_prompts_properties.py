@@ -63,5 +63,7 @@ def test_dropping_thinking_leaves_what_was_visible(response, policy):
     ids = [*CHAT.encode(response), CHAT.end_of_turn]
     state = CHAT.continue_state([1, 2, 3], ids, "No.", policy)
     text = CHAT.tokenizer.decode(state[3:])
-    said = response if policy == "keep" else response.rpartition("</think>")[2]
-    assert text == (f"{said}<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n")
+    visible_text = response if policy == "keep" else response.rpartition("</think>")[2]
+    assert text == (
+        f"{visible_text}<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n"
+    )

@@ -24,13 +24,13 @@ def expected(model, tokenizer, case, exchanges) -> np.ndarray:
 def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
     case = make_case().public
     scorer = Scorer(TransformersEngine(model), tokenizer)
-    found = scorer.probabilities([(case, ()), (case, (EXCHANGE,))])
-    for probabilities, exchanges in zip(found, [(), (EXCHANGE,)], strict=True):
+    rows = scorer.probabilities([(case, ()), (case, (EXCHANGE,))])
+    for probabilities, exchanges in zip(rows, [(), (EXCHANGE,)], strict=True):
         assert probabilities.sum() == pytest.approx(1)
         np.testing.assert_allclose(
             probabilities, expected(model, tokenizer, case, exchanges), atol=ROUNDING
         )
-    assert not np.allclose(found[0], found[1])
+    assert not np.allclose(rows[0], rows[1])
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_single_token_labels_are_read_in_one_pass(model, tokenizer):
 )
 def test_of_labels_of_several_tokens_the_last_is_read(model, tokenizer, options):
     case = make_case(options=options, answer=next(iter(options))).public
-    (found,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
-    np.testing.assert_allclose(found, expected(model, tokenizer, case, ()), atol=ROUNDING)
+    (probabilities,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
+    np.testing.assert_allclose(probabilities, expected(model, tokenizer, case, ()), atol=ROUNDING)
 
 
 def test_labels_that_join_the_prompts_last_character(model):
     """Where `: A` is one token, prompt and label are tokenised together."""
     tokenizer = make_tokenizer([f":{label}" for label in (" A", " B")])
     case = make_case(options={"A": "flu", "B": "cold"}).public
-    (found,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
+    (probabilities,) = Scorer(TransformersEngine(model), tokenizer).probabilities([(case, ())])
     ids = [tokenizer.encode(f"{scorer_prompt(case, ())} {label}") for label in "AB"]
     assert ids[0][:-1] == ids[1][:-1]
     rows = plain_logprobs(model, ids[0])[-2]
     weights = np.exp([float(rows[ids[0][-1]]), float(rows[ids[1][-1]])])
-    np.testing.assert_allclose(found, weights / weights.sum(), atol=ROUNDING)
+    np.testing.assert_allclose(probabilities, weights / weights.sum(), atol=ROUNDING)
 
 
 def test_equal_evidence_is_read_once(model, tokenizer):
@@ -68,7 +68,7 @@ def test_equal_evidence_is_read_once(model, tokenizer):
             return super().next_logprobs(prompts, choices)
 
     scorer = Scorer(Counting(model), tokenizer)
-    found = scorer.probabilities([(case, (EXCHANGE,))] * 5 + [(case, ())])
+    probabilities = scorer.probabilities([(case, (EXCHANGE,))] * 5 + [(case, ())])
     assert len(read) == 2
-    assert all((row == found[0]).all() for row in found[:5])
+    assert all((row == probabilities[0]).all() for row in probabilities[:5])
     assert scorer.probabilities([]) == []

@@ -80,9 +80,9 @@ def test_consultations_do_not_depend_on_the_order_of_replies(seed, turns):
 
 def drawn(engine) -> list[tuple]:
     """Notes the prompt and stream of every sample from now on."""
-    every, reply = [], engine._reply
-    engine._reply = lambda prompt, stream: every.append((prompt, stream)) or reply(prompt, stream)
-    return every
+    samples, reply = [], engine._reply
+    engine._reply = lambda prompt, stream: samples.append((prompt, stream)) or reply(prompt, stream)
+    return samples
 
 
 def test_what_the_engines_are_asked_is_the_same():

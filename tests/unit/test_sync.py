@@ -35,7 +35,7 @@ def test_equal_weights_have_no_gap():
 
 
 @pytest.mark.parametrize("prompt", range(len(PROMPTS)))
-@pytest.mark.parametrize(("value", "said"), [(-1.5, "by 0.5"), (math.nan, "by nan")])
-def test_a_gap_is_found_at_every_prompt(prompt, value, said):
-    with pytest.raises(UserError, match=rf"differ {said}.*after prompt {prompt}"):
+@pytest.mark.parametrize(("value", "words"), [(-1.5, "by 0.5"), (math.nan, "by nan")])
+def test_a_gap_is_found_at_every_prompt(prompt, value, words):
+    with pytest.raises(UserError, match=rf"differ {words}.*after prompt {prompt}"):
         WeightSync(Engine(prompt, value), learner, PROMPTS, 0.1)([])

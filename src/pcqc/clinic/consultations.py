@@ -6,13 +6,7 @@ from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
 from pcqc.clinic.posterior import posterior
-from pcqc.clinic.world import Patient, World, ask, read_findings, state_finding
-
-
-def true_answer(world: World, patient: Patient, finding: int, wording: str = "plain") -> str:
-    """The correct answer to the question about a finding."""
-    return state_finding(world.findings[finding], patient.present[finding], wording)
-
+from pcqc.clinic.world import World, ask, read_findings, state_finding
 
 # An option is ruled out when it is less than this many times as likely as the likeliest.
 RULED_OUT = 0.1

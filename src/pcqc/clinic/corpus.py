@@ -15,8 +15,17 @@ from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import Exchange
-from pcqc.clinic.consultations import best_question, spoken_turns, true_answer
-from pcqc.clinic.world import LABELS, QUESTION, Patient, World, as_case, ask, draw_patient
+from pcqc.clinic.consultations import best_question, spoken_turns
+from pcqc.clinic.world import (
+    LABELS,
+    QUESTION,
+    Patient,
+    World,
+    as_case,
+    ask,
+    draw_patient,
+    state_finding,
+)
 from pcqc.study import Benchmark
 from pcqc.training.supervised import Example
 
@@ -48,7 +57,8 @@ class Subject:
     wording: str
 
     def answer(self, finding: int) -> str:
-        return true_answer(self.world, self.patient, finding, self.wording)
+        name, present = self.world.findings[finding], self.patient.present[finding]
+        return state_finding(name, present, self.wording)
 
     def question(self, finding: int) -> str:
         return ask(self.world.findings[finding])

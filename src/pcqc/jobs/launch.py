@@ -69,7 +69,7 @@ def launch(arguments: list[str], count: int) -> None:
 
 
 def _reason(failures: dict, count: int) -> str:
-    """Why the processes ended: a kill, else an expected error, else a lost connection.
+    """Why the processes ended: a kill, else an error with a message, else another exit status.
 
     Args:
         failures: rank -> torch's ProcessFailure.
@@ -106,7 +106,7 @@ def join_job(study: Study) -> Processes:
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process when the one that started it ends, in whatever way."""
+    """Have the system kill this process when its parent ends, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -46,6 +46,8 @@ def install(source: Pretrained, folder: Path) -> str:
         UserError: the weights are not on this machine, not in safetensors, or of an architecture
             that transformers itself does not know.
     """
+    from transformers import AutoConfig
+
     path = locate(source)
     extra = {"source": {k: v for k, v in dataclasses.asdict(source).items() if v and k != "dtype"}}
     if source.gguf:
@@ -53,7 +55,11 @@ def install(source: Pretrained, folder: Path) -> str:
         model, tokenizer = _unpack(path)
         return save_model(folder, model, tokenizer, extra)
     files = _model_files(path)
-    _check_architecture(path)
+    try:
+        AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (ValueError, OSError) as problem:
+        reason = str(problem).strip().splitlines()[0]
+        raise UserError(f"{path}/config.json: not a model that can be loaded: {reason}") from None
 
     def write(target: Path) -> None:
         for file in files:
@@ -191,16 +197,6 @@ def _model_files(folder: Path) -> list[Path]:
     if missing := sorted(needed - names):
         raise UserError(f"{folder}: {missing[0]} is missing; fetch the model again")
     return files
-
-
-def _check_architecture(folder: Path) -> None:
-    from transformers import AutoConfig
-
-    try:
-        AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except (ValueError, OSError) as problem:
-        reason = str(problem).strip().splitlines()[0]
-        raise UserError(f"{folder}/config.json: not a model that can be loaded: {reason}") from None
 
 
 def _unpack(file: Path):

@@ -38,8 +38,8 @@ def sft_cost(study: Study, work: FineTuning) -> dict[str, float]:
     """Expected hours of a course of SFT, as in `run_cost`; its states are not counted."""
     learner, dtype = study.placement.learner, study.dtype(work.role)
     shape, passes = architecture(study, work.role)[1], 3 + learner.gradient_checkpointing
-    one = shape.forward_flops(work.trained_tokens, _mean_context(study), work.credited_tokens)
-    update = _learning_seconds(study, passes * one, dtype)
+    forward = shape.forward_flops(work.trained_tokens, _mean_context(study), work.credited_tokens)
+    update = _learning_seconds(study, passes * forward, dtype)
     return _hours(study, {"start": study.assumptions.start_seconds, "update": update})
 
 
@@ -110,8 +110,8 @@ def _update(study: Study, method: Method, work: Work) -> float:
     if rate := study.assumptions.update_tokens_per_second:
         return work.trained_tokens / (rate * len(learner.devices))
     context, recomputed = _mean_context(study), learner.gradient_checkpointing
-    one = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
-    flops = update_passes(method, recomputed) * one
+    forward = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
+    flops = update_passes(method, recomputed) * forward
     if method.tree:
         flops += (3 + recomputed + 1) * shape.forward_flops(work.trained_tokens, context, 0)
     return _learning_seconds(study, flops, dtype)

@@ -137,18 +137,18 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
 def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
     """Bytes of one micro-batch at its peak: in the output layer, or in a layer's backward pass.
 
-    With gradient checkpointing each layer keeps its input, and one at a time all it computes (Chen
-    et al. 2016). Logits are counted for every token, but never more than are held at a time; an
-    output layer that takes several parts has its gradient twice while they are added up. A tied
-    one's gradient waits for the embedding's.
+    With gradient checkpointing each layer keeps its input, and one layer at a time all it computes
+    (Chen et al. 2016). Logits are counted for every token, but never more than are held at a time.
+    An output layer that takes several parts has its gradient twice while they are added up. The
+    gradient of a tied output layer waits for the embedding's.
 
     Token trees have a dense mask on CPUs alone (`pcqc.training.tree_attention`). A block mask takes
     a thousandth of the bytes and is not counted.
     """
     dense = study.placement.device == "CPU"
-    tokens, one = study.rl.tokens_per_micro_batch, shape.layer_activation_bytes(number, dense)
+    tokens, layer = study.rl.tokens_per_micro_batch, shape.layer_activation_bytes(number, dense)
     checkpointing = study.placement.learner.gradient_checkpointing
-    kept = shape.layers * (shape.width * number if checkpointing else one)
+    kept = shape.layers * (shape.width * number if checkpointing else layer)
     kept += shape.norm_activation_bytes(number)
     mask = dense * tokens**2 * (1 + number)  # of one tree, as booleans and as numbers
     logits = shape.vocabulary * min(tokens, max(1, LOGITS // shape.vocabulary))
@@ -156,8 +156,8 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
     sums = 2 if tokens * shape.vocabulary > logits else 1
     output = max(LOGIT_BYTES * logits + gradient, number * logits + sums * gradient)
     # The gradients of what the feed-forward reads and computes; others are smaller.
-    layer = tokens * (one * checkpointing + (shape.width + shape.hidden) * number)
-    return tokens * kept + mask + max(output, layer + gradient * shape.tied)
+    backward = tokens * (layer * checkpointing + (shape.width + shape.hidden) * number)
+    return tokens * kept + mask + max(output, backward + gradient * shape.tied)
 
 
 def engine_memory(study: Study, role: str) -> RoleMemory:

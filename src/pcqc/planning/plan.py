@@ -1,10 +1,8 @@
 """The plan of a study: models, work, disk; with a placement, memory and hours; as data and text."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
-import pandas as pd
+from tabulate import tabulate
 
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import contradictions, loads, misfits, span
@@ -99,7 +97,7 @@ def render(plan: dict) -> str:
         for load in plan["devices"]
     ]
     work = [
-        {"method": name, **{what: round(part.get(what, 0)) for what in AMOUNTS}}
+        {"method": name} | {what.replace("_", " "): round(part.get(what, 0)) for what in AMOUNTS}
         for name, part in parts.items()
     ]
     hours = [
@@ -114,20 +112,19 @@ def render(plan: dict) -> str:
         "Memory per device and phase": devices,
         "Work of one run and of SFT; a tree search without pruning": work,
         f"Hours of one run and of SFT; GPU-hours of all runs: {total:,.1f}": hours,
-        "Disk, GiB": [{"": name, "GiB": gib} for name, gib in plan["storage"].items()],
+        "Disk": [
+            {"": name.removesuffix("_gib").replace("_", " "), "GiB": gib}
+            for name, gib in plan["storage"].items()
+        ],
         "Assumed (settings `assumptions`)": [
             {"": name, "value": value}
             for name, value in plan["assumptions"].items()
             if value is not None
         ],
     }
-    texts = [f"{title}\n{_table(rows)}" for title, rows in tables.items() if rows]
+    texts = [
+        f"{title}\n{tabulate(rows, headers='keys', intfmt=',', floatfmt=',.2f')}"
+        for title, rows in tables.items()
+        if rows
+    ]
     return "\n\n".join([f"{plan['study']}: {heading}", *texts]) + "\n"
-
-
-def _table(rows: Sequence[dict[str, Any]]) -> str:
-    frame = pd.DataFrame(rows).map(
-        lambda x: x if isinstance(x, str) else f"{x:,}" if isinstance(x, int) else f"{x:,.2f}"
-    )
-    text = frame.replace("nan", "").to_string(index=False)
-    return "\n".join(line.rstrip() for line in text.splitlines())

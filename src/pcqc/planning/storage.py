@@ -28,33 +28,33 @@ def storage(study: Study) -> dict[str, float]:
     number = BYTES[study.dtype("actor")]
     per_parameter = 12 if study.placement else 3 * number
     methods = list(trained(study).values())
-    one = {
+    size = {
         "checkpoint_gib": number * shape.parameters / GIB,
         "state_gib": _state_gib(study, "actor"),
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
-    state = [_run_state_gib(one, method) for method in methods]
-    states = [len(m.runs) * size for m, size in zip(methods, state, strict=True)]
-    fine_tuned = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
+    per_run = [_run_state_gib(size, method) for method in methods]
+    of_runs = sum(len(m.runs) * gib for m, gib in zip(methods, per_run, strict=True))
+    of_sft = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
+    count = sum(len(method.runs) * checkpoints(study, method) for method in methods)
     total = {
         "models_gib": models_gib(study),
-        "checkpoints_gib": one["checkpoint_gib"]
-        * sum(len(m.runs) * checkpoints(study, m) for m in methods),
-        "states_gib": sum(states) + max([*state, *fine_tuned]) + sum(fine_tuned),
+        "checkpoints_gib": size["checkpoint_gib"] * count,
+        "states_gib": of_runs + max([*per_run, *of_sft]) + sum(of_sft),
     }
-    return {**one, **total, "total_gib": sum(total.values())}
+    return {**size, **total, "total_gib": sum(total.values())}
 
 
 def saved_gib(study: Study, method: Method) -> float:
     """GiB that a run writes: all its states and checkpoints."""
-    one, saves = storage(study), -(-method.updates // study.rl_of(method).save_every)
-    written = saves * _run_state_gib(one, method)
-    return written + checkpoints(study, method) * one["checkpoint_gib"]
+    size, saves = storage(study), -(-method.updates // study.rl_of(method).save_every)
+    states = saves * _run_state_gib(size, method)
+    return states + checkpoints(study, method) * size["checkpoint_gib"]
 
 
-def _run_state_gib(one: dict[str, float], method: Method) -> float:
+def _run_state_gib(size: dict[str, float], method: Method) -> float:
     """GiB of a run's resumable state, from the sizes of `storage`; a tree search has a critic."""
-    return one["state_gib"] + one["critic_state_gib"] * bool(method.tree)
+    return size["state_gib"] + size["critic_state_gib"] * bool(method.tree)
 
 
 def sync_gib(study: Study) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TAG = "mlflow.sharedViewState.results"  # a link names it: `viewStateShareKey=results`
 TITLE = "Accuracy, turns, reward, credit"
 # Pixels. MLflow's own widths cut the names of columns and runs off.
-LETTER, MARGIN, NAME = 6, 32, 300
+LETTER, MARGIN, NAME = 6, 32, 340
 
 
 def of_study(study: Study, experiment: "Experiment") -> str:

@@ -95,9 +95,16 @@ class ModelState:
 
     def write(self, folder: Path) -> list[Path]:
         """See `Part.write`."""
+        optimizer = {
+            f"{name}/{key}": torch.as_tensor(value)
+            for name, parameter in self.model.named_parameters()
+            for optimizer in self.optimizers
+            for key, value in optimizer.state.get(parameter, {}).items()
+        }
         files = [folder / "model.safetensors", folder / "optimizer.safetensors"]
-        save_file(_contiguous(self.model.state_dict()), files[0])
-        save_file(_optimizer_tensors(self.model, self.optimizers), files[1])
+        for file, tensors in zip(files, (self.model.state_dict(), optimizer), strict=True):
+            # Own copies, since tied weights share memory, which safetensors refuses.
+            save_file({n: t.detach().clone().contiguous() for n, t in tensors.items()}, file)
         return files
 
     def read(self, folder: Path) -> None:
@@ -108,37 +115,18 @@ class ModelState:
                 "put the setting back, or remove the run's folder 'state' to start afresh"
             )
         self.model.load_state_dict(load_file(folder / "model.safetensors"))
-        _load_optimizers(self.model, self.optimizers, load_file(folder / "optimizer.safetensors"))
-
-
-def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Own copies, since tied weights share memory, which safetensors refuses."""
-    return {name: tensor.detach().clone().contiguous() for name, tensor in tensors.items()}
-
-
-def _optimizer_tensors(model, optimizers) -> dict[str, torch.Tensor]:
-    """`<parameter>/<name of the state>` -> tensor."""
-    tensors = {}
-    for name, parameter in model.named_parameters():
-        for optimizer in optimizers:
-            for key, value in optimizer.state.get(parameter, {}).items():
-                tensors[f"{name}/{key}"] = torch.as_tensor(value).detach().clone().contiguous()
-    return tensors
-
-
-def _load_optimizers(model, optimizers, tensors: dict[str, torch.Tensor]) -> None:
-    by_parameter: dict[str, dict[str, torch.Tensor]] = {}
-    for name, tensor in tensors.items():
-        parameter, key = name.rsplit("/", 1)
-        by_parameter.setdefault(parameter, {})[key] = tensor
-    parameters = dict(model.named_parameters())
-    for optimizer in optimizers:
-        owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        for name, state in by_parameter.items():
-            parameter = parameters[name]
-            if id(parameter) in owned:
-                # The step count stays on the CPU, where AdamW keeps it.
-                optimizer.state[parameter] = {
-                    key: value if key == "step" else value.to(parameter.device)
-                    for key, value in state.items()
-                }
+        states: dict[str, dict[str, torch.Tensor]] = {}
+        for name, tensor in load_file(folder / "optimizer.safetensors").items():
+            parameter_name, key = name.rsplit("/", 1)
+            states.setdefault(parameter_name, {})[key] = tensor
+        parameters = dict(self.model.named_parameters())
+        for optimizer in self.optimizers:
+            owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            for name, state in states.items():
+                parameter = parameters[name]
+                if id(parameter) in owned:
+                    # The step count stays on the CPU, where AdamW keeps it.
+                    optimizer.state[parameter] = {
+                        key: value if key == "step" else value.to(parameter.device)
+                        for key, value in state.items()
+                    }

@@ -9,9 +9,8 @@ import numpy as np
 from golden import golden_text
 from helpers import INSTRUCTION, make_case
 
-from pcqc.clinic.consultations import true_answer
 from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import as_case, ask, draw_patient, make_world
+from pcqc.clinic.world import as_case, ask, draw_patient, make_world, state_finding
 from pcqc.study import Benchmark, load_study
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
@@ -42,7 +41,7 @@ def test_the_clinics_tokenizer(rewrite):
             f"<think>{name}</think>Final Answer: {case.answer}",
         ],
         f"<think>{name}</think>Question: {ask(world.findings[second])}",
-        true_answer(world, patient, first),
+        state_finding(world.findings[first], patient.present[first]),
     )
     assert text == kept("clinic", text, rewrite)
 

@@ -1,5 +1,4 @@
 import dataclasses
-import errno
 import json
 from pathlib import Path
 
@@ -75,12 +74,7 @@ def test_the_analysis_gets_what_the_runs_wrote(mirrored):
     ]
 
 
-def test_collecting_twice_gives_the_same_bytes(mirrored):
-    first = tree(collect(mirrored))
-    assert tree(collect(mirrored)) == first
-
-
-def test_the_local_copy_is_not_what_is_collected(mirrored):
+def test_collecting_twice_gives_the_same_bytes_whatever_became_of_the_local_files(mirrored):
     before = tree(collect(mirrored))
     for path in (mirrored.results / "evaluation").rglob("*.parquet"):
         path.unlink()
@@ -102,18 +96,6 @@ def test_a_missing_artifact_is_named_with_its_remedy(mirrored):
         collect(mirrored)
     mirror(mirrored, "pcqc")
     collect(mirrored)
-
-
-def test_a_full_disk_is_not_a_missing_artifact(mirrored, monkeypatch):
-    before = tree(collect(mirrored))
-
-    def full(source, target):
-        raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
-
-    monkeypatch.setattr("mlflow.store.artifact.local_artifact_repo.shutil.copy2", full)
-    with pytest.raises(UserError, match=r"cannot fetch .*: .*No space left"):
-        collect(mirrored)
-    assert tree(Paths.of(mirrored).collected) == before
 
 
 def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
@@ -164,7 +146,7 @@ def test_runs_of_another_actor_are_not_added(mirrored):
     assert tree(folder) == before
 
 
-def test_shared_sft_of_this_machine_vouches_for_its_runs(mirrored):
+def test_runs_are_added_only_where_shared_sft_is_mirrored(mirrored):
     collect(mirrored)
     (mirrored.results / "tracking" / "shared_sft" / "latest").unlink()
     with pytest.raises(UserError, match="run `pcqc mirror clinic shared_sft` first"):

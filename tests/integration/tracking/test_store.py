@@ -3,7 +3,6 @@ import multiprocessing
 import shutil
 import socket
 import sqlite3
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -140,22 +139,9 @@ def test_a_file_that_is_no_database_is_not_taken_for_a_lost_one(ready):
 
 @pytest.fixture
 def silent():
-    """The address of a server that accepts connections and never answers."""
+    """The address of a server that takes requests and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        accepted = []
-
-        def accept():
-            while True:
-                try:
-                    accepted.append(server.accept()[0])
-                except OSError:
-                    return
-
-        threading.Thread(target=accept, daemon=True).start()
         yield f"http://user:secret@127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-        for connection in accepted:
-            connection.close()
 
 
 def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, monkeypatch):

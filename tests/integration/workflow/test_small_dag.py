@@ -142,7 +142,7 @@ EDITS = {
     "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
     "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + MIRRORED,
-    "analysis/tables/main_accuracy.py": ["Tables", "Figures", "Paper", PUBLISH, "Report"],
+    "analysis/tables/main_results.py": ["Tables", "Figures", "Paper", PUBLISH, "Report"],
     "analysis/figures/learning_curves.py": ["Figures", "Paper", PUBLISH, "Report"],
     "analysis/report/dialogues.py": [PUBLISH, "Report"],
     "analysis/transcripts/exact.py": [PUBLISH, "Transcripts"],

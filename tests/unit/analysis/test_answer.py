@@ -10,13 +10,13 @@ import simulated
 from analysis import answer
 from analysis.answer import answer_of, conclusion
 from analysis.claims import Claim, Comparison, claims
-from analysis.render import render
+from analysis.formats import render
 from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality_by_base import shares_of_best
+from analysis.tables.question_quality import shares_of_best
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.study import load_study
@@ -212,9 +212,9 @@ def test_one_run_of_each_method_decides_nothing_between_them(collected):
         (
             9,
             {"one": 11.9, "other": 11.9},
-            "undecided for it +11.90 pp [+5.45, +18.35] (among all claims p = 0.155).",
+            "undecided for it +11.90 pp [+5.45, +18.35] (Holm p = 0.155).",
         ),
-        (0, {"one": 24.8, "other": -1.0}, "+18.35] (not so under each base model)."),
+        (0, {"one": 24.8, "other": -1.0}, "+18.35] (not so on each base model)."),
         (0, {"one": 11.9, "other": 11.9}, "supported for it +11.90 pp [+5.45, +18.35]."),
     ],
 )
@@ -223,5 +223,5 @@ def test_why_an_interval_without_zero_is_undecided_is_said(others, by_base, said
     effects = [effect, *[replace(effect, difference=0.0, by_base={})] * others]
     judged = judge(effects, [2.0] * len(effects))[0]
     claim = Claim("accuracy", "It is.", "", (Comparison("it", effect, "pp", judged=judged),))
-    (sentence,) = answer._claims([claim])
+    (sentence,) = [answer._sentence(claim)]
     assert said in sentence

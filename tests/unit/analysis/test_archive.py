@@ -12,8 +12,8 @@ import simulated
 
 from analysis import archive, figures, paper, report, tables
 from analysis.copied_tables import asked_for, copy_tables
+from analysis.formats import render
 from analysis.load import load, peers_folder
-from analysis.render import render
 from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table

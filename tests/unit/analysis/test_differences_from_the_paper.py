@@ -17,9 +17,9 @@ from pcqc.study import load_study
 @pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
 def test_published_table_has_the_form_of_ours(collected, name):
     """Shared row and column keys are what differences are computed over."""
-    ours, paper = build(name, collected), tables.TABLES.module(name).paper()
+    ours, paper = build(name, collected), published().tables[name]
     assert ours.columns[0].key == paper.columns[0].key
-    assert len(companion(ours, paper, collected.study)) == 2
+    assert len(companion(ours, collected.study)) == 2
 
 
 def test_differences_carry_both_sides_uncertainty():
@@ -38,8 +38,7 @@ def test_differences_carry_both_sides_uncertainty():
 
 @pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
 def test_comparable_study_gets_differences(comparable, name):
-    module = tables.TABLES.module(name)
-    (found,) = companion(module.build(comparable), module.paper(), comparable.study)
+    (found,) = companion(build(name, comparable), comparable.study)
     assert found.rows
     for row in found.rows:
         published, ours, difference, half = row.cells[2:]
@@ -52,8 +51,7 @@ def test_comparable_study_gets_differences(comparable, name):
 
 
 def test_differences_of_a_paired_row_carry_both_intervals(comparable):
-    module = tables.TABLES.module("paired")
-    ours, paper = module.build(comparable), module.paper()
+    ours, paper = build("paired", comparable), published().tables["paired"]
     rows = {row.key: row for row in differences(ours, paper).rows}
     found = rows["medqa:pcqc-atpo:gain"]
     assert found.cells[0] == "Clinic-Dev: PCQC − ATPO"
@@ -65,8 +63,8 @@ def test_differences_of_a_paired_row_carry_both_intervals(comparable):
 
 
 def test_texts_of_a_comparable_study_are_same_or_differ(comparable):
-    module = tables.TABLES.module("configuration")
-    rows = {r.key: r.cells[4] for r in differences(module.build(comparable), module.paper()).rows}
+    paper = published().tables["configuration"]
+    rows = {r.key: r.cells[4] for r in differences(build("configuration", comparable), paper).rows}
     assert rows["cases_per_update:setting"] == "differs"
     assert rows["max_turns:setting"] == "same"
 
@@ -74,8 +72,7 @@ def test_texts_of_a_comparable_study_are_same_or_differ(comparable):
 def test_cases_of_another_kind_are_not_compared(collected):
     """Real or not: a study without a benchmark of the paper gets the two tables."""
     own = replace(collected.study, synthetic=False)
-    module = tables.TABLES.module("main_accuracy")
-    ours, paper = companion(module.build(collected), module.paper(), own)
+    ours, paper = companion(build("main_accuracy", collected), own)
     assert ours.title.startswith("This study.")
     assert paper.title.startswith("Published.")
 
@@ -94,9 +91,7 @@ def test_configuration_names_pretrained_models(collected, name):
     settings = {row.key: row.cells[1] for row in table.rows}
     assert "world" not in settings
     if name == "paper":
-        published_setting = {
-            r.key: r.cells[1] for r in tables.TABLES.module("configuration").paper().rows
-        }
+        published_setting = {r.key: r.cells[1] for r in published().tables["configuration"].rows}
         assert settings["actor"] == published_setting["actor"] == "Qwen3-8B"
         assert settings["scorer"] == published_setting["scorer"]
         assert settings["patient"] == "Frozen Qwen3-8B; SFT, 1 epoch"

@@ -8,7 +8,6 @@ from built_tables import build, cell
 
 from analysis.exact_doctors import exact_doctor
 from analysis.instrument import Instrument
-from analysis.tables import TABLES
 from analysis.tables.thoughts import thoughts_of
 from pcqc.cases.prompts import UNANSWERABLE, Exchange
 from pcqc.clinic import quality
@@ -21,7 +20,7 @@ def instrument(collected):
 
 
 def test_parts_add_up_to_the_gain(collected):
-    table = TABLES.module("instrument").build(collected)
+    table = build("instrument", collected)
     keys = [column.key for column in table.columns]
     for row in table.rows[1:]:
         cells = dict(zip(keys, row.cells, strict=True))
@@ -33,7 +32,7 @@ def test_parts_add_up_to_the_gain(collected):
 
 def test_better_questions_show_as_better_questions(collected):
     """The simulated PCQC and GRPO diagnose alike; PCQC's first question is nearly always best."""
-    table = TABLES.module("instrument").build(collected)
+    table = build("instrument", collected)
     keys = [column.key for column in table.columns]
     rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
     lost = {name: rows[name]["best"].value - rows[name]["bayes"].value for name in ("pcqc", "grpo")}
@@ -85,7 +84,7 @@ def test_equally_likely_diagnoses_share_the_credit(instrument, monkeypatch):
 
 
 def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
-    table = TABLES.module("question_quality").build(collected)
+    table = build("question_quality", collected)
     keys = [column.key for column in table.columns]
     rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
     first = rows["pcqc:1"]
@@ -130,7 +129,7 @@ def test_first_questions_are_of_all_runs_of_all_base_models(collected, instrumen
     assert above.value == pytest.approx((3 * of_bases[0] + 2 * of_bases[1]) / 5)
     assert above.value == pytest.approx(found[0] - cell(table, "grpo:1–3", "chance").value)
     assert cell(table, "atpo:1", "above_2") == "—"
-    assert "(2 here)" in table.caption
+    assert "all runs on 2 base models" in table.caption
 
 
 def test_under_one_base_model_first_questions_are_those_of_the_table_by_turn(collected):

@@ -58,7 +58,7 @@ def test_base_models_may_differ_in_their_run_letters(collected, second):
 
 def test_the_table_says_what_each_base_model_gives(collected, both):
     found = table.build(both)
-    assert "base models are fixed (2 here)" in found.caption
+    assert "benchmarks and runs on 2 base models, in" in found.caption
     (note,) = found.notes
     assert note.startswith("By base model: PCQC − GRPO: ")
     assert "(base model 1) and −" in note
@@ -81,11 +81,11 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
     assert collected.pooled() is collected
     table = tables.build("main_accuracy", both)
-    said = "deviation over 6 independent RL runs on 2 base models, what sets these apart included."
+    said = "mean ± SD over 6 runs on 2 base models."
     assert said in table.caption
     assert "Shared SFT: one checkpoint of each base model." in table.caption
     assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
-    assert "deviation over runs on 2 base models (" in figures.caption("accuracy_inquiry", both)
+    assert "Bars: one SD over runs on 2 base models (" in figures.caption("accuracy_inquiry", both)
 
 
 def test_a_figure_of_the_first_base_model_says_so(collected, both):
@@ -101,7 +101,7 @@ def test_the_report_s_conclusion_and_cards_say_which_base_model_they_are_of(
     alone, text = (report.build(one) for one in (collected, both))
     for said in (
         "averaged over 4 benchmarks on 2 base models.</p>",
-        "standard deviation over runs on 2 base models.</p>",
+        "one SD over runs on 2 base models.</p>",
         f"other base models ({collected.study.title}). Captions say",
     ):
         assert said in text

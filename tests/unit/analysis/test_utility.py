@@ -1,7 +1,6 @@
 """The continuation study's analysis on numbers made by hand."""
 
 import json
-import re
 import shutil
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated
+from built_tables import build
 from matplotlib.container import ErrorbarContainer
 
 from analysis import load as reader
@@ -18,10 +18,9 @@ from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.first_questions import first_questions
 from analysis.instrument import Instrument
-from analysis.report import build
 from analysis.tables.continuation import design
 from pcqc.cases.case import read_cases
-from pcqc.clinic.posterior import best_first_questions, posterior
+from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
 from pcqc.study.paths import Paths
@@ -90,7 +89,7 @@ def test_files_are_read_into_states_and_candidates(collected):
     assert found.success[3, 2] == mine["correct"].mean()
     assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
     executed = rows[rows.candidate == 0].groupby("case_id")["correct"].mean().mean()
-    table = tables.TABLES.module("continuation").build(collected)
+    table = build("continuation", collected)
     assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
 
 
@@ -101,7 +100,9 @@ def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
     first = first_questions(collected, found)
     hits = first.picks
     for i, case_id in enumerate(found.case_ids):
-        best = {ask(world.findings[f]) for f in best_first_questions(world, cases[case_id])}
+        best = {
+            ask(world.findings[f]) for f in simulated.best_first_questions(world, cases[case_id])
+        }
         asked = found.questions[i][found.utility[i].argmax()]
         assert hits["highest_utility"][i] == (asked in best)
         assert first.chance[i] == len(best) / len(world.findings)
@@ -121,12 +122,10 @@ def test_the_scorers_error_is_its_distance_from_the_exact_probability(collected)
     assert first_questions(collected, found).scorer_error[0] == pytest.approx(expected)
 
 
-def test_report_says_how_often_highest_utility_picks_a_best_question(collected):
+def test_a_table_says_how_often_highest_utility_picks_a_best_question(collected):
     hits = 100 * first_questions(collected, main_policy(collected)).picks["highest_utility"]
-    row = re.search(
-        r"Highest-utility selection: picks a best first question.*?</tr>", build(collected)
-    )
-    assert f"<td class='number'>{hits.mean():.2f}</td>" in row.group()
+    found = build("utility_validity", collected).cell("best_highest_utility", "value_0")
+    assert found.value == pytest.approx(hits.mean())
 
 
 def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
@@ -206,7 +205,9 @@ def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(colle
     kept = replace(found, ungrounded=misled).as_answered()
     assert kept.case_ids == [c for i, c in enumerate(found.case_ids) if i not in (3, 5)]
     assert kept.success.shape == (len(found.case_ids) - 2, found.success.shape[1])
-    assert "2 states are left out" in design(collected, kept)
+    assert "2 states with an answer that was made to lack grounds are left out" in design(
+        collected, kept
+    )
     assert found.as_answered() is found
     assert "left out" not in design(collected, found)
 

@@ -8,7 +8,7 @@ import pytest
 from built_tables import accuracies, build
 
 from analysis import tables
-from analysis.render import render
+from analysis.formats import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
 from pcqc.errors import UserError
 

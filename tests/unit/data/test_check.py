@@ -20,7 +20,7 @@ HOLDS = Holds("atpo-dialogues", rows=4, fields=FIELDS, sets=SETS, system_message
 SOURCE = Source("s", "S", "https://x", "none", "s.jsonl", ("s",), holds=HOLDS)
 
 
-def found(path, holds):
+def differences_of(path, holds):
     module = recognise(path)
     return differences(holds, module.NAME, convert_rows(path, module, Origin("s", path.name), True))
 
@@ -40,7 +40,7 @@ def found(path, holds):
     ],
 )
 def test_each_difference_is_named(fixtures, change, difference):
-    texts = found(fixtures / "atpo_dialogues.jsonl", replace(HOLDS, **change))
+    texts = differences_of(fixtures / "atpo_dialogues.jsonl", replace(HOLDS, **change))
     assert texts[:1] == ([difference] if difference else [])
 
 
@@ -56,15 +56,15 @@ def test_a_file_that_is_not_the_published_one_ends_in_one_line(
     path.write_text("\n".join(lines[1:]))
     with pytest.raises(UserError, match=r"not the published 's', see above \(2\); fetch it"):
         check_file(path)
-    said = capsys.readouterr().out
-    assert "differs from the published 's': it has 3 rows, not 4" in said
-    assert "differs from the published 's': 0 rows have the set 'medqa', not 1" in said
+    printed = capsys.readouterr().out
+    assert "differs from the published 's': it has 3 rows, not 4" in printed
+    assert "differs from the published 's': 0 rows have the set 'medqa', not 1" in printed
 
 
 @pytest.mark.parametrize("name", ["medqa", "medical_exam", "medmcqa", "icraft_md", "mediq_dev"])
 def test_the_published_files_are_as_described(published, name):
     source = load_sources()[name]
-    assert found(published(source.file), source.holds) == []
+    assert differences_of(published(source.file), source.holds) == []
 
 
 def test_every_source_is_described():

@@ -109,8 +109,8 @@ def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
     convert_file(fixtures / "atpo_dialogues.jsonl", tmp_path / "c.jsonl")
     card = read_json(tmp_path / "c.card.json")
     assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
-    said = "You are a doctor. Ask one question at a time, or choose one of the provided options."
-    assert card["system_messages"] == {"different": 1, "text": said}
+    text = "You are a doctor. Ask one question at a time, or choose one of the provided options."
+    assert card["system_messages"] == {"different": 1, "text": text}
     convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
     no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
     assert no_prompts == {"different": 0, "text": None}
@@ -141,15 +141,11 @@ DIALOGUE = "prompt.1.content"
     ("file", "path", "value", "message"),
     [
         ("atpo_dialogues", "ground_truth.answer", "F", "answer 'F' is not one of the options"),
-        ("atpo_dialogues", "ground_truth.answer", 1, "'answer' must be a string, found int"),
         ("atpo_dialogues", "ground_truth", "A", "'ground_truth' must be an object, found str"),
         ("atpo_dialogues", "extra_info.atomic_facts", ..., "'atomic_facts' is missing"),
         ("atpo_dialogues", "extra_info.atomic_facts", ["1. "], "fact '1. ' must be a non-empty"),
-        ("atpo_dialogues", "extra_info.atomic_facts", "1. x", "must be a list, found str"),
-        ("atpo_dialogues", "index", True, "'index' must be a whole number, found bool"),
         ("atpo_dialogues", "data_source", "", "'data_source' must be a non-empty string"),
         ("atpo_dialogues", "prompt", [], "a system message and a user message"),
-        ("atpo_dialogues", "prompt.0.content", "", "the system message must be a non-empty string"),
         ("atpo_dialogues", DIALOGUE, "Hello", "one line 'Problem: ...', found 0"),
         ("atpo_dialogues", DIALOGUE, "x\nOptions: {}\nProblem: y", "'Options:' after 'Problem:'"),
         ("atpo_dialogues", DIALOGUE, "x\nProblem: \nOptions: {'A': 'a', 'B': 'b'}", "the question"),
@@ -157,19 +153,15 @@ DIALOGUE = "prompt.1.content"
         ("atpo_dialogues", DIALOGUE, "x\nProblem: y\nOptions: {'A': 'a'}", "two or more; found A"),
         ("mediq", "answer_idx", "E", "answer 'E' is not one of the options A/B/C/D"),
         ("mediq", "options.C", " ", "option 'C' must be a non-empty string"),
-        ("mediq", "options.C", ..., "found A/B/D"),
         ("mediq", "atomic_facts", ..., "neither 'atomic_facts' nor 'facts'"),
         ("mediq", "context", [""], "an item of 'context' must be a non-empty string"),
         ("mediq", "context", "He saw Dr. Li. It hurts.", "one string of several sentences"),
-        ("mediq", "context", 3, "'context' must be a list, found int"),
         ("mediq", "atomic_facts", "1. a\nb", "'atomic_facts' is one string; give a list"),
         ("mediq", "id", "a\nb", "'id' must be one line of printable characters"),
         ("mediq", "question", "\ud800", "half a character"),
-        ("mediq", "id", 1.5, "'id' must be a whole number, found float"),
         ("atpo_sft", "prompt", "Hello", "must be ChatML messages"),
         ("atpo_sft", "prompt", "<|im_start|>assistant\n", "found none"),
         ("atpo_sft", "response", "a<|im_end|>b", "'response' must be one message"),
-        ("atpo_sft", "response", "<|im_end|>\n", "'response' must be a non-empty string"),
     ],
 )
 def test_a_bad_row_stops_or_is_excluded(fixtures, tmp_path, file, path, value, message):
@@ -187,26 +179,6 @@ def test_a_bad_row_stops_or_is_excluded(fixtures, tmp_path, file, path, value, m
     assert len(conversion.records) == 1
     (excluded,) = read_csv(tmp_path / "out" / "cases.exclusions.csv")
     assert (excluded["row"], message in excluded["reason"]) == ("2", True)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b'{"id": 1', "not JSON"),
-        (b"\xff\xfe", "not UTF-8 text"),
-        (b"[1]", "expected an object {...}, found list"),
-        (b'{"id": 1, "options": {"A": "x", "A": "y"}}', "duplicate key 'A'"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b'{"id": ' + b"9" * 5000 + b"}", "too large"),
-    ],
-)
-def test_a_line_that_is_no_object_is_refused(fixtures, tmp_path, line, message):
-    good = (fixtures / "mediq.jsonl").read_bytes().splitlines()[0]
-    raw = tmp_path / "raw.jsonl"
-    raw.write_bytes(good + b"\n\n" + line + b"\n")
-    with pytest.raises(UserError, match="line 3: ") as error:
-        convert_file(raw, tmp_path / "cases.jsonl")
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -273,9 +245,9 @@ def test_files_of_no_use_are_refused(fixtures, tmp_path):
 def test_the_command(fixtures, tmp_path, capsys):
     raw, to = fixtures / "icraft_md.jsonl", tmp_path / "cases.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(to), "--source", "skin"]) == 0
-    said = capsys.readouterr().out
-    assert f"{to}: 2 of 3 rows kept, 1 excluded" in said
-    assert "excluded line 2 (skin-1): the answer's text" in said
+    printed = capsys.readouterr().out
+    assert f"{to}: 2 of 3 rows kept, 1 excluded" in printed
+    assert "excluded line 2 (skin-1): the answer's text" in printed
     again = tmp_path / "again.jsonl"
     assert main(["data", "convert", str(raw), "--to", str(again), "--source", "skin"]) == 0
     assert again.read_bytes() == to.read_bytes()

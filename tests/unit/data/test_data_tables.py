@@ -6,7 +6,7 @@ import pytest
 from real_data import convert
 
 from analysis.collected import Collected
-from analysis.render import render
+from analysis.formats import render
 from analysis.tables import data_cards, overlap
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job

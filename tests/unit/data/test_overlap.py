@@ -133,11 +133,11 @@ def test_the_published_development_cases_share_one_case_with_the_test_split(publ
     for name, file in names.items():
         convert_file(published(file), tmp_path / f"{name}.jsonl")
         sets[name] = read_prompts(name, tmp_path / f"{name}.jsonl")
-    found = {
+    overlapping = {
         (pair.evaluation.id, pair.training.id): pair.kinds
         for pair in find_overlap(sets["medqa"], sets["dev"])
     }
-    assert found == {
+    assert overlapping == {
         ("medqa-292", "mediq_dev-617"): {"case_and_problem", "char_5gram", "word_1_2gram"},
         ("medqa-455", "mediq_dev-125"): {"char_5gram"},
     }

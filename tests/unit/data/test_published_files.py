@@ -1,11 +1,10 @@
 """The published files against a second reader, which shares no code with the converters."""
 
-import ast
 import json
-import re
 from collections import Counter
 
 import pytest
+from second_reader import read
 
 from data_prep.convert import convert_file
 from data_prep.parts import NO_FACTS, SPACES, SYNONYM
@@ -22,33 +21,6 @@ FILES = {
 }
 
 
-def read_dialogue(row):
-    text = row["prompt"][1]["content"]
-    match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (\{.*\})", text, re.DOTALL)
-    return {
-        "initial": match[1],
-        "question": match[2],
-        "options": ast.literal_eval(match[3]),
-        "answer": row["ground_truth"]["answer"],
-        "facts": row["extra_info"]["atomic_facts"],
-    }
-
-
-def read_mediq(row):
-    return {
-        "initial": "".join(row["context"][:1]),
-        "question": row["question"],
-        "options": row["options"],
-        "answer": row["answer_idx"],
-        "facts": row["atomic_facts"] if "atomic_facts" in row else row["facts"],
-    }
-
-
-def second_reading(path):
-    rows = [json.loads(line) for line in path.open(encoding="utf-8")]
-    return [read_dialogue(row) if "prompt" in row else read_mediq(row) for row in rows]
-
-
 @pytest.fixture(params=FILES)
 def converted(request, published, tmp_path):
     """Source, raw rows as the second reader has them, and what the converter made of the file."""
@@ -56,7 +28,8 @@ def converted(request, published, tmp_path):
     raw = published(name)
     conversion = convert_file(raw, tmp_path / "cases.jsonl")
     assert len(conversion.records) == count
-    return request.param, second_reading(raw), conversion
+    rows = [read(json.loads(line)) for line in raw.open(encoding="utf-8")]
+    return request.param, rows, conversion
 
 
 def test_no_fact_option_or_label_is_changed(converted):
@@ -65,10 +38,10 @@ def test_no_fact_option_or_label_is_changed(converted):
     for case in conversion.records:
         row = rows[case.origin["row"] - 1]
         seen.add(case.origin["row"])
-        assert (case.initial, case.question) == (row["initial"], row["question"])
-        assert list(case.options.items()) == list(row["options"].items())
-        assert case.answer == row["answer"]
-        assert list(case.facts) == row["facts"]
+        assert (case.initial, case.question) == (row.initial, row.question)
+        assert list(case.options.items()) == list(row.options.items())
+        assert case.answer == row.label
+        assert list(case.facts) == row.facts
         assert case.source == source
     assert len(seen) == len(conversion.records)
     assert len({case.case_id for case in conversion.records}) == len(seen)

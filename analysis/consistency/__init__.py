@@ -1,1 +1,0 @@
-"""Do the numbers that the paper prints agree with each other?"""

@@ -1,0 +1,39 @@
+"""What a published row says, read a second time: shares no code with the converters."""
+
+import ast
+import re
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """What a case must have; `text` is the answer's."""
+
+    initial: str
+    question: str
+    options: dict[str, str]
+    label: str
+    text: str
+    facts: list[str]
+
+
+def read(row: dict) -> Row:
+    """A row of ATPO's dialogues, of MEDIQ, or of one's own cases."""
+    if "prompt" in row:
+        text = row["prompt"][1]["content"]
+        match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (.*)", text, re.DOTALL)
+        options, truth = ast.literal_eval(match[3].strip()), row["ground_truth"]
+        facts = row["extra_info"]["atomic_facts"]
+        return Row(match[1], match[2], options, truth["answer"], truth["answer_info"], facts)
+    question, options = row["question"], row["options"]
+    if "case_id" in row:
+        initial, label = row["initial"] if row["initial"].strip() else "", row["answer"]
+        return Row(initial, question, options, label, options[label], row["facts"])
+    context = as_lines(row["context"])
+    facts = as_lines(row["atomic_facts"] if "atomic_facts" in row else row["facts"])
+    initial = context[0] if context else ""
+    return Row(initial, question, options, row["answer_idx"], row["answer"], facts)
+
+
+def as_lines(value):
+    """A list as it is, and one string as its lines that are not blank."""
+    return [v for v in value.split("\n") if v.strip()] if isinstance(value, str) else value

@@ -1,0 +1,139 @@
+"""The numbers that the paper prints: as in the reference, and in agreement with each other."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from analysis.published import published
+from analysis.statistics.bootstrap import NORMAL
+from analysis.statistics.paired import mcnemar, paired_comparison
+from analysis.table import Number, Range, Table
+
+PAPER = published()
+REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "paper_results.yaml"
+PAIRED = [
+    (*row.key.split(":"), row.cells)
+    for name in ("paired", "question_supervision_paired")
+    for row in PAPER.tables[name].rows
+]
+ROWS = pytest.mark.parametrize(
+    ("benchmark", "methods", "cells"), PAIRED, ids=[f"{b}-{m}" for b, m, _ in PAIRED]
+)
+
+
+# What the reference has beside a table's numbers.
+BESIDE = ("update", "terminal_group", "executed_local")
+
+
+def numbers(value):
+    """All numbers in nested data or in a table, by value."""
+    if isinstance(value, Table):
+        return numbers([list(row.cells) for row in value.rows])
+    if isinstance(value, dict):
+        return numbers([item for key, item in value.items() if key not in BESIDE])
+    if isinstance(value, list):
+        return {number for item in value for number in numbers(item)}
+    if isinstance(value, Number):
+        return {value.value, value.sd} - {None}
+    if isinstance(value, Range):
+        return {value.low, value.high}
+    if isinstance(value, str):  # a p value, whose digits count
+        return {float(value)} if value.replace(".", "").isdigit() else set()
+    return {float(value)}
+
+
+@pytest.mark.needs_shared
+def test_every_number_of_the_reference_stands_in_the_same_table():
+    reference = yaml.safe_load(REFERENCE.read_text(encoding="utf-8"))
+    reference["pcqc_runs"] = reference.pop("seed_robustness")
+    for name in reference.keys() & PAPER.tables.keys():
+        printed = numbers(PAPER.tables[name])
+        if name == "paired":
+            printed |= numbers(PAPER.tables["question_supervision_paired"])
+        assert numbers(reference[name]) - printed == set(), name
+
+
+def consistent(function, inputs, result, digits):
+    """Whether some inputs that round to the printed ones give the printed result."""
+    half = 0.5 * 10.0**-digits + 1e-9
+    values = [function(c) for c in product(*((x - half, x + half) for x in inputs))]
+    return min(values) <= result + half and max(values) >= result - half
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"), [("main_accuracy", 2), ("inquiry_turns", 3), ("same_state_q1", 2)]
+)
+def test_averages_are_means_over_benchmarks(name, digits):
+    table = PAPER.tables[name]
+    lines = [[cell.value for cell in row.cells[1:]] for row in table.rows]
+    if name == "same_state_q1":  # benchmarks down
+        lines = [[line[column] for line in lines] for column in range(4)]
+    for *inputs, average in lines:
+        assert consistent(np.mean, inputs, average, digits)
+
+
+def test_accuracies_of_pcqc_are_whole_numbers_of_cases_and_give_means_and_deviations():
+    for row in PAPER.tables["pcqc_runs"].rows:
+        if row.key not in PAPER.benchmarks:
+            continue
+        cases, values = PAPER.benchmarks[row.key].cases, [cell.value for cell in row.cells[1:4]]
+        exact = [100 * round(value * cases / 100) / cases for value in values]
+        assert np.abs(np.subtract(values, exact)).max() <= 0.005 + 1e-9
+        mean = row.cells[4]
+        assert np.mean(exact) == pytest.approx(mean.value, abs=0.0051)
+        assert np.std(exact, ddof=1) == pytest.approx(mean.sd, abs=0.0051)
+        main = PAPER.estimate("main_accuracy", "pcqc", row.key)
+        assert (main.mean, main.sd) == (mean.value, mean.sd)
+
+
+def printed(value, like):
+    """`value` with as many decimals as the text `like` has."""
+    return f"{value:.{len(like.partition('.')[2])}f}"
+
+
+def fitting_counts(gain, p, cases):
+    """All (only minuend, only subtrahend) that print as a gain in points and an exact p."""
+    gap = round(gain * cases / 100)
+    return [
+        ((n + gap) // 2, (n - gap) // 2)
+        for n in range(max(abs(gap), 1), cases + 1)
+        if (n - gap) % 2 == 0 and printed(mcnemar((n + gap) // 2, (n - gap) // 2), p) == p
+    ]
+
+
+@ROWS
+def test_gain_p_and_cases_fix_the_discordant_counts(benchmark, methods, cells):
+    """Only p = 1 with a gain of 0 leaves their size open; there the interval decides."""
+    cases = PAPER.benchmarks[benchmark].cases
+    _, _, gain, interval, counts, p = cells
+    width = (interval.high - interval.low) / 100
+
+    def misfit(counts):
+        b, c = counts
+        return abs(2 * NORMAL * (b + c - (b - c) ** 2 / cases) ** 0.5 / cases - width)
+
+    found = fitting_counts(gain.value, p, cases)
+    assert len(found) == 1 or p == "1.0000"
+    assert " / ".join(map(str, min(found, key=misfit))) == counts
+
+
+@ROWS
+def test_our_statistics_give_the_published_gain_interval_and_p(benchmark, methods, cells):
+    """Outcomes rebuilt from the discordant counts; how concordant cases are split is no matter."""
+    cases = PAPER.benchmarks[benchmark].cases
+    _, _, gain, interval, counts, p = cells
+    b, c = map(int, counts.split(" / "))
+    minuend, subtrahend = np.ones((2, cases), bool)
+    subtrahend[:b] = False
+    minuend[b : b + c] = False
+    ours = paired_comparison(minuend, subtrahend)
+    assert printed(ours.gain, "0.00") == printed(gain.value, "0.00")
+    assert printed(ours.p, p) == p
+    drawn = [paired_comparison(minuend, subtrahend, seed=seed) for seed in range(20)]
+    monte_carlo = np.std([(one.low, one.high) for one in drawn], axis=0, ddof=1)
+    tolerance = 100 / cases + 3 * monte_carlo + 0.005  # one case, and the printed rounding
+    ends = np.subtract((ours.low, ours.high), (interval.low, interval.high))
+    assert np.all(np.abs(ends) <= tolerance)
