@@ -3,7 +3,7 @@
 from pcqc.errors import UserError
 from pcqc.study import Study
 from pcqc.study.graph import Jobs
-from pcqc.study.manifest import LATEST, read_manifest, write_manifest
+from pcqc.study.manifest import LATEST, read_manifest, verify, write_manifest
 from pcqc.study.recipe import Job, Recipe
 from pcqc.system.machine import now
 
@@ -90,6 +90,7 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         if other := [change for change in changes if not change.startswith("module ")]:
             raise UserError(f"{job.name}: {other[0]}: this makes another result; run it again")
         folder = (job.folder / LATEST).resolve()
+        verify(folder)  # to write the manifest makes every file of the result older than it
         manifest = read_manifest(folder)
         note = f"{now()}: {because} ({'; '.join(changes)})"
         also_for = {**manifest["also_for"], job.recipe.short: note}

@@ -55,7 +55,7 @@ def perform(
         )
     with hold_folder(job) if processes.is_main else nullcontext():
         if all(processes.gather(job.manifest.exists())):
-            verify(job)
+            verify(job.path)
             make_latest(job)
             shutil.rmtree(job.path / STATE, ignore_errors=True)  # a kill may have left it
             return

@@ -18,7 +18,7 @@ def prepare_to_run(study: Study) -> None:
     jobs = Jobs(study)
     for job in jobs.all():
         if job.manifest.exists():
-            verify(job)
+            verify(job.path)
             make_latest(job)
 
 

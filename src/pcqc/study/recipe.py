@@ -109,7 +109,9 @@ class Job:
         It is that of an earlier recipe where the manifest there declares this one equal.
         """
         own = self.folder / self.recipe.short
-        return own if own.is_dir() else accepted_folder(self.folder, self.recipe.short) or own
+        if (own / MANIFEST).exists():
+            return own
+        return accepted_folder(self.folder, self.recipe.short) or own
 
     @property
     def recipe_name(self) -> str:

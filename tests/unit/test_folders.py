@@ -1,0 +1,91 @@
+"""Folders of weights are whole or refused."""
+
+import pytest
+from safetensors import SafetensorError
+
+from pcqc.errors import UserError
+from pcqc.models.folder import (
+    MANIFEST,
+    check_folder,
+    load_model,
+    load_tokenizer,
+    save_folder,
+    settle,
+)
+from pcqc.system.files import sha256_file
+
+
+def write_two(folder):
+    (folder / "one.txt").write_text("1")
+    (folder / "sub").mkdir()
+    (folder / "sub" / "two.txt").write_text("2")
+
+
+def test_a_folder_is_written_whole_and_checked(tmp_path):
+    path = tmp_path / "model"
+    digest = save_folder(path, write_two, {"step": 3})
+    manifest = check_folder(path)
+    assert manifest["step"] == 3
+    assert set(manifest["files"]) == {"one.txt", "sub/two.txt"}
+    assert save_folder(path, write_two, {"step": 3}) == digest
+    (path / "sub" / "two.txt").write_text("3")
+    with pytest.raises(UserError, match=r"sub/two.txt: corrupted \(its digest differs\)"):
+        check_folder(path)
+    (path / "sub" / "two.txt").unlink()
+    with pytest.raises(UserError, match=r"sub/two.txt: missing"):
+        check_folder(path)
+
+
+def test_files_that_were_settled_are_not_hashed_again(tmp_path, monkeypatch):
+    hashed = []
+
+    def count(path):
+        hashed.append(path.name)
+        return sha256_file(path)
+
+    def write(folder):
+        write_two(folder)
+        return settle(folder, [folder / "sub" / "two.txt"])
+
+    monkeypatch.setattr("pcqc.models.folder.sha256_file", count)
+    digest = save_folder(tmp_path / "one", write)
+    assert sorted(hashed) == [MANIFEST, "one.txt", "two.txt"]
+    assert save_folder(tmp_path / "other", write_two) == digest
+    check_folder(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        OSError(28, "No space left on device"),
+        SafetensorError("Error while serializing: I/O error: No space left (os error 28)"),
+    ],
+)
+def test_a_failed_write_leaves_the_old_folder(tmp_path, problem):
+    path = tmp_path / "model"
+    save_folder(path, write_two)
+
+    def fail(folder):
+        (folder / "half").write_text("x")
+        raise problem
+
+    with pytest.raises(UserError, match=r"cannot write .*model: No space left .* free some space"):
+        save_folder(path, fail)
+    check_folder(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_fault_of_the_program_keeps_its_name_and_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "model"
+    save_folder(path, write_two)
+    with pytest.raises(ZeroDivisionError):
+        save_folder(path, lambda folder: 1 / 0)
+    check_folder(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_missing_models_are_named(tmp_path):
+    with pytest.raises(UserError, match="none: no weights"):
+        load_model(tmp_path / "none")
+    with pytest.raises(UserError, match="none: no model"):
+        load_tokenizer(tmp_path / "none")
