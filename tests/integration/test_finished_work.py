@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from damage import DAMAGES, follow, swap
+from hand_made import folder_of
 from helpers import SECRETS
 from small_runs import Killed, digests, small_study
 
@@ -18,7 +19,6 @@ from pcqc.jobs.run import run_job
 from pcqc.study import recipe
 from pcqc.study.graph import Jobs
 from pcqc.study.manifest import hold_folder
-from results import folder_of
 
 METHOD, RUN = "pcqc", "A"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hand_made import folder_of
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, completion
 
@@ -24,7 +25,6 @@ from pcqc.models.folder import load_tokenizer
 from pcqc.study import Server, Servers
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl, sha256_file
-from results import folder_of
 
 METHOD, RUN = "pcqc", "A"
 make_study = small_study

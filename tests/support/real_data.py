@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from hand_made import finish_job, folder_of
+
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, write_cases
 from pcqc.jobs.run import run_job
@@ -13,7 +15,6 @@ from pcqc.study import Study
 from pcqc.study.manifest import read_manifest
 from pcqc.study.paths import Paths
 from pcqc.system.files import write_atomic, write_json
-from results import finish_job, folder_of
 
 
 def lay_down(study: Study, name: str, rows: list[Case] | None, *systems: str) -> None:

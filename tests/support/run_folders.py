@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import simulated
+from hand_made import finish_job, folder_of
 
 from pcqc.study import Study, Tracking, load_study
 from pcqc.system.files import write_json, write_jsonl
-from results import finish_job, folder_of
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}
 MADE = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from hand_made import finish_job, folder_of
 
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.posterior import posterior, question_values
@@ -24,7 +25,6 @@ from pcqc.clinic.world import (
 )
 from pcqc.study import Method, Study, load_study
 from pcqc.system.files import write_json, write_jsonl
-from results import finish_job, folder_of
 
 STUDY = Path(__file__).with_suffix(".yaml")
 STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8

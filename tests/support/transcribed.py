@@ -6,11 +6,12 @@ ten patients with amber have amber spots, and one of ten with azure; coral spots
 
 from dataclasses import replace
 
+from hand_made import finish_job, folder_of
+
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.world import World
 from pcqc.study import Study, load_study
 from pcqc.system.files import write_jsonl
-from results import finish_job, folder_of
 
 WORLD = World(
     ("amber", "azure"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from hand_made import finish_job
 from small_runs import small_study
 
 from pcqc.errors import UserError
@@ -18,7 +19,6 @@ from pcqc.study import load_study, recipe
 from pcqc.study.graph import Jobs
 from pcqc.study.manifest import checked, latest, read_manifest, verify
 from pcqc.study.recipe import Job, Recipe, module_digests
-from results import finish_job
 
 PLAIN = """import os
 from a import b

@@ -154,9 +154,10 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
 def selected_weights(run: FinishedRun) -> Path | None:
     """Folder of the selected checkpoint; None where its weights were removed."""
     paths, update = Paths.of(run.study), run.evaluation["update"]
-    trained = paths.run(run.method, run.run) / CHECKPOINTS / f"{update:06d}"
-    folder = trained if update else paths.model("actor")
-    return folder.resolve() if folder.is_dir() else None
+    link = paths.run(run.method, run.run) if update else paths.model("actor").parent
+    result = link.with_name(link.resolve().name)  # an address that stays true
+    folder = result / CHECKPOINTS / f"{update:06d}" if update else result / "actor"
+    return folder if folder.is_dir() else None
 
 
 def evaluations(study: Study, method: str) -> list[dict]:

@@ -6,13 +6,13 @@ import importlib.metadata
 import os
 
 import pytest
+from hand_made import finish_job, folder_of
 from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 from real_data import lay_down
 
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.models.pretrained import install
 from pcqc.study import Benchmark, Data, Models, Pretrained, Protocol, RawFile, Study, load_study
-from results import finish_job, folder_of
 
 LIMIT = 160  # the short cases' prompts have 141 tokens
 LONG = "A very long history of many words that nobody could fit into a prompt. " * 4

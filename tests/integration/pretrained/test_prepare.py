@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+from hand_made import folder_of
 from helpers import make_case
 from real_data import convert, lay_down, prepare, prepared
 
@@ -18,7 +19,6 @@ from pcqc.study import RawFile, load_study
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
-from results import folder_of
 
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):

@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 
 import pytest
+from hand_made import finish_job, folder_of
 from helpers import make_tokenizer, tiny_model
 from real_data import prepare
 
@@ -13,7 +14,6 @@ from pcqc.models.folder import save_model
 from pcqc.study import Pretrained
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_jsonl, sha256_file
-from results import finish_job, folder_of
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from hand_made import finish_job
 from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
 from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.tracking.store import open_store
-from results import finish_job
 
 METHODS = ["shared_sft", "pcqc"]
 
@@ -34,9 +34,10 @@ def stored(study, method, run, artifact):
 
 
 def tree(folder):
-    """Name -> SHA-256; a manifest says when it was written."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "manifest.json")
-    return {str(path.relative_to(folder)): sha256_file(path) for path in files}
+    """Name -> SHA-256 of what was collected; a manifest says when it was written."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    kept = {n: p for n, p in files.items() if n != "manifest.json" and not n.startswith("state/")}
+    return {name: sha256_file(path) for name, path in kept.items()}
 
 
 def test_the_analysis_gets_what_the_runs_wrote(mirrored):

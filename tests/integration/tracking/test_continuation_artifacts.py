@@ -1,11 +1,11 @@
 """The continuation study goes through MLflow with its run."""
 
 import pytest
+from hand_made import finish_job, folder_of
 from tracked import collect, mirror
 
 from pcqc.system.files import read_json, write_atomic
 from pcqc.tracking.store import open_store
-from results import finish_job, folder_of
 
 TEXTS = {
     "candidates.parquet": "candidates",

@@ -241,7 +241,7 @@ def test_unfinished_runs_are_named(ready):
     (ready.results / "runs" / "pcqc" / "A" / "latest" / "manifest.json").unlink()
     with pytest.raises(UserError, match=r"runs/pcqc/A/latest: is not finished"):
         mirror(ready, "pcqc")
-    with pytest.raises(UserError, match=r"evaluation/terminal_only/A/latest: is not finished"):
+    with pytest.raises(UserError, match=r"runs/terminal_only/A/latest: is not finished"):
         mirror(ready, "terminal_only")
 
 

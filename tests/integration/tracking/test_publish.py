@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hand_made import finish_job, folder_of
 from tracked import publish
 
 from pcqc.errors import UserError
 from pcqc.system.files import write_atomic
 from pcqc.tracking.store import artifact_paths, open_store
-from results import finish_job, folder_of
 
 
 @pytest.fixture

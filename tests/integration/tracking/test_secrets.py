@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from hand_made import finish_job, folder_of
 from helpers import SECRET_ADDRESS, SECRETS
 from tracked import collect, mirror, publish
 
 from pcqc.system.files import write_atomic
 from pcqc.tracking.prepare import prepare
-from results import finish_job, folder_of
 
 
 def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
@@ -16,12 +16,13 @@ def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     for module in ("store", "prepare"):
         monkeypatch.setattr(f"pcqc.tracking.{module}.connection", lambda _: database)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
-    for name in set(study.methods) - {"grpo"}:
+    for name in set(study.methods) - {"shared_sft", "pcqc"}:
         del study.methods[name]
     write_atomic(folder_of(study, "report") / "report.html", "<p>")
     finish_job(study, "report")
     prepare(study)
-    mirror(study, "grpo")
+    for method in study.methods:
+        mirror(study, method)
     collect(study)
     publish(study)
     files = [path for path in Path().rglob("*") if path.is_file()]

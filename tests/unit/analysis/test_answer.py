@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import simulated
+from hand_made import finish_job, folder_of
 
 from analysis import answer
 from analysis.answer import answer_of, conclusion
@@ -23,7 +24,6 @@ from pcqc.study import load_study
 from pcqc.study.paths import Paths
 from pcqc.study.rates import with_rates
 from pcqc.system.files import write_jsonl
-from results import finish_job, folder_of
 
 # Of four cases of each benchmark; questions of each consultation are as many.
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import simulated
+from hand_made import finish_job, folder_of
 
 from analysis import archive, figures, paper, report, tables
 from analysis.copied_tables import asked_for, copy_tables
@@ -22,7 +23,6 @@ from pcqc.study import ROOT, load_study
 from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_jsonl
-from results import finish_job, folder_of
 
 # A page's excerpt of a table, and the numbers in either.
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))

@@ -5,10 +5,10 @@ import shutil
 import pandas as pd
 import pytest
 import simulated
+from hand_made import finish_job
 
 from analysis import load as reader
 from pcqc.errors import UserError
-from results import finish_job
 
 
 def spoiled(folder, monkeypatch, change):

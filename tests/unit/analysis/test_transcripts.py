@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import transcribed
+from hand_made import finish_job
 from transcribed import AMBER, CORAL, WORLD
 
 from analysis import transcripts
 from analysis.transcripts.exact import ExactValues
 from pcqc.errors import UserError
-from results import finish_job
 
 UNIFORM = np.array([0.5, 0.5])
 

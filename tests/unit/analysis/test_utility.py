@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import simulated
 from built_tables import build
+from hand_made import finish_job
 from matplotlib.container import ErrorbarContainer
 
 from analysis import load as reader
@@ -24,7 +25,6 @@ from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
 from pcqc.study.paths import Paths
-from results import finish_job
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
 SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])

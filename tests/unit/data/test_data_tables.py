@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from hand_made import finish_job, folder_of
 from real_data import convert
 
 from analysis.collected import Collected
@@ -12,7 +13,6 @@ from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
 from pcqc.study import Benchmark, Data, RawFile, load_study
 from pcqc.system.files import write_atomic
-from results import finish_job, folder_of
 
 BENCHMARKS = {
     "medqa": Benchmark("MedQA", "development"),
@@ -77,7 +77,7 @@ def test_overlap_table_shows_the_audit(collected):
 
 
 @pytest.mark.parametrize("form", ["tex", "csv", "md"])
-@pytest.mark.parametrize("module", [data_cards, overlap], ids=lambda module: module.NAME)
+@pytest.mark.parametrize("module", [data_cards, overlap], ids=lambda module: module.__name__)
 def test_every_form_is_written(collected, module, form):
     assert "MedQA" in render(form, [module.build(collected)])
 
