@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from analysis.transcripts.reasons import why
 from pcqc.cases.prompts import visible
 from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.study import Method
@@ -66,17 +65,16 @@ class Groups:
         columns: list[tuple] = [UTILITY, GAIN, CREDIT]
         numbers = [[c["utility"] for c in found], [c["gain"] for c in found]]
         numbers.append([c["credit"] for c in found])
-        credit = self.method.question_credit
-        if (credit, self.method.supervise) != ("same_state", "all"):
+        if self.method.rule != "same state" or self.method.trained_candidates == 1:
             columns.append(SAME_STATE)
             numbers.append(list(same_state_credit(np.array(numbers[1]))))
-        if credit != "executed_local":
+        if self.method.rule != "executed, local":
             columns.append(EXECUTED_LOCAL)
             numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
         _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
         return {
             "title": f"{len(found)} candidates",
-            "about": why(group, found[0], self.method),
+            "about": self.method.why(group, found[0]),
             "columns": columns,
             "rows": [
                 _row(c, c["executed"], "" if c["supervised"] else "not supervised") for c in found

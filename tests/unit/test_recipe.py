@@ -18,6 +18,7 @@ from pcqc.jobs.run import perform
 from pcqc.study import load_study, recipe
 from pcqc.study.graph import Jobs
 from pcqc.study.manifest import checked, latest, read_manifest, verify
+from pcqc.study.method import method_module
 from pcqc.study.recipe import Job, Recipe, module_digests
 
 PLAIN = """import os
@@ -220,7 +221,11 @@ def test_an_edit_changes_the_jobs_that_reach_it_and_those_after(clinic, edit):
     edit("pcqc.methods.pcqc")
     after = recipes(clinic)
     runs = {name for name in before if name.startswith("train ") and before[name] != after[name]}
-    with_questions = [n for n, m in clinic.methods.items() if m.question_credit != "none"]
+    with_questions = [
+        n
+        for n, m in clinic.methods.items()
+        if "pcqc.methods.pcqc" in module_digests(method_module(m.method))
+    ]
     assert {name.split()[1] for name in runs} == {
         n for n in with_questions if f"train {n} A" in before
     }

@@ -44,7 +44,7 @@ RESULTS = STUDY.results
 LOGS = RESULTS / "logs"
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
-ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].tree]
+ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].method == "atpo"]
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
 # study's placement, one where it has none; models of the clinic and of a test of the path need none.

@@ -3,20 +3,17 @@
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
-from pcqc.clinic.expected import by_expected_answer
-from pcqc.clinic.world import World
 from pcqc.consultation.turns import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
+from pcqc.jobs.records import consultation_rows, event_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.jobs.setup import (
     chat_format,
@@ -25,21 +22,13 @@ from pcqc.jobs.setup import (
     make_scorer,
     role_weights,
 )
-from pcqc.methods.atpo.atpo import Atpo
-from pcqc.methods.atpo.critic import Critic
-from pcqc.methods.grpo import Grpo
-from pcqc.methods.imagined_answers import by_imagined_answers
-from pcqc.methods.metrics import rollout_metrics
-from pcqc.methods.pcqc import Pcqc, QuestionBatch
-from pcqc.methods.question_utilities import Utility, by_continuations, by_scorer
+from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
-from pcqc.methods.turn_credit import TurnCredited
 from pcqc.roles.actor import Actor
 from pcqc.study import Decoding
-from pcqc.study.manifest import checked
-from pcqc.system.determinism import single_threaded
+from pcqc.study.settings import nearest
 from pcqc.system.machine import now
-from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc.system.processes import Processes
 from pcqc.system.progress import Phases, Progress
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
@@ -52,53 +41,52 @@ if TYPE_CHECKING:
 Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
 
 
-def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> dict | None:
-    """Train one run of a method, resuming its saved state where there is one.
-
-    Every process does all of it with its share of the rollouts and the learning; the first writes.
-    """
-    single_threaded(task.settings.deterministic)
-    judged = None
-    if "world" in task.inputs and processes.is_main:
-        from pcqc.clinic.quality import Values, early_quality
-
-        world = World.load(checked(task.inputs["world"]))
-        benchmark = next(iter(task.settings.development.values()))
-        judged = partial(early_quality, Values(world, world.rates(benchmark.base_rates)))
-    return Run(task, processes, judged).train()
-
-
 class Run:
     """A run in progress: its roles, its method and its record.
 
     Attributes:
         totals: trajectories, actor_tokens, sampled_tokens (of all roles), scored_tokens (read by
             the scorer), device_seconds so far; without validation; carried across a resume.
+
+    Args:
+        task: settings, cases and models.
+        processes: that train together.
+        judged: what else a validation's summary says of its dialogues.
+        world: of a synthetic study, for the methods that need it.
     """
 
-    def __init__(self, task: "Task", processes: Processes, judged: Judged | None = None):
+    def __init__(
+        self,
+        task: "Task",
+        processes: Processes,
+        judged: Judged | None = None,
+        world: World | None = None,
+    ):
+        settings = task.settings
         self.task, self.processes, self.judged = task, processes, judged
         self.name, self.letter = task.whose
-        self.settings = task.settings.method
-        self.seed, self.rl = task.settings.seed, task.settings.rl
+        self.method, self.seed, self.rl = settings.method, settings.seed, settings.rl
+        needs = self.method.needs
+        for need in needs - SERVICES:
+            raise UserError(
+                f"{self.name} needs '{need}', which no run has{nearest(need, SERVICES)}"
+            )
         self.cases = checked_cases(task.inputs["train"])
         self.development = checked_cases(task.inputs["development"])
         weights = role_weights(task, "actor")
         self.model = weights.load()
-        reference = weights.load() if self.settings.kl_coefficient else None
+        reference = weights.load() if "reference" in needs else None
         backend = make_backend(task.where, processes)
         self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
         # Before the engines: while a model is sharded, it is also whole.
-        critic = self._critic(backend) if self.settings.tree else None
+        critic = self._critic(backend) if "critic" in needs else None
         shared = self.model if self.policy.backend.unsharded else None
         self.context = make_context(task, weights, shared)
-        self.scorer = make_scorer(task) if self.settings.scored else None
-        self.engines = Engines(
-            task, self.context, self.scorer, self.policy, self.development, processes
-        )
-        self.method: Any = self._method(critic)  # each learns from the batches that it makes
-        unused = "candidate_groups" if self.settings.tree else "trees"
-        records = [record for record in RECORDS if record != unused]
+        scorer = make_scorer(task) if "scorer" in needs else None
+        self.engines = Engines(task, self.context, scorer, self.policy, self.development, processes)
+        self.services = Services(self.policy, self.seed, scorer, critic, world)
+        self.parts = {"actor": self.policy.state} | ({"critic": critic.state} if critic else {})
+        records = (*RECORDS, *self.method.records)
         self.folder = RunFolder(task.folder, records)
         counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
         self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
@@ -108,7 +96,7 @@ class Run:
 
         A run whose validation has levelled off ends before.
         """
-        rl, last = self.rl, self.settings.updates
+        rl, last = self.rl, self.method.updates
         update, levelled = self._resume(), self._levelled()
         label, silent = f"{self.name} {self.letter}", not self.processes.is_main
         progress = Progress(label, last, "update", done=update, silent=silent)
@@ -118,7 +106,7 @@ class Run:
             cases = cases_of_update(self.cases, self.seed, update, rl.cases_per_update)
             batch, metrics = self.collect_rollouts(update, cases, phases)
             with phases.time("update"):
-                report = self.method.learn(update, batch)
+                report = self.method.learn(self.services, update, batch)
             self._count(batch, metrics, time.perf_counter() - start)
             progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
             self._record(update, batch, metrics, report, phases.seconds)
@@ -134,55 +122,33 @@ class Run:
         self, update: int, cases: Sequence[Case], phases: Phases
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
-        ahead = self.scorer if self.settings.question_utility == "scorer" else None
         actor = policy_sampler(self.task.settings.actor_decoding, self.context)
-        context = dataclasses.replace(self.context, actor=actor, scorer=ahead, timed=phases.time)
+        context = dataclasses.replace(self.context, actor=actor, timed=phases.time)
         with self.engines.awake() as health:
-            batch = self.method.collect_rollouts(context, cases, update)
-        return batch, {**rollout_metrics(batch), **health}
+            batch = self.method.collect_rollouts(self.services, context, cases, update)
+        return batch, {**batch.metrics(), **health}
 
-    def _critic(self, backend: MakeBackend) -> Critic:
-        """ATPO's critic; it starts from Shared SFT too."""
+    def _critic(self, backend: MakeBackend) -> Any:
+        """The method's critic; it starts from Shared SFT too."""
         weights = role_weights(self.task, "actor")
         body, ending = weights.load().model, chat_format(self.task, weights.folder).ending
-        return Critic(body, ending, self.settings.tree, self.rl, backend)
-
-    def _method(self, critic: Critic | None) -> Grpo | Atpo:
-        """What samples, credits and learns."""
-        settings, policy, seed = self.settings, self.policy, self.seed
-        if critic:
-            return Atpo(settings, policy, seed, critic)
-        if settings.question_credit != "none":
-            return Pcqc(settings, policy, seed, self._utility())
-        if settings.turn_credit != "outcome":
-            return TurnCredited(settings, policy, seed, self.scorer)
-        return Grpo(settings, policy, seed)
-
-    def _utility(self) -> Utility:
-        """What candidate questions are compared by."""
-        if self.settings.question_utility == "continuations":
-            return by_continuations(self.settings.continuations)
-        if self.settings.question_utility == "scorer":
-            return by_scorer(self.scorer)
-        if self.settings.imagined_answers:
-            return by_imagined_answers(self.scorer, self.settings.imagined_answers)
-        return by_expected_answer(World.load(checked(self.task.inputs["world"])))
+        return self.method.make_critic(body, ending, self.rl, backend)
 
     def _resume(self) -> int:
         """Load the newest saved state; the number of finished updates."""
-        cursor = load_state(self.folder.state, self.method.parts, self.processes)
+        cursor = load_state(self.folder.state, self.parts, self.processes)
         cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
         self.totals |= cursor["totals"]
-        self.method.memory.update(cursor["memory"])
+        self.services.memory.update(cursor["memory"])
         if self.processes.is_main:
             self.folder.go_on(cursor["step"], cursor.get("written", {}))
         return cursor["step"]
 
     def _save(self, update: int) -> None:
-        cursor = {"step": update, "totals": self.totals, "memory": self.method.memory}
+        cursor = {"step": update, "totals": self.totals, "memory": self.services.memory}
         if self.processes.is_main:
             cursor["written"] = self.folder.written()
-        save_state(self.folder.state, self.method.parts, cursor, self.processes)
+        save_state(self.folder.state, self.parts, cursor, self.processes)
 
     def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""
@@ -196,26 +162,22 @@ class Run:
         self.totals["scored_tokens"] += metrics.get("read/scorer", 0)
         self.totals["device_seconds"] += devices * seconds
 
-    def _record(self, update, batch: Any, metrics, report, seconds) -> None:
+    def _record(self, update, batch: RolloutBatch, metrics, report, seconds) -> None:
         """Append the update's metrics, and some of its rollouts to read."""
         if not self.processes.is_main:
             return
-        folder, settings = self.folder, self.settings
-        folder.append("events", event_row(update, metrics, report, self.totals, seconds))
+        self.folder.append("events", event_row(update, metrics, report, self.totals, seconds))
         count = self.rl.sampled_consultations
-        folder.append("consultations", *consultation_rows(update, batch, count))
-        if settings.tree:
-            folder.append("trees", tree_row(update, batch.searches[0], settings))
-        else:
-            groups = batch.groups if isinstance(batch, QuestionBatch) else []
-            folder.append("candidate_groups", *(group_row(update, g, settings) for g in groups))
+        self.folder.append("consultations", *consultation_rows(update, batch, count))
+        for name, rows in batch.records().items():
+            self.folder.append(name, *({"update": update, **row} for row in rows))
 
     def _checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
         path, tokenizer = self.folder.checkpoint(update), self.context.chat.tokenizer
         backend = self.policy.backend
         digest = write_model(path, self.model, backend, tokenizer, {"update": update})
-        benchmark = next(iter(self.task.settings.development))
+        (benchmark,) = self.task.settings.development
         with self.engines.awake() as health:
             evaluation = evaluate(
                 self.context,
@@ -241,7 +203,7 @@ class Run:
     def _summary(self, updates: int) -> dict:
         return {
             "updates": updates,
-            "ended": "all updates" if updates == self.settings.updates else "levelled off",
+            "ended": "all updates" if updates == self.method.updates else "levelled off",
             "totals": self.totals,
             "checkpoints": self.folder.close(),
         }

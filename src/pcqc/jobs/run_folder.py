@@ -10,7 +10,7 @@ from pcqc.models.folder import MANIFEST, check_folder
 from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
 from pcqc.tracking.record import RunRecord
 
-RECORDS = ("events", "consultations", "candidate_groups", "trees")
+RECORDS = ("events", "consultations")  # of every run; a method may add its own
 
 
 class RunFolder:
@@ -18,7 +18,7 @@ class RunFolder:
 
     Args:
         path: the folder.
-        records: which of `RECORDS` the run keeps.
+        records: names of the files that the run appends to.
     """
 
     def __init__(self, path: Path, records: Sequence[str]):

@@ -35,8 +35,6 @@ def contradictions(study: Study) -> Iterator[Problem]:
         yield from _continuation(study)
     if study.credit_quality:
         yield from _credit_quality(study)
-    if not study.synthetic:
-        yield from _imagined_answers(study)
 
 
 def _benchmarks(study: Study) -> Iterator[Problem]:
@@ -160,6 +158,13 @@ def _real(study: Study) -> Iterator[Problem]:
     for name, benchmark in study.benchmarks.items():
         if benchmark.raw is None:
             yield f"benchmarks.{name}.raw", "missing; add it"
+    for name, method in study.methods.items():
+        if "world" in method.needs and method.runs:
+            yield (
+                f"methods.{name}",
+                "needs probabilities that only the synthetic clinic has; change its settings "
+                "(imagined_answers: 1 or more), or set runs: []",
+            )
 
 
 def _sizes(study: Study) -> Iterator[Problem]:
@@ -176,14 +181,6 @@ def _sizes(study: Study) -> Iterator[Problem]:
             "'learner' leaves vLLM in a process that DeepSpeed ends; with a placement set it to "
             "'own'",
         )
-
-
-def _imagined_answers(study: Study) -> Iterator[Problem]:
-    for name, method in study.methods.items():
-        exact = method.question_utility == "expected_answer" and not method.imagined_answers
-        if exact and method.runs:
-            place = f"methods.{name}.imagined_answers"
-            yield place, "only the clinic has the expectation exactly; set at least 1"
 
 
 def _credit_quality(study: Study) -> Iterator[Problem]:

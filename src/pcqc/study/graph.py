@@ -12,13 +12,14 @@ from typing import Any
 from pcqc.errors import UserError
 from pcqc.study.data import Benchmark, Clinic, Data
 from pcqc.study.load import ROOT, tracking_uri
+from pcqc.study.method import Method, method_module
 from pcqc.study.models import Decoding, Engine, Judge, Pretrained, ScratchModel, Servers
 from pcqc.study.placement import Assumptions, Placement
 from pcqc.study.rates import RIVALS
 from pcqc.study.recipe import Job, Part
 from pcqc.study.settings import nearest
 from pcqc.study.study import Study
-from pcqc.study.training import Method, Protocol, Rl, Sft
+from pcqc.study.training import Protocol, Rl, Sft
 
 STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
 TEMPLATES = (".html", ".css", ".js")
@@ -366,14 +367,17 @@ class Jobs:
             (method, run),
             f"runs/{method}/{run}",
             settings,
-            "pcqc.jobs.rl_loop",
+            "pcqc.jobs.train",
             train=self.cases("train"),
             development=self.cases(study.development),
             **self.models(),
             **self._world(),
         )
-        not_entered = () if study.synthetic else ("pcqc.clinic",)
-        return replace(job, unused=(*_of_other_methods(entry), *not_entered))
+        # What the job imports for the clinic alone, or for methods that ask the clinic's world.
+        unused = ("pcqc.clinic.expected",) if "world" not in entry.needs else ()
+        unused = unused if study.synthetic else ("pcqc.clinic",)
+        entries = ("pcqc.jobs.train", method_module(entry.method))
+        return replace(job, entries=entries, unused=unused)
 
     def _trained(self, method: str, run: str) -> dict[str, Job]:
         return {"run": self.job("train", method, run)} if self.is_trained(method) else {}
@@ -595,18 +599,3 @@ class Jobs:
         **inputs: Any,
     ) -> Job:
         return Job(kind, whose, self.root / folder, settings, (entry,), inputs)
-
-
-def _of_other_methods(method: Method) -> tuple[str, ...]:
-    """Modules that the loop of all methods imports, and a run of this one does not enter."""
-    exact = method.question_utility == "expected_answer" and not method.imagined_answers
-    turns, peer = method.turn_credit != "outcome", method.question_credit == "leave_one_out"
-    entered = {
-        "pcqc.methods.atpo": method.tree is not None,
-        "pcqc.methods.pcqc": method.question_credit != "none",
-        "pcqc.methods.turn_credit": turns,
-        "pcqc.methods.imagined_answers": method.imagined_answers > 0,
-        "pcqc.methods.peer_credit": turns or peer or exact,
-        "pcqc.clinic.expected": exact,
-    }
-    return tuple(name for name, used in entered.items() if not used)

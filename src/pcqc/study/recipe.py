@@ -11,15 +11,18 @@ import ast
 import dataclasses
 import functools
 import hashlib
+import importlib.util
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from pcqc.study.load import ROOT, digest
 from pcqc.study.manifest import MANIFEST, accepted_folder
+from pcqc.study.method import GROUP
 from pcqc.system.files import sha256_file
 
 _PACKAGES = {
@@ -203,9 +206,13 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
 @functools.cache
 def _file(module: str) -> Path | None:
     package, _, rest = module.partition(".")
-    if package not in _PACKAGES:
+    folder = _PACKAGES.get(package)
+    if package in {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}:
+        source = Path(importlib.util.find_spec(package).origin)  # of another distribution's method
+        folder = source.parent if source.name == "__init__.py" else source.with_suffix("")
+    if folder is None:
         return None
-    base = _PACKAGES[package].joinpath(*rest.split(".")) if rest else _PACKAGES[package]
+    base = folder.joinpath(*rest.split(".")) if rest else folder
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():
             return path

@@ -1,0 +1,37 @@
+"""Training of one run of a method, and what the clinic adds to it."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pcqc.jobs.rl_loop import Run
+from pcqc.study.manifest import checked
+from pcqc.system.determinism import single_threaded
+from pcqc.system.processes import SINGLE_PROCESS, Processes
+
+if TYPE_CHECKING:
+    from pcqc.study.graph import Task
+
+
+def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> dict | None:
+    """Train one run of a method, resuming its saved state where there is one.
+
+    Every process does all of it with its share of the rollouts and the learning; the first writes.
+    In the clinic validations say how good the first questions are, and a method may ask the world.
+
+    Returns:
+        Entries of the manifest, in the first process.
+    """
+    single_threaded(task.settings.deterministic)
+    judged = world = None
+    if "world" in task.inputs:
+        from pcqc.clinic.quality import Values, early_quality
+        from pcqc.clinic.world import World
+
+        clinic = World.load(checked(task.inputs["world"]))
+        (benchmark,) = task.settings.development.values()
+        judged = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
+        if "world" in task.settings.method.needs:
+            from pcqc.clinic.expected import KnownWorld
+
+            world = KnownWorld(clinic)
+    return Run(task, processes, judged, world).train()
