@@ -108,8 +108,8 @@ def test_what_means_something_else_has_another_digest(package, kind):
 
 
 def test_changes_are_named_by_setting_module_and_input():
-    before = Recipe({"rl": {"rate": 0.1, "old": 1}}, {"m": "1", "gone": "2"}, {"x": "3"})
-    after = Recipe({"rl": {"rate": 0.2, "old": 1}}, {"m": "0", "new": "2"}, {"x": "4"})
+    before = Recipe("job", {"rl": {"rate": 0.1, "old": 1}}, {"m": "1", "gone": "2"}, {"x": "3"})
+    after = Recipe("job", {"rl": {"rate": 0.2, "old": 1}}, {"m": "0", "new": "2"}, {"x": "4"})
     assert before.changes(before) == []
     assert before.changes(after) == [
         "setting rl.rate: 0.1 -> 0.2",
@@ -167,6 +167,12 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
     assert changed(clinic, replace(clinic, name="another")) <= END | {
         f"mirror {name}" for name in clinic.methods
     }
+
+
+def test_jobs_that_are_told_the_same_have_recipes_of_their_own(clinic):
+    """Else a folder that was exchanged with the other's would be taken for it."""
+    names = list(recipes(clinic).values())
+    assert len(set(names)) == len(names)
 
 
 def test_where_a_job_runs_changes_none(clinic):
@@ -279,7 +285,7 @@ def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
     job = made(make_job(tmp_path), a="1", sub__b="2")
     manifest = read_manifest(job.path)
     assert set(manifest["files"]) == {"a", "sub/b"}
-    assert (manifest["count"], manifest["job"]) == (2, "first")
+    assert (manifest["count"], manifest["recipe"]["job"]) == (2, "first")
     assert manifest["machine"]["torch"]
     assert latest(job).resolve() == job.path
     assert sorted(path.name for path in job.path.iterdir()) == ["a", "manifest.json", "sub"]

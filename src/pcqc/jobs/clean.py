@@ -41,7 +41,7 @@ def outdated(study: Study) -> list[Outdated]:
         about = "unfinished"
         if (path / MANIFEST).exists():
             manifest = read_manifest(path)
-            about = f"{manifest['job']}, {manifest['finished'][:10]}"
+            about = f"{manifest['recipe']['job']}, {manifest['finished'][:10]}"
         size = sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
         results.append(Outdated(path, about, size))
     return results

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
 from pcqc.study.load import ROOT, digest
-from pcqc.study.shapes import Manifest
+from pcqc.study.shapes import Begun, Manifest
 from pcqc.system.files import hold, read_json, sha256_file, write_json
 from pcqc.system.machine import machine, now
 
@@ -34,7 +34,13 @@ def begin(job: "Job") -> None:
     """Make the folder of a job's result and note when the job began, unless it is under way."""
     started = job.path / STATE / "begun.json"
     if not started.exists():
-        write_json(started, {"begun": now(), "job": job.name})
+        write_json(started, {"begun": now()})
+    _begun(job)
+
+
+def _begun(job: "Job") -> str:
+    path = job.path / STATE / "begun.json"
+    return read_json(path, Begun, f"remove {path} and {REMEDY}")["begun"]
 
 
 def finish(job: "Job", summary: dict[str, Any]) -> None:
@@ -44,15 +50,13 @@ def finish(job: "Job", summary: dict[str, Any]) -> None:
         job: whose files are all written.
         summary: what the job says of its result; entries of the manifest.
     """
-    begun = read_json(job.path / STATE / "begun.json")["begun"]
     heading = {
-        "job": job.name,
         "recipe": asdict(job.recipe),
         "also_for": {},
         "git_commit": git_commit(),
         "version": importlib.metadata.version("pcqc"),
         "machine": machine(),
-        "begun": begun,
+        "begun": _begun(job),
         "finished": now(),
     }
     files = {name: sha256_file(job.path / name) for name in _names(job.path)}

@@ -40,11 +40,14 @@ class Recipe:
     """What a job's result depends on.
 
     Attributes:
+        job: such as `train pcqc A`; jobs with equal settings have folders of different names, so
+            that none is taken for the other's.
         settings: as JSON has them.
         modules: name of a source module -> digest of its syntax tree; see `module_digests`.
         inputs: name of an input -> short digest of its job's recipe, or SHA-256 of a raw file.
     """
 
+    job: str
     settings: dict[str, Any]
     modules: dict[str, str]
     inputs: dict[str, str]
@@ -103,7 +106,8 @@ class Job:
             name: sha256_file(source) if isinstance(source, Path) else source.recipe_name
             for name, source in self.inputs.items()
         }
-        return Recipe(settings, module_digests(*self.entries, unused=self.unused), inputs)
+        modules = module_digests(*self.entries, unused=self.unused)
+        return Recipe(self.name, settings, modules, inputs)
 
     @cached_property
     def path(self) -> Path:

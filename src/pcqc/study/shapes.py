@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 class RecipeShape(TypedDict):
     """What a result was made from; see `pcqc.study.recipe.Recipe`."""
 
+    job: str
     settings: dict[str, Any]
     modules: dict[str, str]
     inputs: dict[str, str]
@@ -20,7 +21,6 @@ class Manifest(TypedDict):
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
-    job: str
     recipe: RecipeShape
     also_for: dict[str, str]  # recipe that was declared equal -> when and why
     git_commit: str
@@ -30,6 +30,12 @@ class Manifest(TypedDict):
     finished: str
     files: dict[str, str]  # name -> SHA-256
     digest: str  # of all the rest
+
+
+class Begun(TypedDict):
+    """`state/begun.json` of an unfinished job."""
+
+    begun: str
 
 
 class FolderManifest(TypedDict):
