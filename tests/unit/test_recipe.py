@@ -215,7 +215,7 @@ ENTERED = {
 @pytest.mark.parametrize("method", ENTERED)
 def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     modules = Jobs(clinic).job("train", method, "A").recipe.modules
-    assert {"pcqc.jobs.rl_loop", "pcqc.methods.grpo", "pcqc.methods.credit"} <= modules.keys()
+    assert {"pcqc.jobs.rl_loop", "pcqc.methods.base", "pcqc.methods.sequences"} <= modules.keys()
     assert set().union(*ENTERED.values()) & modules.keys() == ENTERED[method]
     # An edited table or mirror must not retrain anything.
     outside = ("analysis.", "data_prep.", "pcqc.cli.", "pcqc.tracking.mirror", "pcqc.study.")
