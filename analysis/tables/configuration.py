@@ -124,7 +124,7 @@ def _decoding(decoding: Decoding) -> str:
 def _training(collected: Collected) -> dict[str, str]:
     study = collected.study
     methods = {name: study.method(name) for name in trained(collected)}
-    kl = {method.kl_coefficient for method in methods.values() if not method.tree}
+    kl = {method.kl_coefficient for method in methods.values() if method.method != "atpo"}
     settings = {
         "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods.values()),
         "updates": ", ".join(

@@ -3,7 +3,6 @@
 from analysis.collected import Collected
 from analysis.statistics.estimates import Estimate
 from analysis.table import MISSING, Column, Number, Row, Table, mark_best, number
-from pcqc.study import Method
 
 COLUMNS = (
     Column("method", "Method", numeric=False),
@@ -41,7 +40,7 @@ def build(collected: Collected) -> Table:
             ]
         rows.append(Row(method, (title, *cells), rule=method == "pcqc", strong=method == "pcqc"))
     groups = [
-        f"{collected.title(method)} ({_group(study.method(method))}, "
+        f"{collected.title(method)} ({study.method(method).size}, "
         f"{collected.checkpoint(method, run)})"
         for method in trained
     ]
@@ -53,13 +52,6 @@ def build(collected: Collected) -> Table:
     title = f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}."
     # The lowest cost is not marked: a checkpoint that was chosen early has cost little.
     return Table("training_cost", title, caption, COLUMNS, tuple(mark_best(rows, 1)))
-
-
-def _group(method: Method) -> str:
-    """What the method samples of a case."""
-    if method.tree:
-        return f"a tree of up to {method.tree.budget} consultations"
-    return f"G_T = {method.terminal_group}"
 
 
 def through(collected: Collected, method: str, run: str, metric: str, update: int) -> float:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from analysis.transcripts.reasons import why
 from pcqc.cases.prompts import visible
 from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.study import Method
@@ -30,7 +29,7 @@ CONTINUED = ("Ended right", 2, False)
 
 
 class Groups:
-    """A run's candidate groups, with the credit that other rules would have given.
+    """A run's candidate groups, with the credit that other rules would have given, if another.
 
     Args:
         method: whose run it is.
@@ -66,17 +65,17 @@ class Groups:
         columns: list[tuple] = [UTILITY, GAIN, CREDIT]
         numbers = [[c["utility"] for c in found], [c["gain"] for c in found]]
         numbers.append([c["credit"] for c in found])
-        credit = self.method.question_credit
-        if (credit, self.method.supervise) != ("same_state", "all"):
+        same_state, local = same_state_credit(np.array(numbers[1])), self.local[id(group)]
+        if not np.allclose(same_state, numbers[2]):
             columns.append(SAME_STATE)
-            numbers.append(list(same_state_credit(np.array(numbers[1]))))
-        if credit != "executed_local":
+            numbers.append(list(same_state))
+        if not np.isclose(local, numbers[2][0]):
             columns.append(EXECUTED_LOCAL)
-            numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
+            numbers.append([local, *[None] * (len(found) - 1)])
         _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
         return {
             "title": f"{len(found)} candidates",
-            "about": why(group, found[0], self.method),
+            "about": self.method.why(group, found[0]),
             "columns": columns,
             "rows": [
                 _row(c, c["executed"], "" if c["supervised"] else "not supervised") for c in found

@@ -140,7 +140,7 @@ def _of_training(study: Study, method: str, run: str, place: Place) -> Iterator[
     sampled = rows.get("consultations.jsonl", [])
     kept = {(row["update"], row["case_id"]) for row in sampled}
     compared: Groups | Trees = Groups(study.method(method), rows.get("candidate_groups.jsonl", ()))
-    if study.method(method).tree:
+    if "trees" in study.method(method).records:
         trees = rows.get("trees.jsonl", ())
         compared = Trees(row for row in trees if (row["update"], row["case_id"]) in kept)
     for row in sampled:

@@ -16,9 +16,9 @@ from pcqc.methods.sequences import TERMINAL
 from pcqc.study import Method, Rl, TreeSearch
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
-from pcqc.training.sequences import KL, Term, TrainingSequence
+from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence
 from pcqc.training.state import load_state, save_state
-from pcqc.training.value_model import ValueSequence, value_loss
+from pcqc.training.value_model import value_loss
 
 RL = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=1, max_gradient_norm=1e9)
 ENDING = 3

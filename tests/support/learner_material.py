@@ -11,9 +11,8 @@ from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.study import Rl, Sft, TreeSearch
 from pcqc.training.backend import adamw_backend
 from pcqc.training.policy import Policy
-from pcqc.training.sequences import KL, Term, TrainingSequence
+from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence
 from pcqc.training.supervised import Example
-from pcqc.training.value_model import ValueSequence
 
 RL = Rl(
     cases_per_update=2,

@@ -54,7 +54,7 @@ REPLICATED = [Paths.of(other).collected / "receipt.json" for other in REPLICATES
 RESULTS = STUDY.results
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
 ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
-ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].tree]
+ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].method == "atpo"]
 PEERS = [name for name in ON_DEMAND if STUDY.methods[name].role == "peer"]
 RATES = [name for name in ON_DEMAND if STUDY.methods[name].role == "rate"]
 METHODS = [name for name in RUNNABLE if name not in ON_DEMAND]

@@ -11,13 +11,14 @@ from credit_lab.audit.dialogues import Words, add_sequence
 from credit_lab.audit.question_credits import Supervised, question_credits
 from credit_lab.audit.tabular import ASK, Table, TabularPolicy
 from credit_lab.audit.turn_credits import Credits, turn_credits
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.sequences import (
     QUESTION,
     TERMINAL,
     candidate_sequences,
     executed_sequences,
 )
-from pcqc.study import Method
 from pcqc.training.sequences import TrainingSequence, token_counts
 
 
@@ -42,10 +43,10 @@ class Pushed:
         return Table.zeros(policy.clinic).combined(share, policy.gradient(self.weights))
 
 
-def method_gradient(policy: TabularPolicy, method: Method) -> Table:
+def method_gradient(policy: TabularPolicy, method: Grpo) -> Table:
     """Terminal term plus beta times the question term (eq:pcqc_objective)."""
     found = terminal_gradient(policy, turn_credits(policy, method))
-    if method.question_credit == "none":
+    if not isinstance(method, Pcqc):
         return found
     return found.combined(method.beta, question_gradient(policy, method))
 
@@ -61,7 +62,7 @@ def terminal_gradient(policy: TabularPolicy, credits: Credits) -> Table:
     return pushed.gradient(policy)
 
 
-def question_gradient(policy: TabularPolicy, method: Method) -> Table:
+def question_gradient(policy: TabularPolicy, method: Pcqc) -> Table:
     """Of the question term alone (eq:question_objective)."""
     words = Words(policy.clinic)
     pushed = Pushed(words, QUESTION, Table.zeros(policy.clinic))
@@ -70,7 +71,7 @@ def question_gradient(policy: TabularPolicy, method: Method) -> Table:
     return pushed.gradient(policy)
 
 
-def _add_event(pushed: Pushed, policy: TabularPolicy, method: Method, event: Supervised) -> None:
+def _add_event(pushed: Pushed, policy: TabularPolicy, method: Pcqc, event: Supervised) -> None:
     """Add a supervised state's executed question and, if they are, its other candidates.
 
     Questions stand in the sequence of a whole consultation, of which the turns up to this one are
@@ -82,7 +83,7 @@ def _add_event(pushed: Pushed, policy: TabularPolicy, method: Method, event: Sup
     consultation = words.consultation(patient, (*history, executed))
     credits = {len(state): event.executed}
     pushed.add(executed_sequences(consultation, 0.0, credits), event.probability)
-    if method.supervise != "all":
+    if method.trained_candidates == 1:
         return
     for finding, credit in event.unexecuted.items():
         candidate = (ASK, finding)

@@ -17,10 +17,12 @@ from credit_lab.audit.tabular import (
     after,
 )
 from credit_lab.audit.turn_credits import LARGE_UPDATE, multisets, often
-from pcqc.methods.pcqc import assign_credit
+from pcqc.methods.c3 import C3
+from pcqc.methods.executed_local import ExecutedLocal
+from pcqc.methods.expected_answer import ExpectedAnswer
+from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.peer_credit import expected_probability
 from pcqc.methods.question_groups import QuestionGroup
-from pcqc.study import Method
 
 
 @dataclass
@@ -44,10 +46,10 @@ class Supervised:
     unexecuted: dict[int, float] = field(default_factory=dict)
 
 
-def question_credits(policy: TabularPolicy, method: Method) -> list[Supervised]:
+def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
     """Every supervised state with the expected credits of its candidates."""
     found = supervised_events(policy)
-    if method.question_credit == "executed_local":
+    if isinstance(method, ExecutedLocal):
         _credit_across_update(policy, method, found)
     else:
         for one in found:
@@ -69,7 +71,7 @@ def supervised_events(policy: TabularPolicy) -> list[Supervised]:
     return found
 
 
-def _credit_within(policy: TabularPolicy, method: Method, event: Supervised) -> None:
+def _credit_within(policy: TabularPolicy, method: Pcqc, event: Supervised) -> None:
     """Average a method's credits over all groups of candidates, given the executed question."""
     patient, state = event.patient, event.state
     acts = _acts(policy.clinic)
@@ -85,7 +87,7 @@ def _credit_within(policy: TabularPolicy, method: Method, event: Supervised) -> 
         utilities = np.array([worth[number] for number in numbers])
         case = words.case(patient)
         group = QuestionGroup(case, len(state), turn, baseline, utilities, np.zeros(others + 1))
-        assign_credit([group], method)
+        method.credit([group])
         executed += weight * group.credits[0]
         np.add.at(totals, chosen, weight * group.credits[1:])
     event.executed = executed
@@ -96,7 +98,7 @@ def _credit_within(policy: TabularPolicy, method: Method, event: Supervised) -> 
     }
 
 
-def _credit_across_update(policy: TabularPolicy, method: Method, events: list[Supervised]) -> None:
+def _credit_across_update(policy: TabularPolicy, method: Pcqc, events: list[Supervised]) -> None:
     """Executed-local: gains are standardised over all events of a large update."""
     words, groups = Words(policy.clinic), []
     for event in events:
@@ -111,24 +113,24 @@ def _credit_across_update(policy: TabularPolicy, method: Method, events: list[Su
     times = often([event.probability for event in events], LARGE_UPDATE)
     # One group stands for all of its kind: its credit is the same each time.
     every = [group for group, n in zip(groups, times, strict=True) for _ in range(n)]
-    assign_credit(every, method)
+    method.credit(every)
     for event, group in zip(events, groups, strict=True):
         event.executed = float(group.credits[0])
 
 
 def _utility(
-    policy: TabularPolicy, method: Method, patient: Patient, state: State, act: Act
+    policy: TabularPolicy, method: Pcqc, patient: Patient, state: State, act: Act
 ) -> float:
-    """What a candidate is compared by; see `methods/question_utilities.py`."""
+    """What a candidate is compared by; see `Pcqc.judge`."""
     clinic, (kind, content) = policy.clinic, act
     if kind == ANSWER:
-        if method.question_utility == "continuations":
+        if isinstance(method, C3):
             return float(content == patient.option)
         return _baseline(policy, method, patient, state)
     later = (*state, (content, patient.findings[content]))
-    if method.question_utility == "continuations":
+    if isinstance(method, C3):
         return policy.value(patient, later)
-    if method.question_utility == "expected_answer":
+    if isinstance(method, ExpectedAnswer):
         known = content in dict(state)
         chance = clinic.present[content]
         answers = np.ones((1, clinic.options)) if known else np.array([chance, 1 - chance])
@@ -136,10 +138,10 @@ def _utility(
     return float(clinic.posterior(later)[patient.option])
 
 
-def _baseline(policy: TabularPolicy, method: Method, patient: Patient, state: State) -> float:
+def _baseline(policy: TabularPolicy, method: Pcqc, patient: Patient, state: State) -> float:
     """b(O_t), or what stands for it; a candidate without a question has this utility."""
     belief = policy.clinic.posterior(state)
-    if method.question_utility == "expected_answer":
+    if isinstance(method, ExpectedAnswer):
         return expected_probability(belief, np.ones((1, len(belief))))
     return float(belief[patient.option])
 

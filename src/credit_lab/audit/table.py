@@ -10,6 +10,8 @@ from credit_lab.audit.estimators import method_gradient, question_gradient, term
 from credit_lab.audit.policies import policies
 from credit_lab.audit.tabular import CLINIC, Table, TabularPolicy, exact_gradient, questions
 from credit_lab.audit.turn_credits import reference_credits
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method
 from pcqc.system.files import csv_text, write_atomic
 
@@ -51,9 +53,9 @@ class Row:
     norm_choice: float
 
 
-def audited(methods: Mapping[str, Method]) -> dict[str, Method]:
+def audited(methods: Mapping[str, Method]) -> dict[str, Grpo]:
     """The methods that are audited: all that learn, but those with a tree and a learned critic."""
-    return {name: m for name, m in methods.items() if m.kind == "rl" and not m.tree}
+    return {name: m for name, m in methods.items() if isinstance(m, Grpo)}
 
 
 def audit(
@@ -72,7 +74,7 @@ def audit(
         found.append(compare.row(REFERENCE, reference))
         for method in audited(methods).values():
             found.append(compare.row(method.title, method_gradient(policy, method)))
-            if method.question_credit != "none":
+            if isinstance(method, Pcqc):
                 alone = question_gradient(policy, method)
                 found.append(compare.row(f"{method.title}, {ALONE}", alone))
     return found

@@ -23,10 +23,9 @@ from credit_lab.audit.tabular import (
     visited,
 )
 from pcqc.methods.credit import terminal_advantages
+from pcqc.methods.grpo import Grpo
 from pcqc.methods.peer_credit import Turns, leave_one_out
-from pcqc.methods.turn_credit import CREDITS, Known
-from pcqc.study import Method
-from pcqc.study.training import OF_BELIEFS
+from pcqc.methods.turn_credit import CREDITS, Known, TurnCredit
 
 # Consultations that stand for an update without end, each as often as its probability says.
 LARGE_UPDATE = 20_000
@@ -35,21 +34,21 @@ Kind = tuple[tuple[int, ...], int, float]  # findings asked, turns, reward
 Credits = dict[tuple[Patient, Course], np.ndarray]  # float [turns]
 
 
-def turn_credits(policy: TabularPolicy, method: Method) -> Credits:
+def turn_credits(policy: TabularPolicy, method: Grpo) -> Credits:
     """E[A_t | course] of every turn of every course of every patient.
 
     Args:
         policy: that samples, and whose belief is read where the method says so.
         method: its `turn_credit`, group size and belief.
     """
-    if method.turn_credit == "outcome":
+    if not isinstance(method, TurnCredit):
         return outcome_credits(policy, method.terminal_group)
     if method.turn_credit == "vineppo":
         return _across_update(policy)
     found: Credits = {}
     for patient in policy.clinic.patients:
         kinds = kinds_of(policy.clinic, patient)
-        reader = policy if method.belief == "actor" and method.turn_credit in OF_BELIEFS else None
+        reader = policy if method.belief == "actor" else None
         of_kinds = _of_kinds(
             kinds_probabilities(policy, patient),
             *_groups(policy.clinic, patient, method.turn_credit, method.terminal_group, reader),

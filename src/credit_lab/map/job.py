@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from credit_lab.map.exact import Prediction, predict
 from credit_lab.map.settings import PILOT, Cell, Map
 from credit_lab.map.training import Trained, budgets, train
 from pcqc.errors import UserError
+from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method, load_study
 from pcqc.study.load import ROOT
 from pcqc.system.files import csv_text, read_bytes, write_atomic, write_json
@@ -89,13 +91,13 @@ def train_cell(settings: Map, name: str, folder: Path = FOLDER) -> Path:
 def _trained(settings: Map, cell: Cell, name: str, rate: float) -> Trained:
     """Runs of one method in a cell."""
     known = load_study("paper").methods
-    costs = budgets(settings, cell, known["pcqc"])
+    costs = budgets(settings, cell, cast(Pcqc, known["pcqc"]))
     return train(settings, cell, _in_cell(known[name], cell), name, rate, costs)
 
 
 def _in_cell(method: Method, cell: Cell) -> Method:
     """A method with the cell's G_Q, if it has candidates."""
-    if method.question_credit == "none":
+    if not isinstance(method, Pcqc):
         return method
     return dataclasses.replace(method, question_group=cell.question_group)
 

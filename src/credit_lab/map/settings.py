@@ -9,6 +9,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pcqc.errors import UserError
+from pcqc.methods.grpo import Grpo
+from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method, load_study
 from pcqc.study.load import ROOT
 from pcqc.study.settings import (
@@ -193,10 +195,7 @@ def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _simulated(method: Method) -> bool:
     """Whether `training.py` computes the method's credit: GRPO's, or PCQC's beside it."""
-    if method.kind != "rl" or method.tree or method.turn_credit != "outcome":
-        return False
-    same_state = method.question_credit == "same_state" and method.supervise == "all"
-    return method.question_credit == "none" or (same_state and method.question_utility == "scorer")
+    return type(method) is Grpo or (type(method) is Pcqc and method.trained_candidates > 1)
 
 
 def _name(change: dict[str, float]) -> str:

@@ -19,6 +19,7 @@ from credit_lab.map.settings import Cell, Map
 from credit_lab.map.simulated import SimulatedClinic, choose
 from credit_lab.parts import Parts
 from pcqc.methods.credit import same_state_credit, terminal_advantages
+from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method
 
 
@@ -45,12 +46,12 @@ def full_cost(turns: int, cases: int, method: Method) -> int:
     A consultation has a response and an answer a turn, and a response at the end; a supervised
     state G_Q - 1 more responses and answers, and G_Q + 1 readings.
     """
-    group = method.question_group
+    group = method.question_group if isinstance(method, Pcqc) else 1
     compared = turns * (2 * (group - 1) + group + 1) if group > 1 else 0
     return cases * (method.terminal_group * (2 * turns + 1) + compared)
 
 
-def budgets(settings: Map, cell: Cell, pcqc: Method) -> list[int]:
+def budgets(settings: Map, cell: Cell, pcqc: Pcqc) -> list[int]:
     """Cost of each budget in a cell: of so many full updates of PCQC with the centre's G_Q."""
     usual = dataclasses.replace(pcqc, question_group=settings.centre.question_group)
     one = full_cost(cell.turns, settings.training.cases, usual)
@@ -83,7 +84,7 @@ def train(
             policy,
             cases.patients(clinic, settings.training.cases),
             method.terminal_group,
-            method.question_group if method.question_credit != "none" else 1,
+            method.question_group if isinstance(method, Pcqc) else 1,
             draws,
         )
         adam.step(method_gradient(policy, batch, method), learning)
@@ -101,7 +102,7 @@ def method_gradient(policy: Parts, batch: Rollouts, method: Method) -> Parts:
     That is minus the gradient of eq:pcqc_objective at ratio 1, without the KL penalty.
     """
     found = terminal_gradient(policy, batch, method.terminal_group)
-    if method.question_credit == "none":
+    if not isinstance(method, Pcqc):
         return found
     question = question_gradient(policy, batch, method.terminal_group)
     return found.plus(method.beta, question)

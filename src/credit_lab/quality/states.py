@@ -12,9 +12,8 @@ from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext, Turn, require_answers, roll_out
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import after_candidates, continue_each
-from pcqc.methods.imagined_answers import by_imagined_answers
+from pcqc.methods.expected_answer import imagine
 from pcqc.methods.question_groups import QuestionGroup, score_groups
-from pcqc.methods.question_utilities import Name
 from pcqc.methods.reward import correctness
 from pcqc.roles import Scorer
 from pcqc.study.study import CreditQuality
@@ -92,9 +91,9 @@ def draw_states(
     with phases.time("utilities"):
         scored = score_groups(scorer, firsts)
     with phases.time("imagined answers"):
-        utility = by_imagined_answers(scorer, settings.imagined_answers)
-        judged = utility(context, firsts, Name(seed, STAGE))
-    imagined = {(g.case.case_id, g.number): g.utilities for row in judged.groups for g in row}
+        count = settings.imagined_answers
+        rows = imagine(context, scorer, firsts, count, seed=seed, stage=STAGE)
+    imagined = {(g.case.case_id, g.number): g.utilities for row in rows for g in row}
     groups, dialogues = [], []
     for (case, consultation), of_case in zip(firsts, scored, strict=True):
         for group in of_case:

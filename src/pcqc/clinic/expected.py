@@ -1,4 +1,4 @@
-"""The expected probability of the correct option after a question, exact in the clinic."""
+"""What a question would tell in the clinic: the belief before it, the chances of its answers."""
 
 from collections.abc import Collection
 from itertools import product
@@ -8,34 +8,25 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.clinic.posterior import likelihoods, posterior
 from pcqc.clinic.world import World, asked_findings, read_findings
-from pcqc.consultation import RolloutContext, Turn
-from pcqc.methods.peer_credit import expected_probability
-from pcqc.methods.question_groups import QuestionGroup, supervised_states
-from pcqc.methods.question_utilities import Firsts, Judged, Name, Utility
+from pcqc.consultation import Turn
 
 
-def by_expected_answer(world: World) -> Utility:
-    """See `expected_probability`; a question that says nothing leaves the belief as it is."""
+class KnownWorld:
+    """The world as methods may ask it; see `pcqc.methods.base.World`."""
 
-    def judge(context: RolloutContext, firsts: Firsts, name: Name) -> Judged:
-        return Judged(
-            [
-                [_group(world, case, number, turn) for number, turn in supervised_states(first)]
-                for case, first in firsts
-            ]
-        )
+    def __init__(self, world: World):
+        self.world = world
 
-    return judge
+    def belief(self, case: Case, turn: Turn) -> np.ndarray:
+        """float [options], the Bayes posterior before a turn."""
+        known, _ = heard(self.world, turn)
+        return posterior(self.world, case, known)
 
-
-def _group(world: World, case: Case, number: int, turn: Turn) -> QuestionGroup:
-    known, everything = heard(world, turn)
-    belief = posterior(world, case, known)
-    questions = [response.action.question or "" for response in turn.responses]
-    new = [asked_findings(world, question) - everything for question in questions]
-    values = [expected_probability(belief, answers_to(world, case, found)) for found in new]
-    baseline = expected_probability(belief, answers_to(world, case, ()))
-    return QuestionGroup(case, number, turn, baseline, np.array(values), np.zeros(len(values)))
+    def answers(self, case: Case, turn: Turn, question: str | None) -> np.ndarray:
+        """float [answers, options], P(answer | option) of what was not asked about before."""
+        _, everything = heard(self.world, turn)
+        new = asked_findings(self.world, question or "") - everything
+        return answers_to(self.world, case, new)
 
 
 def heard(world: World, turn: Turn) -> tuple[dict[int, bool], set[int]]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-import torch
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from pcqc.study import Decoding
 from pcqc.system.processes import SINGLE_PROCESS, Processes
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Engine(Protocol):
     ) -> Sequence[list[float] | Failure]:
         """log P(token | prompt) for each token of `choices`, in one forward pass per prompt."""
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def load_weights(self, weights: "Iterable[tuple[str, torch.Tensor]]") -> None:
         """Load named weights and forget everything computed with the old ones."""
 
     def reset_cache(self) -> None:
@@ -162,7 +163,7 @@ class WrappedEngine(Engine):
         """See `Engine.collect`."""
         return self.engine.collect(wait)
 
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def load_weights(self, weights: "Iterable[tuple[str, torch.Tensor]]") -> None:
         """See `Engine.load_weights`."""
         self.engine.load_weights(weights)
 

@@ -134,12 +134,13 @@ def _train(arguments: argparse.Namespace) -> None:
     def job(processes) -> None:
         from pcqc.jobs.rl_loop import run_training
 
-        judged = None
-        if study.synthetic and processes.is_main:
-            from pcqc.jobs.clinic import validation_quality
+        judged = world = None
+        if study.synthetic:
+            from pcqc.jobs.clinic import known_world, validation_quality
 
-            judged = validation_quality(study)
-        run_training(study, method, run, processes, judged)
+            judged = validation_quality(study) if processes.is_main else None
+            world = known_world(study) if "world" in study.method(method).needs else None
+        run_training(study, method, run, processes, judged, world)
 
     _learn(study, ["train", arguments.study, method, run], job)
 

@@ -5,6 +5,7 @@ from functools import partial
 
 from pcqc.cases.case import Case
 from pcqc.clinic.build import build_clinic
+from pcqc.clinic.expected import KnownWorld
 from pcqc.clinic.judge import ClinicJudge
 from pcqc.clinic.quality import Values, early_quality
 from pcqc.clinic.world import World
@@ -42,6 +43,11 @@ def validation_quality(
     world = _world(study)
     rates = world.rates(study.benchmarks[study.development].base_rates)
     return partial(early_quality, Values(world, rates))
+
+
+def known_world(study: Study) -> KnownWorld:
+    """What the methods that need the world of a synthetic study may ask."""
+    return KnownWorld(_world(study))
 
 
 def _world(study: Study) -> World:

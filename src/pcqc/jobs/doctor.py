@@ -187,7 +187,7 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
     with _line("learner", processes) as notes:
         weights = {role: _weights(study, role, scratch) for role in ("actor", "patient", "scorer")}
         model = weights["actor"].load()
-        penalised = any(method.kl_coefficient for method in methods)
+        penalised = any("reference" in method.needs for method in methods)
         reference = weights["actor"].load() if penalised else None
         # No engine samples what it learns from, so there is no gap to alarm at.
         policy = Policy(model, reference, study.rl, make_backend(study, processes), None)
@@ -204,7 +204,7 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
         engine = make_engine(study, "actor", weights["actor"], shared)
         actor = Actor(engine, chat, study.actor_decoding)
         scorer = None
-        if any(method.scored for method in methods):
+        if any("scorer" in method.needs for method in methods):
             engine = make_engine(study, "scorer", weights["scorer"])
             scorer = Scorer(engine, tokenizers["scorer"])
         context = RolloutContext(actor, patient, chat, study.protocol)

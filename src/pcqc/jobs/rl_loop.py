@@ -7,15 +7,13 @@ from typing import Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
-from pcqc.clinic.expected import by_expected_answer
-from pcqc.clinic.world import World
 from pcqc.consultation.turns import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.records import consultation_rows, event_row, group_row, tree_row
+from pcqc.jobs.records import consultation_rows, event_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.jobs.setup import (
     chat_format,
@@ -24,20 +22,14 @@ from pcqc.jobs.setup import (
     read_checked_cases,
     role_weights,
 )
-from pcqc.methods.atpo.atpo import Atpo
-from pcqc.methods.atpo.critic import Critic
-from pcqc.methods.grpo import Grpo
-from pcqc.methods.imagined_answers import by_imagined_answers
-from pcqc.methods.metrics import rollout_metrics
-from pcqc.methods.pcqc import Pcqc, QuestionBatch
-from pcqc.methods.question_utilities import Utility, by_continuations, by_scorer
+from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
-from pcqc.methods.turn_credit import TurnCredited
 from pcqc.roles.actor import Actor
 from pcqc.study import Study
 from pcqc.study.job_outputs import job_output
 from pcqc.study.paths import Paths
 from pcqc.study.provenance import heading
+from pcqc.study.settings import nearest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.machine import now
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -56,6 +48,7 @@ def run_training(
     run: str,
     processes: Processes = SINGLE_PROCESS,
     judged: Judged | None = None,
+    world: World | None = None,
 ) -> None:
     """Train one run of a method, resuming its saved state where there is one.
 
@@ -65,13 +58,14 @@ def run_training(
         study, method_name, run: whose run.
         processes: that train together.
         judged: what else a validation's summary says of its dialogues.
+        world: of a synthetic study, for the methods that need it.
     """
     if study.method(method_name).kind != "rl":
         raise UserError(f"'{method_name}' has no reinforcement learning; evaluate it as it is")
     if all(processes.gather(job_output(study, "train", method_name, run).stands())):
         return
     single_threaded(study.deterministic)
-    Run(study, method_name, run, processes, judged).train()
+    Run(study, method_name, run, processes, judged, world).train()
 
 
 class Run:
@@ -89,30 +83,33 @@ class Run:
         letter: str,
         processes: Processes,
         judged: Judged | None = None,
+        world: World | None = None,
     ):
         self.study, self.name, self.letter, self.processes = study, name, letter, processes
         self.judged = judged
-        self.settings, self.seed = study.method(name), study.seed(letter)
-        self.rl = study.rl_of(self.settings)
+        self.method, self.seed = study.method(name), study.seed(letter)
+        self.rl, needs = study.rl_of(self.method), self.method.needs
+        for need in needs - SERVICES:
+            raise UserError(f"{name} needs '{need}', which no run has{nearest(need, SERVICES)}")
         self.paths = Paths.of(study)
         self.cases = read_checked_cases(study, self.paths.train_cases)
         self.development = read_checked_cases(study, self.paths.cases(study.development))
         weights = role_weights(study, "actor")
         self.model = weights.load()
-        reference = weights.load() if self.settings.kl_coefficient else None
+        reference = weights.load() if "reference" in needs else None
         backend = make_backend(study, processes)
         self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
         # Before the engines: while a model is sharded, it is also whole.
-        critic = self._critic(backend) if self.settings.tree else None
+        critic = self._critic(backend) if "critic" in needs else None
         shared = self.model if self.policy.backend.unsharded else None
         self.context = make_context(study, weights, shared)
-        self.scorer = make_scorer(study) if self.settings.scored else None
+        scorer = make_scorer(study) if "scorer" in needs else None
         self.engines = Engines(
-            study, self.context, self.scorer, self.policy, self.development, processes
+            study, self.context, scorer, self.policy, self.development, processes
         )
-        self.method: Any = self._method(critic)  # each learns from the batches that it makes
-        unused = "candidate_groups" if self.settings.tree else "trees"
-        records = [record for record in RECORDS if record != unused]
+        self.services = Services(self.policy, self.seed, scorer, critic, world)
+        self.parts = {"actor": self.policy.state} | ({"critic": critic.state} if critic else {})
+        records = (*RECORDS, *self.method.records)
         self.folder = RunFolder(job_output(study, "train", name, letter), records)
         counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
         self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
@@ -122,7 +119,7 @@ class Run:
 
         A run whose validation has levelled off ends before.
         """
-        rl, last = self.rl, self.settings.updates
+        rl, last = self.rl, self.method.updates
         update, levelled = self._resume(), self._levelled()
         label, silent = f"{self.name} {self.letter}", not self.processes.is_main
         progress = Progress(label, last, "update", done=update, silent=silent)
@@ -132,7 +129,7 @@ class Run:
             cases = cases_of_update(self.cases, self.seed, update, rl.cases_per_update)
             batch, metrics = self.collect_rollouts(update, cases, phases)
             with phases.time("update"):
-                report = self.method.learn(update, batch)
+                report = self.method.learn(self.services, update, batch)
             self._count(batch, metrics, time.perf_counter() - start)
             progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
             self._record(update, batch, metrics, report, phases.seconds)
@@ -149,59 +146,36 @@ class Run:
         self, update: int, cases: Sequence[Case], phases: Phases
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
-        ahead = self.scorer if self.settings.question_utility == "scorer" else None
         actor = policy_sampler(self.study, self.context)
-        context = dataclasses.replace(self.context, actor=actor, scorer=ahead, timed=phases.time)
+        context = dataclasses.replace(self.context, actor=actor, timed=phases.time)
         with self.engines.awake() as health:
-            batch = self.method.collect_rollouts(context, cases, update)
-        return batch, {**rollout_metrics(batch), **health}
+            batch = self.method.collect_rollouts(self.services, context, cases, update)
+        return batch, {**batch.metrics(), **health}
 
-    def _critic(self, backend: MakeBackend) -> Critic:
-        """ATPO's critic; it starts from Shared SFT too."""
+    def _critic(self, backend: MakeBackend) -> Any:
+        """The method's critic; it starts from Shared SFT too."""
         body = role_weights(self.study, "actor").load().model
         ending = chat_format(self.study, self.paths.model("actor")).ending
-        return Critic(body, ending, self.settings.tree, self.rl, backend)
-
-    def _method(self, critic: Critic | None) -> Grpo | Atpo:
-        """What samples, credits and learns."""
-        settings, policy, seed = self.settings, self.policy, self.seed
-        if critic:
-            return Atpo(settings, policy, seed, critic)
-        if settings.question_credit != "none":
-            return Pcqc(settings, policy, seed, self._utility())
-        if settings.turn_credit != "outcome":
-            return TurnCredited(settings, policy, seed, self.scorer)
-        return Grpo(settings, policy, seed)
-
-    def _utility(self) -> Utility:
-        """What candidate questions are compared by."""
-        if self.settings.question_utility == "continuations":
-            return by_continuations(self.settings.continuations)
-        if self.settings.question_utility == "scorer":
-            return by_scorer(self.scorer)
-        if self.settings.imagined_answers:
-            return by_imagined_answers(self.scorer, self.settings.imagined_answers)
-        job_output(self.study, "clinic").require("world.json")
-        return by_expected_answer(World.load(self.paths.world))
+        return self.method.make_critic(body, ending, self.rl, backend)
 
     def _resume(self) -> int:
         """Load the newest saved state; the number of finished updates."""
         if self.processes.is_main:
             self.folder.begin()
         self.processes.barrier()
-        cursor = load_state(self.folder.state, self.method.parts, self.processes)
+        cursor = load_state(self.folder.state, self.parts, self.processes)
         cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
         self.totals |= cursor["totals"]
-        self.method.memory.update(cursor["memory"])
+        self.services.memory.update(cursor["memory"])
         if self.processes.is_main:
             self.folder.go_on(cursor["step"], cursor.get("written", {}))
         return cursor["step"]
 
     def _save(self, update: int) -> None:
-        cursor = {"step": update, "totals": self.totals, "memory": self.method.memory}
+        cursor = {"step": update, "totals": self.totals, "memory": self.services.memory}
         if self.processes.is_main:
             cursor["written"] = self.folder.written()
-        save_state(self.folder.state, self.method.parts, cursor, self.processes)
+        save_state(self.folder.state, self.parts, cursor, self.processes)
 
     def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""
@@ -214,19 +188,15 @@ class Run:
         self.totals["scored_tokens"] += metrics.get("read/scorer", 0)
         self.totals["device_seconds"] += devices * seconds
 
-    def _record(self, update, batch: Any, metrics, report, seconds) -> None:
+    def _record(self, update, batch: RolloutBatch, metrics, report, seconds) -> None:
         """Append the update's metrics, and some of its rollouts to read."""
         if not self.processes.is_main:
             return
-        folder, settings = self.folder, self.settings
-        folder.append("events", event_row(update, metrics, report, self.totals, seconds))
+        self.folder.append("events", event_row(update, metrics, report, self.totals, seconds))
         count = self.rl.sampled_consultations
-        folder.append("consultations", *consultation_rows(update, batch, count))
-        if settings.tree:
-            folder.append("trees", tree_row(update, batch.searches[0], settings))
-        else:
-            groups = batch.groups if isinstance(batch, QuestionBatch) else []
-            folder.append("candidate_groups", *(group_row(update, g, settings) for g in groups))
+        self.folder.append("consultations", *consultation_rows(update, batch, count))
+        for name, rows in batch.records().items():
+            self.folder.append(name, *({"update": update, **row} for row in rows))
 
     def _checkpoint(self, update: int) -> None:
         """Write the checkpoint, validate it on the development benchmark, keep both."""
@@ -265,7 +235,7 @@ class Run:
             **heading(self.study, self.name, self.letter, self.seed, self.folder.fingerprint),
             "settings": settings,
             "updates": updates,
-            "ended": "all updates" if updates == self.settings.updates else "levelled off",
+            "ended": "all updates" if updates == self.method.updates else "levelled off",
             "totals": self.totals,
         }
 

@@ -11,7 +11,7 @@ from pcqc.study.job_outputs import JobOutput
 from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
 from pcqc.tracking.record import RunRecord
 
-RECORDS = ("events", "consultations", "candidate_groups", "trees")
+RECORDS = ("events", "consultations")  # of every run; a method may add its own
 
 
 class RunFolder:
@@ -19,7 +19,7 @@ class RunFolder:
 
     Args:
         product: the run as a job's result.
-        records: which of `RECORDS` the run keeps.
+        records: names of the files that the run appends to.
     """
 
     def __init__(self, product: JobOutput, records: Sequence[str]):

@@ -7,19 +7,24 @@ Trains on: all actor tokens, in one PPO epoch of one optimiser step, with a KL p
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext, roll_out
+from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
-from pcqc.study import Method
-from pcqc.training.policy import Policy, UpdateReport
+from pcqc.study import Assumptions, Work
+from pcqc.study.settings import STRICT, Count
 from pcqc.training.sequences import KL, TrainingSequence
-from pcqc.training.state import Part
+
+if TYPE_CHECKING:
+    from pcqc.training.policy import UpdateReport
 
 
 @dataclass
@@ -33,58 +38,78 @@ class GroupBatch(RolloutBatch):
     sequences: list[TrainingSequence] = field(default_factory=list)
 
 
-class Grpo:
-    """See the module.
+@settings(frozen=True, config=STRICT)
+class Grpo(RlMethod):
+    """See the module."""
 
-    Args:
-        settings: group size, coefficients.
-        policy: the actor in training.
-        seed: of the run.
+    terminal_group: Count = 4  # G_T, complete consultations per case
 
-    Attributes:
-        memory: plain data kept from update to update, saved and resumed with the run; here none.
-    """
-
-    def __init__(self, settings: Method, policy: Policy, seed: int):
-        self.settings, self.policy, self.seed = settings, policy, seed
-        self.memory: dict = {}
+    records: ClassVar[tuple[str, ...]] = ("candidate_groups",)  # empty; MLflow shows it of each run
 
     @property
-    def parts(self) -> dict[str, Part]:
-        """What a resumed run needs, by name."""
-        return {"actor": self.policy.state}
+    def size(self) -> str:
+        """See `Method.size`."""
+        return f"G_T = {self.terminal_group}"
+
+    @property
+    def words(self) -> str:
+        """See `Method.words`."""
+        return (
+            f"{self.terminal_group} consultations a case; credit: all turns with the reward of the "
+            "whole consultation; questions get no credit of their own"
+        )
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; of shared prefixes the learner computes one."""
+        group, asked = self.terminal_group, assumed.inquiries
+        own = group * (asked + 1) * assumed.action_tokens
+        return Work(
+            trajectories=group,
+            responses=group * (asked + 1),
+            answers=group * asked,
+            trained_tokens=own + group * (assumed.prompt_tokens + asked * assumed.answer_tokens),
+            credited_tokens=own,
+        )
 
     @property
     def coefficients(self) -> dict[str, float]:
         """Weight of each term of the loss."""
-        return {TERMINAL: 1.0, KL: self.settings.kl_coefficient}
+        return {TERMINAL: 1.0, KL: self.kl_coefficient}
+
+    def advantages(self, rewards: np.ndarray) -> np.ndarray:
+        """Advantage of each consultation of a case, float [G_T], from their rewards."""
+        return terminal_advantages(rewards)
 
     def collect_rollouts(
-        self, context: RolloutContext, cases: Sequence[Case], update: int
+        self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> GroupBatch:
-        """Sample an update's consultations and credit them.
-
-        Args:
-            context: roles and rules.
-            cases: of the update.
-            update: its number; part of every random stream's name.
-        """
-        batch = self.sample_groups(context, cases, update)
+        """See `RlMethod.collect_rollouts`."""
+        batch = self.sample_groups(services, context, cases, update)
         for row, scores in zip(batch.consultations, batch.advantages, strict=True):
             for consultation, score in zip(row, scores, strict=True):
                 batch.sequences += executed_sequences(consultation, score)
         return batch
 
     def sample_groups(
-        self, context: RolloutContext, cases: Sequence[Case], update: int
+        self,
+        services: Services,
+        context: RolloutContext,
+        cases: Sequence[Case],
+        update: int,
+        candidates: int = 1,
     ) -> GroupBatch:
-        """Consultations of each case with their rewards and group-relative advantages."""
+        """Consultations of each case with their rewards and group-relative advantages.
+
+        Args:
+            services, context, cases, update: as of `collect_rollouts`.
+            candidates: responses to sample at each state of a case's first consultation.
+        """
         every = roll_out(
             context,
             cases,
-            rollouts=self.settings.terminal_group,
-            candidates=max(1, self.settings.question_group),
-            seed=self.seed,
+            rollouts=self.terminal_group,
+            candidates=candidates,
+            seed=services.seed,
             stage=f"update/{update}",
         )
         kept = answered_cases(every)
@@ -94,11 +119,11 @@ class Grpo:
             np.array([correctness(case, consultation) for consultation in row])
             for case, row in zip(cases, consultations, strict=True)
         ]
-        advantages = [terminal_advantages(row) for row in rewards]
-        turns = [turn for row in consultations for one in row for turn in one.turns]
+        advantages = [self.advantages(row) for row in rewards]
+        turns = [turn for row in consultations for c in row for turn in c.turns]
         sampled = sum(len(r.completion.tokens) for turn in turns for r in turn.responses)
         return GroupBatch(cases, consultations, rewards, advantages, sampled, failures)
 
-    def learn(self, update: int, batch: GroupBatch) -> UpdateReport:
+    def learn(self, services: Services, update: int, batch: GroupBatch) -> "UpdateReport":
         """Take the optimiser step of an update."""
-        return self.policy.update(batch.sequences, self.coefficients)
+        return services.policy.update(batch.sequences, self.coefficients)

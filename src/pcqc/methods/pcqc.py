@@ -1,29 +1,41 @@
-"""PCQC. Its settings also make the controls Executed-local and Same-State-Q1, and two credits of
-docs/credits.md: C3 and the expected answer.
+"""PCQC, and with `supervise: executed` its control Same-State-Q1 (app:same_state_q1).
 
 Samples: GRPO's consultations; at every state of a case's first one at which a question can still
 be answered, `question_group` (G_Q) responses, of which the first is executed.
-Credits: consultations as GRPO does; questions (`question_credit`) by their utilities, which are
-what their answers tell the frozen scorer, or another judge (`question_utilities.py`).
+Credits: consultations as GRPO does; each question by what its answer tells the frozen scorer of the
+correct option, compared with the other questions at the same state (eq:group_credit).
 Trains on: GRPO's tokens and, weighed by `beta`, the question tokens of all candidates, or of the
 executed ones alone (`supervise`).
+
+`executed_local.py`, `c3.py` and `expected_answer.py` change the credit or what questions are
+compared by.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
-from pcqc.methods.credit import executed_local_credit, same_state_credit
+from pcqc.methods.base import Services
+from pcqc.methods.credit import same_state_credit
 from pcqc.methods.grpo import GroupBatch, Grpo
-from pcqc.methods.peer_credit import leave_one_out
-from pcqc.methods.question_groups import QuestionGroup, supervised_states
-from pcqc.methods.question_utilities import Name, Utility
+from pcqc.methods.question_groups import (
+    Firsts,
+    Judged,
+    QuestionGroup,
+    group_metrics,
+    group_row,
+    score_groups,
+    supervised_states,
+)
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
-from pcqc.study import Method
-from pcqc.training.policy import Policy
+from pcqc.study import Assumptions, Work
+from pcqc.study.settings import STRICT, Weight
 from pcqc.training.sequences import TrainingSequence
 
 
@@ -33,91 +45,181 @@ class QuestionBatch(GroupBatch):
 
     Attributes:
         groups: scored and credited question groups.
+        trained: how many candidates of a group are trained on, the executed one first.
     """
 
     groups: list[QuestionGroup] = field(default_factory=list)
+    trained: int = 1
+
+    def metrics(self) -> dict[str, float]:
+        """See `RolloutBatch.metrics`."""
+        return {**super().metrics(), **group_metrics(self.groups)}
+
+    def records(self) -> dict[str, list[dict]]:
+        """See `RolloutBatch.records`."""
+        return {"candidate_groups": [group_row(group, self.trained) for group in self.groups]}
 
 
+@settings(frozen=True, config=STRICT)
 class Pcqc(Grpo):
     """See the module.
 
-    Args:
-        settings: group sizes, question credit, coefficients.
-        policy: the actor in training.
-        seed: of the run.
-        utility: judges candidate questions.
+    Attributes:
+        scorer_during_rollouts: whether the scorer may read candidates while dialogues go on.
     """
 
-    def __init__(self, settings: Method, policy: Policy, seed: int, utility: Utility):
-        super().__init__(settings, policy, seed)
-        self.utility = utility
+    question_group: Annotated[int, Field(ge=2, le=10**9)] = 4  # G_Q, responses at a state
+    beta: Weight = 1.0  # weight of the question loss (eq:pcqc_objective)
+    supervise: Literal["all", "executed"] = "all"  # whose question tokens are trained on
+
+    scorer_during_rollouts: ClassVar[bool] = True
+
+    @property
+    def trained_candidates(self) -> int:
+        """How many of a state's candidates are trained on, the executed one first."""
+        return self.question_group if self.supervise == "all" else 1
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Method.needs`."""
+        return super().needs | {"scorer"}
 
     @property
     def coefficients(self) -> dict[str, float]:
         """Weight of each term of the loss (eq:pcqc_objective)."""
-        return {**super().coefficients, QUESTION: self.settings.beta}
+        return {**super().coefficients, QUESTION: self.beta}
 
     def collect_rollouts(
-        self, context: RolloutContext, cases: Sequence[Case], update: int
+        self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> QuestionBatch:
-        """See `Grpo.collect_rollouts`; questions are judged and credited too."""
-        batch = QuestionBatch(**vars(self.sample_groups(context, cases, update)))
+        """See `RlMethod.collect_rollouts`; questions are judged and credited too."""
+        if self.scorer_during_rollouts:
+            context = replace(context, scorer=services.scorer)
+        sampled = self.sample_groups(services, context, cases, update, self.question_group)
+        batch = QuestionBatch(**vars(sampled), trained=self.trained_candidates)
         firsts = [row[0] for row in batch.consultations]
         pairs = list(zip(batch.cases, firsts, strict=True))
-        judged = self.utility(context, pairs, Name(self.seed, f"update/{update}"))
+        judged = self.judge(services, context, pairs, f"update/{update}")
         batch.groups = [group for groups in judged.groups for group in groups]
         batch.continued += judged.consultations
         batch.sampled_tokens += judged.sampled_tokens
         states = sum(len(supervised_states(first)) for first in firsts)
         batch.failures["failures/scorer"] = states - len(batch.groups)
-        assign_credit(batch.groups, self.settings)
+        self.credit(batch.groups)
         for row, scores, groups in zip(
             batch.consultations, batch.advantages, judged.groups, strict=True
         ):
-            batch.sequences += case_sequences(row, scores, groups, self.settings)
+            batch.sequences += self.case_sequences(row, scores, groups)
         return batch
 
+    def judge(
+        self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
+    ) -> Judged:
+        """What questions are compared by: u_i of eq:diagnostic_utility.
 
-def assign_credit(groups: Sequence[QuestionGroup], settings: Method) -> None:
-    """Fill in each group's credits.
+        Args:
+            services: with the scorer.
+            context: roles and rules.
+            firsts: consultations with candidates.
+            stage: part of every random stream's name.
+        """
+        with context.timed("scorer"):
+            return Judged(score_groups(services.scorer, firsts))
 
-    `same_state` compares within the group (eq:group_credit), `leave_one_out` with the mean of the
-    others there; `executed_local` standardises the executed questions' gains across the update
-    (app:executed_local_credit). With `supervise:
-    executed`, the credit of unexecuted candidates is dropped after it has been computed
-    (app:same_state_q1).
-    """
-    within = {"same_state": same_state_credit, "leave_one_out": leave_one_out}
-    if credit := within.get(settings.question_credit):
+    def credit(self, groups: Sequence[QuestionGroup]) -> None:
+        """Fill in each group's credits; what is not trained on loses its own afterwards."""
         for group in groups:
-            group.credits = credit(group.gains)
-            if settings.supervise == "executed":
-                group.credits[1:] = 0
-    elif settings.question_credit == "executed_local":
-        credits = executed_local_credit([group.gains[0] for group in groups])
-        for group, credit in zip(groups, credits, strict=True):
-            group.credits[0] = credit
+            group.credits = self.compare(group.gains)
+            group.credits[self.trained_candidates :] = 0
 
+    def compare(self, gains: np.ndarray) -> np.ndarray:
+        """Credit of the candidates of one state, float [K], from their gains."""
+        return same_state_credit(gains)
 
-def case_sequences(
-    row: Sequence[Consultation],
-    advantages: np.ndarray,
-    groups: Sequence[QuestionGroup],
-    settings: Method,
-) -> list[TrainingSequence]:
-    """What is trained on of one case.
+    def case_sequences(
+        self, row: Sequence[Consultation], advantages: np.ndarray, groups: Sequence[QuestionGroup]
+    ) -> list[TrainingSequence]:
+        """What is trained on of one case.
 
-    Args:
-        row: its consultations; the groups are of the first.
-        advantages: float [G_T], terminal advantages.
-        groups: credited question groups.
-        settings: whose question tokens are supervised.
-    """
-    credits = {group.number: float(group.credits[0]) for group in groups}
-    sequences = executed_sequences(row[0], advantages[0], credits)
-    if settings.supervise == "all":
+        Args:
+            row: its consultations; the groups are of the first.
+            advantages: float [G_T], terminal advantages.
+            groups: credited question groups.
+        """
+        credits = {group.number: float(group.credits[0]) for group in groups}
+        sequences = executed_sequences(row[0], advantages[0], credits)
         for group in groups:
-            sequences += candidate_sequences(group.turn, group.credits)
-    for consultation, score in zip(row[1:], advantages[1:], strict=True):
-        sequences += executed_sequences(consultation, score)
-    return sequences
+            sequences += candidate_sequences(group.turn, group.credits[: self.trained_candidates])
+        for consultation, score in zip(row[1:], advantages[1:], strict=True):
+            sequences += executed_sequences(consultation, score)
+        return sequences
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; a candidate adds only its own tokens to what the learner computes."""
+        grpo, asked = super().work(assumed), assumed.inquiries
+        others = self.question_group - 1
+        own = asked * (self.trained_candidates - 1) * assumed.action_tokens
+        return Work(
+            trajectories=grpo.trajectories,
+            candidates=asked * others,
+            responses=grpo.responses + (asked + 1) * others,
+            answers=grpo.answers + asked * others,
+            scores=asked * (self.question_group + 1),
+            trained_tokens=grpo.trained_tokens + own,
+            credited_tokens=grpo.credited_tokens + own,
+        )
+
+    # What is said of the credit, in descriptions of a run and beside each question.
+
+    compared: ClassVar[str] = (
+        "questions are compared with the other candidates at the same state by what the scorer "
+        "makes of the answer"
+    )
+    utility: ClassVar[str] = (
+        "With this question and its answer the scorer gives the correct option a probability of "
+        "{utility:.3f} (the utility); before them it was {before:.3f}."
+    )
+    no_question: ClassVar[str] = (
+        "This response asks no question, so the scorer read the dialogue without it: the "
+        "probability of the correct option stayed {before:.3f}."
+    )
+
+    @property
+    def words(self) -> str:
+        """See `Method.words`."""
+        taught = "all candidates" if self.trained_candidates > 1 else "executed questions only"
+        return (
+            f"{self.terminal_group} consultations a case and {self.question_group} candidate "
+            "responses a state; credit: all turns with the reward of the whole consultation; "
+            f"{self.compared}, and {taught} are supervised (beta {self.beta:g})"
+        )
+
+    def why(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
+        """One paragraph that derives a candidate's credit from its group (eq:group_credit).
+
+        Args:
+            group: a row of candidate_groups.jsonl.
+            candidate: one of its candidates.
+        """
+        words = self.utility if candidate["question"] else self.no_question
+        utility = words.format(utility=candidate["utility"], before=group["baseline"])
+        if not candidate["supervised"]:
+            rest = "Its tokens were not supervised, so the policy learned nothing from it."
+        else:
+            rest = self.why_credit(group, candidate)
+        return f"{utility} {rest}"
+
+    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
+        """What the utility of a supervised candidate is compared with, and its credit."""
+        count, spread = len(group["candidates"]), group["spread"]
+        if candidate["credit"] == 0:
+            return (
+                f"All {count} candidates at this state have nearly the same utility (standard "
+                f"deviation {spread:.1e}), so none of them is credited."
+            )
+        mean = sum(other["utility"] for other in group["candidates"]) / count
+        return (
+            f"The {count} candidates at this state have a mean utility of {mean:.3f} with "
+            f"standard deviation {spread:.3f}: credit ({candidate['utility']:.3f} - {mean:.3f}) / "
+            f"{spread:.3f} = {candidate['credit']:+.2f}."
+        )

@@ -1,5 +1,6 @@
-"""Candidate questions of a state, and what the scorer makes of their answers."""
+"""Candidate questions of a state: their utilities, their credits, and what is logged of them."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from pcqc.engines.base import Failure
 from pcqc.methods.credit import diagnostic_gain
 from pcqc.roles import Scorer
 
+Firsts = Sequence[tuple[Case, Consultation]]  # the first consultation of each case
+
 
 @dataclass
 class QuestionGroup:
@@ -21,12 +24,11 @@ class QuestionGroup:
         number: of the turn in its consultation.
         turn: state and responses, the executed one first.
         baseline: b(O_t), the correct option's probability before the exchange; where continuations
-            or imagined answers judge, the mean of the utilities; where the clinic's exact answer
-            distribution judges, the expected probability without an exchange.
+            or imagined answers judge, the mean of the utilities.
         utilities: u_i of every response [K]. Without a parsed question there is no new evidence and
             the scorer would read the very state O_t: the utility is b(O_t), the gain 0. Other
             judges value such a response by what follows it.
-        credits: question credit of every response [K], 0 where it is not supervised.
+        credits: question credit of every response [K], 0 where it is not trained on.
     """
 
     case: Case
@@ -46,6 +48,21 @@ class QuestionGroup:
         return float(self.utilities.std(ddof=1))
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Candidate groups with utilities.
+
+    Attributes:
+        groups: one list per consultation; a state that could not be judged has none.
+        consultations: how many complete ones were played to judge.
+        sampled_tokens: that the actor sampled in these.
+    """
+
+    groups: list[list[QuestionGroup]]
+    consultations: int = 0
+    sampled_tokens: int = 0
+
+
 def supervised_states(consultation: Consultation) -> list[tuple[int, Turn]]:
     """Turns at which candidates were drawn and the executed response asked a question."""
     return [
@@ -55,9 +72,12 @@ def supervised_states(consultation: Consultation) -> list[tuple[int, Turn]]:
     ]
 
 
-def score_groups(
-    scorer: Scorer, firsts: Sequence[tuple[Case, Consultation]]
-) -> list[list[QuestionGroup]]:
+def states_of(firsts: Firsts) -> list[tuple[int, int]]:
+    """Number of the consultation and of the turn of every supervised state."""
+    return [(i, n) for i, (_, c) in enumerate(firsts) for n, _ in supervised_states(c)]
+
+
+def score_groups(scorer: Scorer, firsts: Firsts) -> list[list[QuestionGroup]]:
     """Utilities of all candidates at each state of the consultations, in one call of the scorer.
 
     Returns:
@@ -75,7 +95,7 @@ def score_groups(
         groups.append([])
         for number, turn in supervised_states(consultation):
             read = [next(probabilities) for _ in range(1 + len(turn.responses))]
-            scored = [float(one[answer]) for one in read if not isinstance(one, Failure)]
+            scored = [float(row[answer]) for row in read if not isinstance(row, Failure)]
             if len(scored) < len(read):
                 continue
             baseline, *utilities = scored
@@ -84,3 +104,79 @@ def score_groups(
                 QuestionGroup(case, number, turn, baseline, np.array(utilities), none)
             )
     return groups
+
+
+def group_by(
+    firsts: Firsts, places: Sequence[tuple[int, int]], values: Sequence[np.ndarray]
+) -> list[list[QuestionGroup]]:
+    """Groups whose candidates are compared with the mean of their own utilities.
+
+    Args:
+        firsts: the consultations.
+        places: number of the consultation and of the turn, for each state.
+        values: float [K] of each state; one with a NaN could not be judged, and has no group.
+    """
+    groups: list[list[QuestionGroup]] = [[] for _ in firsts]
+    for (i, number), utilities in zip(places, values, strict=True):
+        if not np.isnan(utilities).any():
+            case, consultation = firsts[i]
+            turn, none = consultation.turns[number], np.zeros(len(utilities))
+            mean = float(utilities.mean())
+            groups[i].append(QuestionGroup(case, number, turn, mean, utilities, none))
+    return groups
+
+
+def group_metrics(groups: Sequence[QuestionGroup]) -> dict[str, float]:
+    """How far the candidates differed in utility, and what the credit made of it."""
+    if not groups:
+        return {}
+    unparsed = [r.answer is None for g in groups for r in g.turn.responses]
+    distinct: dict[int, list[int]] = {}  # turn, from 1 -> different questions at each state
+    for group in groups:
+        questions = {r.action.question for r in group.turn.responses if r.action.question}
+        distinct.setdefault(group.number + 1, []).append(len(questions))
+    return {
+        "credit/groups": len(groups),
+        "credit/zero_group_share": float(np.mean([not g.credits.any() for g in groups])),
+        "credit/utility_spread": float(np.mean([g.utility_std for g in groups])),
+        "credit/utility_mean": float(np.mean([g.utilities.mean() for g in groups])),
+        "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),
+        "credit/gain_best": float(np.mean([g.gains.max() for g in groups])),
+        "credit/unparsed_share": float(np.mean(unparsed)),
+        **{
+            f"credit/distinct_questions_turn_{turn}": float(np.mean(counts))
+            for turn, counts in sorted(distinct.items())
+        },
+    }
+
+
+def group_row(group: QuestionGroup, trained: int) -> dict:
+    """A candidate group as plain data: questions, answers, and the credit of each.
+
+    Args:
+        group: scored and credited.
+        trained: how many of its candidates are trained on, the executed one first.
+    """
+    return {
+        "case_id": group.case.case_id,
+        "turn": group.number,
+        "baseline": group.baseline,
+        "spread": group.utility_std,
+        "initial": group.case.initial,
+        "options": group.case.options,
+        "answer_label": group.case.answer,
+        "history": [dataclasses.asdict(e) for e in group.turn.exchanges],
+        "candidates": [
+            {
+                "response": response.text,
+                "question": response.action.question,
+                "answer": response.answer,
+                "utility": float(group.utilities[k]),
+                "gain": float(group.gains[k]),
+                "credit": float(group.credits[k]),
+                "executed": k == 0,
+                "supervised": k < trained and response.question_start is not None,
+            }
+            for k, response in enumerate(group.turn.responses)
+        ],
+    }

@@ -37,6 +37,27 @@ class RolloutBatch:
         """Number of complete consultations, those that only value states among them."""
         return sum(map(len, self.consultations)) + self.continued
 
+    def metrics(self) -> dict[str, float]:
+        """Metric name -> value; `docs/read-a-run.md` explains each."""
+        every = [c for row in self.consultations for c in row]
+        pairs = zip(self.cases, self.consultations, strict=True)
+        correct = [c.is_correct(case) for case, row in pairs for c in row]
+        return {
+            "reward/mean": float(np.concatenate(list(self.rewards)).mean()),
+            "reward/equal_group_share": float(np.mean([np.all(r == r[0]) for r in self.rewards])),
+            "accuracy": float(np.mean(correct)),
+            "turns": float(np.mean([c.inquiry_turns for c in every])),
+            "tokens/actor": sum(c.actor_tokens for c in every) / len(every),
+            "ending/answer_share": float(np.mean([c.ending == "answer" for c in every])),
+            "ending/turn_limit_share": float(np.mean([c.ending == "turn_limit" for c in every])),
+            "tokens/actor_all": self.sampled_tokens,
+            **self.failures,
+        }
+
+    def records(self) -> dict[str, list[dict]]:
+        """Name of a record that the method declares (`Method.records`) -> its new rows."""
+        return {}
+
 
 def answered_cases(consultations: Sequence[Sequence[Consultation]]) -> list[int]:
     """Indices of the cases that may be learned from: the patient failed in no consultation.
@@ -52,7 +73,7 @@ def answered_cases(consultations: Sequence[Sequence[Consultation]]) -> list[int]
         if not any(consultation.ending == "patient_failed" for consultation in row)
     ]
     if not kept:
-        turns = [turn for row in consultations for one in row for turn in one.turns]
+        turns = [turn for row in consultations for c in row for turn in c.turns]
         failure = next(r.failure for turn in turns for r in turn.responses if r.failure)
         raise UserError(
             f"the patient's server failed in every case ({failure}); check the server and rerun"

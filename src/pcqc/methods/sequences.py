@@ -52,10 +52,10 @@ def candidate_sequences(
 
     Args:
         turn: a supervised state and its responses.
-        credits: question credit of every response, the executed one first.
+        credits: question credit of the responses that are trained on, the executed one first.
     """
     sequences = []
-    for response, credit in list(zip(turn.responses, credits, strict=True))[1:]:
+    for response, credit in list(zip(turn.responses, credits, strict=False))[1:]:
         if response.question_start is None:
             continue
         tokens = [*turn.state, *response.completion.tokens]

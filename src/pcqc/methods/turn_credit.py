@@ -1,27 +1,27 @@
 """Peers that credit the turns of GRPO's consultations one by one (docs/credits.md).
 
-Samples: GRPO's consultations; VinePPO also some that go on from each state.
-Credits: every turn by its method's function in `peer_credit.py`.
+Samples: GRPO's consultations; VinePPO also `continuations` that go on from each state.
+Credits: every turn by the function of `peer_credit.py` that `turn_credit` names.
 Trains on: GRPO's tokens, each with the credit of its turn.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods import peer_credit
+from pcqc.methods.base import Services
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.peer_credit import Turns
 from pcqc.methods.sequences import executed_sequences
-from pcqc.roles import Scorer
-from pcqc.study import Method
-from pcqc.study.training import OF_BELIEFS
-from pcqc.training.policy import Policy
+from pcqc.study.settings import STRICT, Whole
 
 Played = Sequence[tuple[Case, Consultation]]
 
@@ -68,6 +68,16 @@ CREDITS: dict[str, Callable[[Sequence[Known]], list[Turns]]] = {
 }
 
 
+OF_BELIEFS = ("igpo", "tips", "mt_grpo")  # read the correct option's probability
+WORDS = {
+    "igpo": "each turn with the beliefs gained from it on, and the reward",
+    "tips": "each turn with the reward, shaped by the log-probability of the correct option",
+    "vineppo": "each turn with the change of its Monte-Carlo value",
+    "gigpo": "each turn with the reward, and beside others at the same state",
+    "mt_grpo": "each turn with the belief gained in it, and the reward",
+}
+
+
 def _logs(beliefs: Turns) -> Turns:
     return [np.log(np.maximum(belief, 1e-12)) for belief in beliefs]
 
@@ -84,30 +94,53 @@ class TurnBatch(GroupBatch):
     credits: list[Turns] = field(default_factory=list)
     alone: float = 0.0
 
+    def metrics(self) -> dict[str, float]:
+        """See `RolloutBatch.metrics`."""
+        credits = np.concatenate([credit for row in self.credits for credit in row])
+        spread = {"credit/turn_spread": float(credits.std()), "credit/alone_share": self.alone}
+        return {**super().metrics(), **spread}
 
-class TurnCredited(Grpo):
-    """See the module.
 
-    Args:
-        settings: group size, credit, coefficients.
-        policy: the actor in training.
-        seed: of the run.
-        scorer: frozen; None where the credit needs none.
-    """
+@settings(frozen=True, config=STRICT)
+class TurnCredit(Grpo):
+    """See the module."""
 
-    def __init__(self, settings: Method, policy: Policy, seed: int, scorer: Scorer | None):
-        super().__init__(settings, policy, seed)
-        self.scorer = scorer
+    turn_credit: Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo"] = field(kw_only=True)
+    # whose probability of the correct option igpo, tips and mt_grpo read
+    belief: Literal["scorer", "actor"] = "scorer"
+    continuations: Whole = 0  # consultations that vineppo plays on from each state
+
+    def __post_init__(self):
+        if (self.turn_credit == "vineppo") != (self.continuations > 0):
+            raise ValueError("continuations are for turn_credit: vineppo, which needs at least 1")
+        if self.belief == "actor" and not self.reads_beliefs:
+            raise ValueError(f"belief is for turn_credit: {', '.join(OF_BELIEFS)}")
+
+    @property
+    def reads_beliefs(self) -> bool:
+        """Whether the credit is of the correct option's probability."""
+        return self.turn_credit in OF_BELIEFS
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Method.needs`."""
+        read = {"scorer"} if self.reads_beliefs and self.belief == "scorer" else set()
+        return super().needs | read
+
+    @property
+    def words(self) -> str:
+        """See `Method.words`."""
+        return f"{self.terminal_group} consultations a case; credit: {WORDS[self.turn_credit]}"
 
     def collect_rollouts(
-        self, context: RolloutContext, cases: Sequence[Case], update: int
+        self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> TurnBatch:
-        """See `Grpo.collect_rollouts`; each turn has a credit of its own."""
-        batch = TurnBatch(**vars(self.sample_groups(context, cases, update)))
-        known = self._known(context, batch, f"update/{update}")
-        batch.alone = float(np.mean([peer_credit.share_alone(one.states) for one in known]))
-        found = CREDITS[self.settings.turn_credit](known)
-        for row, of_case in zip(batch.consultations, found, strict=True):
+        """See `RlMethod.collect_rollouts`; each turn has a credit of its own."""
+        batch = TurnBatch(**vars(self.sample_groups(services, context, cases, update)))
+        known = self._known(services, context, batch, f"update/{update}")
+        batch.alone = float(np.mean([peer_credit.share_alone(k.states) for k in known]))
+        credited = CREDITS[self.turn_credit](known)
+        for row, of_case in zip(batch.consultations, credited, strict=True):
             # What a served role did not answer credits nothing.
             credits = [np.nan_to_num(of_one) for of_one in of_case]
             batch.credits.append(credits)
@@ -115,47 +148,55 @@ class TurnCredited(Grpo):
                 batch.sequences += executed_sequences(consultation, of_turns)
         return batch
 
-    def _known(self, context: RolloutContext, batch: TurnBatch, stage: str) -> list[Known]:
+    def _known(
+        self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
+    ) -> list[Known]:
         """What the credit reads, of each case; a method reads no more than it needs."""
         rows = zip(batch.cases, batch.consultations, strict=True)
         every = [(case, consultation) for case, row in rows for consultation in row]
-        none = [np.zeros(0)] * len(every)
-        beliefs = self._beliefs(context, every) if self.settings.turn_credit in OF_BELIEFS else none
-        values = self._values(context, batch, every, stage) if self.settings.continuations else none
-        found, at = [], 0
+        beliefs = values = [np.zeros(0)] * len(every)
+        if self.reads_beliefs:
+            beliefs = self._beliefs(services, context, every)
+        if self.continuations:
+            values = self._values(services, context, batch, every, stage)
+        known, at = [], 0
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
             of_case = slice(at, at + len(row))
             states = [[frozenset(turn.exchanges) for turn in c.turns] for c in row]
-            found.append(Known(rewards, states, beliefs[of_case], values[of_case]))
+            known.append(Known(rewards, states, beliefs[of_case], values[of_case]))
             at += len(row)
-        return found
+        return known
 
-    def _beliefs(self, context: RolloutContext, every: Played) -> Turns:
+    def _beliefs(self, services: Services, context: RolloutContext, every: Played) -> Turns:
         """The correct option's probability before each turn."""
         consultations = [c for _, c in every]
-        if self.settings.belief == "actor":
+        if self.belief == "actor":
             with context.timed("rollout"):
                 read = actor_beliefs(context, consultations)
         else:
             with context.timed("scorer"):
-                read = scorer_beliefs(self.scorer, consultations)
+                read = scorer_beliefs(services.scorer, consultations)
         answers = [case.public.labels.index(case.answer) for case, _ in every]
         return [belief[:, y] for belief, y in zip(read, answers, strict=True)]
 
     def _values(
-        self, context: RolloutContext, batch: TurnBatch, every: Played, stage: str
+        self,
+        services: Services,
+        context: RolloutContext,
+        batch: TurnBatch,
+        every: Played,
+        stage: str,
     ) -> Turns:
         """Monte-Carlo values before each turn; all consultations of a case share the first."""
         dialogues = [before_turns(case, consultation) for case, consultation in every]
         shared = [i for i, (_, c) in enumerate(every) if c.rollout and dialogues[i]]
         for i in shared:
             dialogues[i] = dialogues[i][1:]
-        count = self.settings.continuations
         flat = [d for row in dialogues for d in row]
-        found = continue_all(context, flat, count, seed=self.seed, stage=stage)
-        batch.sampled_tokens += found.sampled_tokens
-        batch.continued += found.consultations
-        values = np.split(found.values, np.cumsum([len(row) for row in dialogues])[:-1])
+        played = continue_all(context, flat, self.continuations, seed=services.seed, stage=stage)
+        batch.sampled_tokens += played.sampled_tokens
+        batch.continued += played.consultations
+        values = np.split(played.values, np.cumsum([len(row) for row in dialogues])[:-1])
         for i in shared:
             values[i] = np.append(values[i - every[i][1].rollout][:1], values[i])
         return values

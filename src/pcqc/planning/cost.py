@@ -9,8 +9,8 @@ from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import engines
 from pcqc.planning.storage import checkpoints, saved_gib, sync_gib
-from pcqc.planning.work import FineTuning, Work, evaluation_work, training_work
-from pcqc.study import Method, Study
+from pcqc.planning.work import FineTuning, evaluation_work, training_work
+from pcqc.study import Method, Study, Work
 
 
 def run_cost(study: Study, method: Method) -> dict[str, float]:
@@ -97,7 +97,7 @@ def update_passes(method: Method, recomputed: bool) -> int:
         method: whose update.
         recomputed: whether the pass that gradient checkpointing adds counts.
     """
-    return 3 + recomputed + bool(method.kl_coefficient) + bool(method.tree)
+    return 3 + recomputed + ("reference" in method.needs) + method.several_steps
 
 
 def _update(study: Study, method: Method, work: Work) -> float:
@@ -112,7 +112,7 @@ def _update(study: Study, method: Method, work: Work) -> float:
     context, recomputed = _mean_context(study), learner.gradient_checkpointing
     forward = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
     flops = update_passes(method, recomputed) * forward
-    if method.tree:
+    if "critic" in method.needs:
         flops += (3 + recomputed + 1) * shape.forward_flops(work.trained_tokens, context, 0)
     return _learning_seconds(study, flops, dtype)
 

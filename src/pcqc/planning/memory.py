@@ -45,7 +45,7 @@ class RoleMemory:
 
 def roles_of(method: Method) -> tuple[str, ...]:
     """Roles that a run of a method uses."""
-    own = ("critic",) * bool(method.tree) + ("scorer",) * method.scored
+    own = [role for role in ("critic", "scorer") if role in method.needs]
     return ("learner", "actor", "patient", *own)
 
 
@@ -111,7 +111,7 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         "gradients": 4 * gradients,
         "optimiser": 0.0 if offloaded else states,
     }
-    if role == "learner" and any(method.kl_coefficient for method in trained(study).values()):
+    if role == "learner" and any("reference" in method.needs for method in trained(study).values()):
         resident["reference"] = number * weights
     if place.zero == 3:
         resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB

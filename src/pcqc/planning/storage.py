@@ -54,7 +54,7 @@ def saved_gib(study: Study, method: Method) -> float:
 
 def _run_state_gib(size: dict[str, float], method: Method) -> float:
     """GiB of a run's resumable state, from the sizes of `storage`; a tree search has a critic."""
-    return size["state_gib"] + size["critic_state_gib"] * bool(method.tree)
+    return size["state_gib"] + size["critic_state_gib"] * ("critic" in method.needs)
 
 
 def sync_gib(study: Study) -> float:

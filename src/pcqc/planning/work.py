@@ -4,33 +4,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from pcqc.cases.order import batches_per_pass
-from pcqc.methods.atpo.tree import width
-from pcqc.study import Assumptions, Method, Study
-
-
-@dataclass(frozen=True)
-class Work:
-    """Expected amounts over all updates of one run.
-
-    Attributes:
-        trajectories: complete consultations; of a tree search, those of an unpruned tree.
-        candidates: unexecuted responses that are answered and scored.
-        responses: of the actor, those of the candidates included.
-        answers: of the patient.
-        scores: prompts that the scorer reads.
-        opened: prompts that the actor reads from the start.
-        trained_tokens: that pass through the learner, prompts included.
-        credited_tokens: of them, those that the actor wrote.
-    """
-
-    trajectories: int
-    candidates: float
-    responses: float
-    answers: float
-    scores: float
-    opened: float
-    trained_tokens: float
-    credited_tokens: float
+from pcqc.study import Method, Study, Work
 
 
 @dataclass(frozen=True)
@@ -96,61 +70,12 @@ def trained(study: Study) -> dict[str, Method]:
 
 
 def training_work(study: Study, method: Method) -> Work:
-    """The work of a method's updates.
-
-    The actor samples G_T consultations of each case, and G_Q responses at every state of the first
-    of them, kept if the first is a question (`app:candidate_protocol`). Shared prefixes count once,
-    as the learner computes them: a candidate adds only its own tokens.
-    """
-    assumed = study.assumptions
+    """The work of a method's updates, as the method says it of one case."""
     cases = method.updates * study.rl_of(method).cases_per_update
-    per_case = _tree(method, assumed) if method.tree else _group(method, assumed)
-    return Work(**{name: cases * amount for name, amount in vars(per_case).items()})
+    return method.work(study.assumptions).times(cases)
 
 
 def evaluation_work(study: Study, cases: int) -> Work:
     """The work of one consultation per case; nothing is scored or trained."""
-    turns = study.assumptions.inquiries + 1
-    return Work(cases, 0, cases * turns, cases * study.assumptions.inquiries, 0, cases, 0, 0)
-
-
-def _group(method: Method, assumed: Assumptions) -> Work:
-    group, asked = method.terminal_group, assumed.inquiries
-    others = max(method.question_group - 1, 0)
-    scored = asked * (method.question_group + 1) if method.question_credit != "none" else 0
-    supervised = asked * others if method.supervise == "all" else 0
-    own = group * (asked + 1) + supervised
-    read = group * (assumed.prompt_tokens + asked * assumed.answer_tokens)
-    return Work(
-        trajectories=group,
-        candidates=asked * others,
-        responses=group * (asked + 1) + (asked + 1) * others,
-        answers=group * asked + asked * others,
-        scores=scored,
-        opened=1,
-        trained_tokens=own * assumed.action_tokens + read,
-        credited_tokens=own * assumed.action_tokens,
-    )
-
-
-def _tree(method: Method, assumed: Assumptions) -> Work:
-    """A case's tree if nothing is pruned and every dialogue has the assumed number of turns."""
-    tree, leaves, responses, answers = method.tree, 1, 0, 0
-    for turn in range(round(assumed.inquiries) + 1):
-        answers += leaves if turn else 0
-        leaves *= width(0, leaves, tree.budget, tree.candidates)
-        responses += leaves
-    return Work(
-        trajectories=leaves,
-        candidates=0,
-        responses=responses,
-        answers=answers,
-        scores=0,
-        opened=1,
-        trained_tokens=(
-            assumed.prompt_tokens
-            + responses * assumed.action_tokens
-            + answers * assumed.answer_tokens
-        ),
-        credited_tokens=responses * assumed.action_tokens,
-    )
+    asked = study.assumptions.inquiries
+    return Work(trajectories=1, responses=asked + 1, answers=asked).times(cases)

@@ -6,6 +6,7 @@ which it may override single settings. Every field is documented where it is dec
 
 from pcqc.study.data import Benchmark, Clinic, Data, RawFile, data_folder
 from pcqc.study.load import ROOT, digest, load_study, tracking_uri, variations
+from pcqc.study.method import Method, Work
 from pcqc.study.models import (
     Decoding,
     Engine,
@@ -18,7 +19,7 @@ from pcqc.study.models import (
 )
 from pcqc.study.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc.study.study import Continuation, Equivalence, Study, Tracking
-from pcqc.study.training import Method, Protocol, Rl, Sft, TreeSearch
+from pcqc.study.training import Protocol, Rl, Sft
 
 __all__ = [
     "ROOT",
@@ -46,7 +47,7 @@ __all__ = [
     "Sft",
     "Study",
     "Tracking",
-    "TreeSearch",
+    "Work",
     "data_folder",
     "digest",
     "load_study",

@@ -35,8 +35,6 @@ def contradictions(study: Study) -> Iterator[Problem]:
         yield from _continuation(study)
     if study.credit_quality:
         yield from _credit_quality(study)
-    if not study.synthetic:
-        yield from _imagined_answers(study)
 
 
 def _benchmarks(study: Study) -> Iterator[Problem]:
@@ -50,9 +48,15 @@ def _benchmarks(study: Study) -> Iterator[Problem]:
 
 
 def _methods(study: Study) -> Iterator[Problem]:
-    for name in study.methods:
+    for name, method in study.methods.items():
         if name in RULES:
             yield f"methods.{name}", "the name of a rule of the workflow; choose another name"
+        if "world" in method.needs and method.runs and not study.synthetic:
+            yield (
+                f"methods.{name}",
+                "needs probabilities that are known in the synthetic clinic alone; change its "
+                "settings (imagined_answers: 1 or more), or set runs: []",
+            )
     yield from _same_titles("methods", study.methods)
 
 
@@ -176,14 +180,6 @@ def _sizes(study: Study) -> Iterator[Problem]:
             "'learner' leaves vLLM in a process that DeepSpeed ends; with a placement set it to "
             "'own'",
         )
-
-
-def _imagined_answers(study: Study) -> Iterator[Problem]:
-    for name, method in study.methods.items():
-        exact = method.question_utility == "expected_answer" and not method.imagined_answers
-        if exact and method.runs:
-            place = f"methods.{name}.imagined_answers"
-            yield place, "only the clinic has the expectation exactly; set at least 1"
 
 
 def _credit_quality(study: Study) -> Iterator[Problem]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.study.consistency import contradictions
+from pcqc.study.method import Method, method_class
 from pcqc.study.rates import with_rates
-from pcqc.study.settings import SettingsFile, build, nearest, read_settings
+from pcqc.study.settings import Name, SettingsFile, build, nearest, read_settings
 from pcqc.study.study import Study
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,18 +48,31 @@ def load_study(name_or_path: str | Path) -> Study:
             raise error((name,), "unknown setting; a study is named by its file")
     entries = _methods(given.get("methods", {}), shared, varied, likes, error)
     settings = {key: value for key, value in given.items() if key != "like"}
-    study = build(Study, {**settings, "name": own.path.stem, "methods": entries}, error)
+    study = build(Study, {**settings, "name": own.path.stem, "methods": {}}, error)
+    methods = {n: _method(entry, _within(error, "methods", n)) for n, entry in entries.items()}
+    study = dataclasses.replace(study, methods=methods)
     for name, method in study.methods.items():
-        study.rl_of(method, _in_rl(error, name))
+        study.rl_of(method, _within(error, "methods", name, "rl"))
     study = with_rates(_without_absent(study))
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)
     return study
 
 
-def _in_rl(error: Callable[[tuple, str], UserError], method: str) -> Callable:
-    """The error of a place in a method's own settings of `rl`."""
-    return lambda place, problem: error(("methods", method, "rl", *place), problem)
+def _within(error: Callable[[tuple, str], UserError], *group: str) -> Callable:
+    """The error of a place within a group of settings."""
+    return lambda place, problem: error((*group, *place), problem)
+
+
+def _method(entry: dict, error: Callable[[tuple, str], UserError]) -> Method:
+    """An entry as the settings of its module."""
+    if not isinstance(name := entry.get("method"), str):
+        raise error(("method",), "must name a module of pcqc.methods")
+    try:
+        kind = method_class(name)
+    except UserError as problem:
+        raise error(("method",), str(problem)) from None
+    return build(kind, entry, error)
 
 
 def variations(study_file: Path) -> Path:
@@ -107,12 +121,8 @@ def _methods(
             problem = f"must name a method that is like no other, not '{model}'"
             raise error(("methods", name, "like"), problem)
         entries[name] = _merge(entries[model], entries[name])
-    return {
-        name: {key: value for key, value in entry.items() if key != "like"}
-        if isinstance(entry, dict)
-        else entry
-        for name, entry in entries.items()
-    }
+    entries = build(dict[Name, dict], entries, _within(error, "methods"))
+    return {n: {k: v for k, v in entry.items() if k != "like"} for n, entry in entries.items()}
 
 
 def _merge(settings, override):

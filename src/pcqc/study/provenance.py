@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.study import ROOT, Method, Study, digest
+from pcqc.study import ROOT, Study, digest
+from pcqc.study.method import method_module
 from pcqc.system.files import sha256_file
 from pcqc.system.machine import machine
 
@@ -128,34 +129,20 @@ def made_from(
     if further := study.also_evaluate.get(method) if job == "evaluate" else None:
         settings["also_evaluate"] = further
     entries = [_entry(job)]
-    unused = _of_other_methods(study, study.method(method)) if job == "train" else ()
     if study.synthetic and job in _OF_THE_CLINIC:
         entries.append(_OF_THE_CLINIC[job])
+    if job == "train":
+        entries.append(method_module(study.method(method).method))
+        entries += ["pcqc.clinic.expected"] * ("world" in study.method(method).needs)
     return MadeFrom(
         json.loads(json.dumps(settings, default=str)),
-        module_digests(*entries, unused=unused),
+        module_digests(*entries),
         {name: sha256_file(path) for name, path in sorted(names.items())},
     )
 
 
 def _entry(job: str) -> str:
     return _ENTRIES.get(job, f"pcqc.jobs.{job}")
-
-
-def _of_other_methods(study: Study, method: Method) -> tuple[str, ...]:
-    """Modules that the loop of all methods imports, and a run of this one does not enter."""
-    exact = method.question_utility == "expected_answer" and not method.imagined_answers
-    turns, peer = method.turn_credit != "outcome", method.question_credit == "leave_one_out"
-    entered = {
-        "pcqc.methods.atpo": method.tree is not None,
-        "pcqc.methods.pcqc": method.question_credit != "none",
-        "pcqc.methods.turn_credit": turns,
-        "pcqc.methods.imagined_answers": method.imagined_answers > 0,
-        "pcqc.methods.peer_credit": turns or peer or exact,
-        "pcqc.clinic": study.synthetic,
-        "pcqc.clinic.expected": exact,
-    }
-    return tuple(name for name, used in entered.items() if not used)
 
 
 def job_settings(study: Study, job: str) -> dict:
@@ -208,21 +195,18 @@ def heading(study: Study, method: str, run: str, seed: int, fingerprint: str) ->
     }
 
 
-def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
+def module_digests(*modules: str) -> dict[str, str]:
     """Digest of each project module that `modules` import, directly or not (16 hex digits).
 
     A digest is of the syntax tree without docstrings; comments, formatting and the order of imports
     are no part of it. Imports inside functions count, and so do the packages that hold a module; an
     import by a computed name, `import_module(f"analysis.tables.{name}")`, counts as one of the
-    whole package. Modules and packages of `unused` do not count, nor what they alone import.
+    whole package.
     """
-    skipped = tuple(unused)
     found: dict[str, str] = {}
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if module in skipped or module.startswith(tuple(f"{name}." for name in skipped)):
-            continue
         if module not in found and _file(module):
             found[module], imports = _read(module)
             waiting += [module.rpartition(".")[0], *imports]

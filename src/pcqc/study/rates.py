@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
+from pcqc.study.method import Method
 from pcqc.study.study import Study
-from pcqc.study.training import Method
 
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with
 

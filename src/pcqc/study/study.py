@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from pcqc.errors import UserError
 from pcqc.study.data import Benchmark, Clinic, Data, RawFile
+from pcqc.study.method import Method
 from pcqc.study.models import (
     ADDRESS,
     Decoding,
@@ -36,7 +37,7 @@ from pcqc.study.settings import (
     matching,
     nearest,
 )
-from pcqc.study.training import Method, Protocol, Rl, Sft
+from pcqc.study.training import Protocol, Rl, Sft
 
 STORE = (
     rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",

@@ -17,11 +17,11 @@ from pcqc.errors import UserError
 from pcqc.study.load import load_study, study_path, variations
 from pcqc.study.settings import build, read_settings
 from pcqc.study.study import Study
-from pcqc.study.training import Method, Rl
+from pcqc.study.training import Rl
 from pcqc.system.files import write_atomic
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
-FIXED = ("title", "kind", "role", "runs", "rl", "tree")  # no settings to set by themselves
+FIXED = ("title", "method", "role", "runs")
 
 
 def vary(
@@ -114,27 +114,27 @@ def _check(study: Study, method: str, given: dict[str, Any]) -> None:
     def error(place: tuple, problem: str) -> UserError:
         return UserError(f"--set {'.'.join(map(str, place))}: {problem}")
 
-    whole = dataclasses.asdict(study.method(method))
-    rl = dataclasses.asdict(study.rl_of(study.method(method)))
+    settings = study.method(method)
+    whole = {**dataclasses.asdict(settings), "rl": dataclasses.asdict(study.rl_of(settings))}
+    groups = [name for name, value in whole.items() if isinstance(value, dict)]
     if not given:
         raise UserError("nothing to vary; give --set setting=value")
     for name, value in given.items():
         group, dot, part = name.partition(".")
-        if name in FIXED or (dot and group not in ("tree", "rl")):
-            known = "a setting of the method, tree.SETTING or rl.SETTING"
+        if name in (*FIXED, *groups) or (dot and group not in groups):
+            known = " or ".join(["a setting of the method", *(f"{g}.SETTING" for g in groups)])
             raise UserError(f"--set {name}: not to be varied; give {known}")
-        if group == "tree" and whole["tree"] is None:
-            raise UserError(f"--set {name}: {method} searches no tree; vary a method that does")
-        before = rl if group == "rl" else whole[group] if dot else whole
-        if before.get(part if dot else name) == value and part in (*before, ""):
+        before, own = (whole[group], part) if dot else (whole, name)
+        if own in before and before[own] == value:
             raise UserError(
                 f"--set {name}: {method} has {_word(value)} already; give another value"
             )
-    changed = _nested(given)
-    build(Rl, {**rl, **changed.pop("rl", {})}, lambda place, text: error(("rl", *place), text))
-    if tree := changed.pop("tree", None):
-        changed["tree"] = {**whole["tree"], **tree}
-    build(Method, {**whole, **changed}, error)
+    changed = {
+        name: {**whole[name], **value} if name in groups else value
+        for name, value in _nested(given).items()
+    }
+    build(Rl, changed.pop("rl", whole["rl"]), lambda place, text: error(("rl", *place), text))
+    build(type(settings), {**dataclasses.asdict(settings), **changed}, error)
 
 
 def _name(method: str, given: dict[str, Any]) -> str:

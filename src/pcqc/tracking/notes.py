@@ -1,7 +1,6 @@
 """Descriptions in MLflow's interface, in Markdown: of the study, its methods, runs and models."""
 
 from pcqc.study import Method, Study
-from pcqc.study.training import QUESTION_CREDITS, TURN_CREDITS, UTILITIES
 from pcqc.tracking.finished import FinishedRun
 
 NOTE = "mlflow.note.content"
@@ -93,21 +92,6 @@ for medical use. Load it where the study was run:
 
 def clause(study: Study, method: Method) -> str:
     """A method of a study in a clause."""
-    updates = f"{'up to ' * study.may_level_off(method)}{method.updates} updates"
     if method.kind == "sft":
-        return "supervised fine-tuning, the start of every other method"
-    if method.tree:
-        return (
-            f"{updates} on a searched tree of up to {method.tree.budget} "
-            "consultations a case, credited turn by turn by a critic"
-        )
-    text = f"{updates} on {method.terminal_group} consultations a case"
-    if method.question_group:
-        text += f" and {method.question_group} candidate responses a state"
-    credits = TURN_CREDITS[method.turn_credit], QUESTION_CREDITS[method.question_credit]
-    text += f"; credit: {'; '.join(credits)}"
-    if method.question_credit != "none":
-        text += f" {UTILITIES[method.question_utility]}"
-        taught = "all candidates" if method.supervise == "all" else "executed questions only"
-        text += f", and {taught} are supervised (beta {method.beta:g})"
-    return text
+        return method.words
+    return f"{'up to ' * study.may_level_off(method)}{method.updates} updates on {method.words}"

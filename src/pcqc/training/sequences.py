@@ -93,3 +93,23 @@ def pack_turns(turns: Iterable[tuple[list[int], list[int]]]) -> list[PackedTurns
         packed[-1].starts[number] = len(state)
         packed[-1].tokens = [*state, *response]
     return packed
+
+
+@dataclass
+class ValueSequence:
+    """Token ids with targets at some of them.
+
+    Attributes:
+        tokens: ids.
+        targets: float [tokens], NaN where there is nothing to learn.
+        old_values: float [tokens], the outputs before the update; NaN likewise.
+    """
+
+    tokens: list[int]
+    targets: np.ndarray
+    old_values: np.ndarray
+
+    @property
+    def selected(self) -> np.ndarray:
+        """bool [tokens], where there is a target."""
+        return ~np.isnan(self.targets)

@@ -1,32 +1,10 @@
 """A value model: a language model's body with one number per token, and its clipped loss."""
 
-from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
 import torch
 
 from pcqc.training.batching import Padded, hidden_states
-
-
-@dataclass
-class ValueSequence:
-    """Token ids with targets at some of them.
-
-    Attributes:
-        tokens: ids.
-        targets: float [tokens], NaN where there is nothing to learn.
-        old_values: float [tokens], the outputs before the update; NaN likewise.
-    """
-
-    tokens: list[int]
-    targets: np.ndarray
-    old_values: np.ndarray
-
-    @property
-    def selected(self) -> np.ndarray:
-        """bool [tokens], where there is a target."""
-        return ~np.isnan(self.targets)
 
 
 class ValueModel(torch.nn.Module):

@@ -8,24 +8,31 @@ critic; the critic (`critic.py`) learns the backed-up values, at first alone.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
-from pcqc.methods.atpo.critic import Critic
-from pcqc.methods.atpo.search import Search, search_trees
+from pcqc.methods.atpo.records import tree_metrics, tree_row
+from pcqc.methods.atpo.search import Search, search_trees, tree_reward
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory, trajectories
-from pcqc.methods.atpo.tree import RunningVariance
-from pcqc.methods.reward import tree_reward
+from pcqc.methods.atpo.tree import RunningVariance, width
+from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import Method
+from pcqc.study import Assumptions, Rl, Work
+from pcqc.study.settings import STRICT
 from pcqc.system.seeds import generator
-from pcqc.training.policy import Policy, UpdateReport
-from pcqc.training.policy_loss import Clip
 from pcqc.training.sequences import KL
-from pcqc.training.state import Part
+
+if TYPE_CHECKING:
+    from pcqc.methods.atpo.critic import Critic
+    from pcqc.training.backend import MakeBackend
+    from pcqc.training.policy import Policy, UpdateReport
 
 
 @dataclass
@@ -35,47 +42,84 @@ class TreeBatch(RolloutBatch):
     Attributes:
         searches: the trees.
         trajectories: the completed ones, what actor and critic train on.
+        by_visits: whether advantages are divided by visits.
     """
 
     searches: list[Search]
     trajectories: list[Trajectory]
+    by_visits: bool
+
+    def metrics(self) -> dict[str, float]:
+        """See `RolloutBatch.metrics`."""
+        return {**super().metrics(), **tree_metrics(self.searches)}
+
+    def records(self) -> dict[str, list[dict]]:
+        """See `RolloutBatch.records`; the first tree alone is kept."""
+        return {"trees": [tree_row(self.searches[0], self.by_visits)]}
 
 
-class Atpo:
-    """See the module.
+@settings(frozen=True, config=STRICT)
+class Atpo(RlMethod):
+    """See the module. The memory of a run has the running statistics of the variances of Q."""
 
-    Args:
-        settings: of the method, with those of its tree.
-        policy: the actor in training.
-        seed: of the run; names the order of the trajectories too.
-        critic: in training.
+    tree: TreeSearch = Field(default_factory=TreeSearch)
 
-    Attributes:
-        memory: running statistics of the variances of Q; saved and resumed with the run.
-    """
-
-    def __init__(self, settings: Method, policy: Policy, seed: int, critic: Critic):
-        self.settings, self.tree = settings, settings.tree
-        self.policy, self.critic, self.seed = policy, critic, seed
-        self.memory: dict[str, list[float]] = {}
+    records: ClassVar[tuple[str, ...]] = ("trees",)
+    several_steps: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
 
     @property
-    def parts(self) -> dict[str, Part]:
-        """What a resumed run needs, by name."""
-        return {"actor": self.policy.state, "critic": self.critic.state}
+    def needs(self) -> frozenset[str]:
+        """See `Method.needs`."""
+        return super().needs | {"critic"}
+
+    @property
+    def size(self) -> str:
+        """See `Method.size`."""
+        return f"a tree of up to {self.tree.budget} consultations"
+
+    @property
+    def words(self) -> str:
+        """See `Method.words`."""
+        return (
+            f"a searched tree of up to {self.tree.budget} consultations a case, credited turn by "
+            "turn by a critic"
+        )
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; nothing is pruned, and all dialogues have the assumed turns."""
+        leaves, responses, answers = 1, 0, 0
+        for turn in range(round(assumed.inquiries) + 1):
+            answers += leaves if turn else 0
+            leaves *= width(0, leaves, self.tree.budget, self.tree.candidates)
+            responses += leaves
+        own = responses * assumed.action_tokens
+        return Work(
+            trajectories=leaves,
+            responses=responses,
+            answers=answers,
+            trained_tokens=assumed.prompt_tokens + own + answers * assumed.answer_tokens,
+            credited_tokens=own,
+        )
+
+    def make_critic(self, body: Any, ending: int, rl: Rl, backend: "MakeBackend") -> "Critic":
+        """See `RlMethod.make_critic`."""
+        from pcqc.methods.atpo.critic import Critic
+
+        return Critic(body, ending, self.tree, rl, backend)
 
     @property
     def coefficients(self) -> dict[str, float]:
         """Weight of each term of the actor's loss."""
-        return {TERMINAL: 1.0, KL: self.settings.kl_coefficient}
+        return {TERMINAL: 1.0, KL: self.kl_coefficient}
 
     def collect_rollouts(
-        self, context: RolloutContext, cases: Sequence[Case], update: int
+        self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> TreeBatch:
-        """Search the tree of every case of an update; see `Grpo.collect_rollouts`."""
-        statistics = RunningVariance(self.memory, self.tree.newest_level_weight)
-        name = f"{self.seed}/update/{update}"
-        every = search_trees(context, self.critic.values, self.tree, cases, statistics, name)
+        """See `RlMethod.collect_rollouts`; searches the tree of every case."""
+        statistics = RunningVariance(services.memory, self.tree.newest_level_weight)
+        name, values = f"{services.seed}/update/{update}", services.critic.values
+        every = search_trees(context, values, self.tree, cases, statistics, name)
         kept = answered_cases([[d.consultation for d in search.dialogues] for search in every])
         failures = {"failures/patient": len(cases) - len(kept)}
         used, searches = [cases[i] for i in kept], [every[i] for i in kept]
@@ -90,51 +134,51 @@ class Atpo:
             for search in searches
             for dialogue in search.dialogues[1:]
         )
-        found = [t for s in searches for t in trajectories(s, self.tree.divide_by_visits)]
-        return TreeBatch(used, rows, rewards, gains, sampled, failures, searches, found)
+        by_visits = self.tree.divide_by_visits
+        flat = [t for search in searches for t in trajectories(search, by_visits)]
+        return TreeBatch(used, rows, rewards, gains, sampled, failures, searches, flat, by_visits)
 
-    def learn(self, update: int, batch: TreeBatch) -> UpdateReport:
+    def learn(self, services: Services, update: int, batch: TreeBatch) -> "UpdateReport":
         """Take the steps of an update; losses and statistics are means over them."""
-        rate = self.actor_rate(update)
+        from pcqc.training.policy import UpdateReport
+        from pcqc.training.policy_loss import Clip
+
+        policy, rate = services.policy, self.actor_rate(services.policy, update)
         if rate:
-            self.policy.keep_logprobs([s for t in batch.trajectories for s in t.actor])
-        clip = Clip(self.policy.settings.clip, self.tree.clip_high, self.tree.dual_clip)
+            policy.keep_logprobs([s for t in batch.trajectories for s in t.actor])
+        clip = Clip(policy.settings.clip, self.tree.clip_high, self.tree.dual_clip)
         reports = []
-        for chosen in self.mini_batches(update, len(batch.trajectories)):
+        for chosen in self.mini_batches(services.seed, update, len(batch.trajectories)):
             mini_batch = [batch.trajectories[i] for i in chosen]
-            metrics = self.critic.update([s for t in mini_batch for s in t.critic])
+            metrics = services.critic.update([s for t in mini_batch for s in t.critic])
             report = UpdateReport({}, {})
             if rate:
                 actor = [s for t in mini_batch for s in t.actor]
-                report = self.policy.update(actor, self.coefficients, clip=clip, rate=rate)
+                report = policy.update(actor, self.coefficients, clip=clip, rate=rate)
             report.statistics |= metrics
             reports.append(report)
-        return _mean(reports)
+        losses, statistics = [r.losses for r in reports], [r.statistics for r in reports]
+        return UpdateReport(_mean(losses), {**_mean(statistics), "steps": len(reports)})
 
-    def actor_rate(self, update: int) -> float:
+    def actor_rate(self, policy: "Policy", update: int) -> float:
         """The actor's learning rate as a factor of `rl`'s; 0 while the critic learns alone.
 
         It rises over `actor_warmup` of all updates.
         """
         step = update - self.tree.critic_updates
-        rising = np.ceil(self.tree.actor_warmup * self.settings.updates)
-        shared = self.policy.settings.learning_rate
+        rising = np.ceil(self.tree.actor_warmup * self.updates)
+        shared = policy.settings.learning_rate
         own = self.tree.actor_learning_rate or shared
         return float(np.clip(step / max(rising, 1), 0, 1)) * own / shared
 
-    def mini_batches(self, update: int, count: int) -> list[np.ndarray]:
+    def mini_batches(self, seed: int, update: int, count: int) -> list[np.ndarray]:
         """Trajectories of each step, in random order; the steps are of nearly equal size."""
-        order = generator(self.seed, "mini-batches", update).permutation(count)
+        order = generator(seed, "mini-batches", update).permutation(count)
         steps = max(1, round(count / self.tree.trajectories_per_step))
         return np.array_split(order, steps)
 
 
-def _mean(reports: list[UpdateReport]) -> UpdateReport:
-    """One report of several steps: means, but sums of tokens and the largest gap."""
+def _mean(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Numbers of several steps as one: means, but sums of tokens and the largest gap."""
     how: dict[str, Callable] = {"tokens/trained": np.sum, "gap/max": np.max}
-
-    def combined(rows: list[dict[str, float]]) -> dict[str, float]:
-        return {k: float(how.get(k, np.mean)([row[k] for row in rows])) for k in rows[0]}
-
-    losses, statistics = [r.losses for r in reports], [r.statistics for r in reports]
-    return UpdateReport(combined(losses), {**combined(statistics), "steps": len(reports)})
+    return {k: float(how.get(k, np.mean)([row[k] for row in rows])) for k in rows[0]}

@@ -6,10 +6,12 @@ import numpy as np
 import torch
 
 from pcqc.errors import UserError
-from pcqc.study import Rl, TreeSearch
+from pcqc.methods.atpo.settings import TreeSearch
+from pcqc.study import Rl
 from pcqc.training.backend import MakeBackend, adamw_backend, merged_micro_batches, outputs
 from pcqc.training.batching import SelectedTokens, take_selected
-from pcqc.training.value_model import ValueModel, ValueSequence, value_loss
+from pcqc.training.sequences import ValueSequence
+from pcqc.training.value_model import ValueModel, value_loss
 
 
 class Critic:

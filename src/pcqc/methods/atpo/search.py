@@ -21,13 +21,19 @@ from pcqc.consultation import (
     open_dialogues,
     sample_responses,
 )
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.tree import RunningVariance, Tree, uncertainty, width
-from pcqc.methods.reward import tree_reward
-from pcqc.study import TreeSearch
 from pcqc.system.seeds import stream, uniform
 
 # Token ids of states -> per state, the critic's outputs at the tokens that end it.
 Values = Callable[[Sequence[Sequence[int]]], list[np.ndarray]]
+
+
+def tree_reward(case: Case, consultation: Consultation, rules: TreeSearch) -> float:
+    """Of the correct final answer, another valid one, or none (app:pcqc_frozen_setup)."""
+    if consultation.is_correct(case):
+        return rules.reward_correct
+    return rules.reward_none if consultation.predicted is None else rules.reward_wrong
 
 
 @dataclass(eq=False)

@@ -9,8 +9,7 @@ from pcqc.consultation import Consultation
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.tree import advantages, back_up
 from pcqc.methods.sequences import executed_sequences
-from pcqc.training.sequences import TrainingSequence, pack_turns
-from pcqc.training.value_model import ValueSequence
+from pcqc.training.sequences import TrainingSequence, ValueSequence, pack_turns
 
 
 @dataclass

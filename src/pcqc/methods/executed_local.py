@@ -1,0 +1,41 @@
+"""Executed-local, a control of PCQC (app:executed_local_credit).
+
+Samples: as PCQC.
+Credits: executed questions by the same gain, compared across all cases and states of an update.
+Trains on: as PCQC, of questions the executed ones alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic.dataclasses import dataclass as settings
+
+from pcqc.methods.credit import executed_local_credit
+from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_groups import QuestionGroup
+from pcqc.study.settings import STRICT
+
+
+@settings(frozen=True, config=STRICT)
+class ExecutedLocal(Pcqc):
+    """See the module."""
+
+    supervise: Literal["executed"] = "executed"
+
+    def credit(self, groups: Sequence[QuestionGroup]) -> None:
+        """See `Pcqc.credit`."""
+        credits = executed_local_credit([group.gains[0] for group in groups])
+        for group, credit in zip(groups, credits, strict=True):
+            group.credits[0] = credit
+
+    compared: ClassVar[str] = (
+        "executed questions are compared across all states of an update by what the scorer makes "
+        "of the answer"
+    )
+
+    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
+        """See `Pcqc.why_credit`."""
+        return (
+            "Executed-local credit compares its gain with those of all executed questions of this "
+            f"update, whatever their state: credit {candidate['credit']:+.2f}."
+        )
