@@ -36,10 +36,11 @@ from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
+from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.models.folder import load_model, save_model
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding, Method, Protocol, Rl, load_study
+from pcqc.study import Decoding, Protocol, Rl, load_study
 from pcqc.training.policy import Policy, UpdateReport
 
 CASES, GROUP, COMPLETION = 16, 8, 16
@@ -63,7 +64,7 @@ class Work:
 
     cases: list[Case]
     completions: list[list[list[int]]]
-    method: Method
+    method: Grpo
     settings: Rl
     chat: ChatFormat
     protocol: Protocol
@@ -158,7 +159,7 @@ class Ours:
     def __init__(self, work: Work, model, reference, generate: bool):
         self.work = work
         self.policy = Policy(model, reference, work.settings)
-        self.method = Grpo(work.method, self.policy, seed=0)
+        self.services = Services(self.policy, seed=0)
         engine = TransformersEngine(model) if generate else GivenCompletions(work)
         patient = Patient(ScriptedEngine(), work.chat, work.decoding)  # a single turn asks nobody
         actor = Actor(engine, work.chat, work.decoding)
@@ -167,8 +168,9 @@ class Ours:
     def step(self, update: int) -> tuple[GroupBatch, UpdateReport]:
         """Collect rollouts, reward and learn."""
         self.context.actor.engine.reset_cache()
-        batch = self.method.collect_rollouts(self.context, self.work.cases, update)
-        return batch, self.method.learn(update, batch)
+        method, services = self.work.method, self.services
+        batch = method.collect_rollouts(services, self.context, self.work.cases, update)
+        return batch, method.learn(services, update, batch)
 
 
 def make_trainer(work: Work, model, generate: bool, steps: int, folder: Path, callback):

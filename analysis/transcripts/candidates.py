@@ -29,7 +29,7 @@ CONTINUED = ("Ended right", 2, False)
 
 
 class Groups:
-    """A run's candidate groups, with the credit that other rules would have given, if another.
+    """A run's candidate groups, with the credit that other rules would have given.
 
     Args:
         method: whose run it is.
@@ -65,13 +65,12 @@ class Groups:
         columns: list[tuple] = [UTILITY, GAIN, CREDIT]
         numbers = [[c["utility"] for c in found], [c["gain"] for c in found]]
         numbers.append([c["credit"] for c in found])
-        same_state, local = same_state_credit(np.array(numbers[1])), self.local[id(group)]
-        if not np.allclose(same_state, numbers[2]):
+        if self.method.rule != "same state" or self.method.trained_candidates == 1:
             columns.append(SAME_STATE)
-            numbers.append(list(same_state))
-        if not np.isclose(local, numbers[2][0]):
+            numbers.append(list(same_state_credit(np.array(numbers[1]))))
+        if self.method.rule != "executed, local":
             columns.append(EXECUTED_LOCAL)
-            numbers.append([local, *[None] * (len(found) - 1)])
+            numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
         _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
         return {
             "title": f"{len(found)} candidates",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import make_case, make_tokenizer, scripted_context, tiny_model
+from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer, tiny_model
 from stub_server import Stub, completion
 
 from pcqc.consultation import roll_out
@@ -15,16 +15,17 @@ from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.question_utilities import by_scorer
 from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
-from pcqc.study import Decoding, Method, Server, Servers, load_study
+from pcqc.study import Decoding, Server, Servers, load_study
 
 STOP = 7
 # How vLLM hands a completion over, which sampling does not depend on.
 NOT_SAMPLING = ("detokenize", "output_kind", "skip_clone")
+GRPO = Grpo("Test", "grpo", terminal_group=2)
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=STOP)
 
 
@@ -236,15 +237,9 @@ def test_a_failed_answer_ends_the_consultation_and_its_case_is_not_trained_on(se
         ended = [[c.ending for c in row] for row in rolled]
         assert ended[0] == ended[2] == ["answer", "answer"]
         assert sorted(ended[1]) == ["answer", "patient_failed"]
-        method = Method(
-            title="Test",
-            terminal_group=2,
-            question_group=3,
-            question_credit="same_state",
-            beta=1.0,
-            kl_coefficient=0.0,
-        )
-        drawn = Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+        method = Pcqc("Test", "pcqc", terminal_group=2, question_group=3)
+        services = Services(None, 1, scripted_scorer(lambda text: (0.25,) * 4, context.chat))
+        drawn = method.collect_rollouts(services, context, cases, 1)
         assert [case.case_id for case in drawn.cases] == ["case-0", "case-2"]
         assert np.shape(drawn.rewards) == (2, 2)
         assert drawn.failures["failures/patient"] == 1
@@ -255,10 +250,9 @@ def test_a_failed_answer_ends_the_consultation_and_its_case_is_not_trained_on(se
 
 def test_an_update_without_any_answer_and_an_evaluation_with_a_gap_are_refused(serve):
     cases = [make_case(i) for i in range(2)]
-    method = Method(title="Test", terminal_group=2, kl_coefficient=0.0)
     context = served_setting(serve, cases, lambda prompt: True, "1/update/1")
     with pytest.raises(UserError, match="failed in every case"):
-        Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+        GRPO.collect_rollouts(Services(None, 1), context, cases, 1)
     context = served_setting(serve, cases, lambda p: "case-1" in p, "1/evaluation/dev")
     with pytest.raises(UserError, match=r"failed in 1 answers of 2 consultations \(refused"):
         evaluate(context, cases, seed=1, benchmark="dev", labels={})
@@ -272,12 +266,11 @@ def test_a_patient_that_answers_nothing_is_one_clear_line_where_dialogues_go_on_
     context = served_setting(serve, cases, lambda prompt: True, "1/update/1")
     context.patient.engine = serve(lambda body, attempt: (status, "gone")).engine()
     stream_actor(context)
-    method = Method(title="Test", terminal_group=2, kl_coefficient=0.0)
     line = (
         rf"patient's server failed in every case \(.*{status}: gone\); check the server and rerun"
     )
     with pytest.raises(UserError, match=line):
-        Grpo(method, None, 1).collect_rollouts(context, cases, 1)
+        GRPO.collect_rollouts(Services(None, 1), context, cases, 1)
     assert context.patient.engine.take_counts()["failures"] == 4
 
 
@@ -312,11 +305,8 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve, scorer_
     scorer = Scorer(serve(reply).engine(), context.chat.tokenizer)
     if scorer_during_rollouts:
         stream_actor(context)
-        context = dataclasses.replace(context, scorer=scorer)
-    method = Method(
-        title="Test", terminal_group=2, question_group=2, question_credit="same_state", beta=1.0
-    )
-    drawn = Pcqc(method, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 1)
+    method = Pcqc("Test", "pcqc", terminal_group=2, question_group=2)
+    drawn = method.collect_rollouts(Services(None, 1, scorer), context, cases, 1)
     assert [group.case.case_id for group in drawn.groups] == ["case-0"]
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2

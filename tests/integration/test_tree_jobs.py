@@ -6,6 +6,7 @@ import pytest
 from small_runs import Killed, digests, small_study
 
 from pcqc.jobs import rl_loop
+from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 from pcqc.system.processes import SINGLE_PROCESS
@@ -49,7 +50,7 @@ def test_the_critic_is_made_before_engines_take_memory(study, monkeypatch):
     monkeypatch.setattr(
         rl_loop, "make_context", lambda *a: made.append("engines") or make_context(*a)
     )
-    monkeypatch.setattr(rl_loop, "Critic", lambda *a: made.append("critic") or Critic(*a))
+    monkeypatch.setattr(critic, "Critic", lambda *a: made.append("critic") or Critic(*a))
     rl_loop.Run(study, METHOD, RUN, SINGLE_PROCESS)
     assert made == ["critic", "engines"]
 

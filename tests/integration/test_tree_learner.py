@@ -11,9 +11,11 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo, TreeBatch
 from pcqc.methods.atpo.critic import Critic
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory
+from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import Method, Rl, TreeSearch
+from pcqc.study import Rl
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence
@@ -176,7 +178,7 @@ def test_the_kept_log_probabilities_are_those_before_the_first_step():
 
 
 def test_the_tree_s_settings_set_the_clipping(monkeypatch):
-    learner = make_learner(critic_updates=0, clip_high=0.35, dual_clip=7.0)
+    learner = Learner(critic_updates=0, clip_high=0.35, dual_clip=7.0)
     seen, update = [], learner.policy.update
 
     def updating(sequences, coefficients, **named):
@@ -222,15 +224,26 @@ def test_later_steps_of_an_update_clip_ratios():
     assert second.losses[TERMINAL] == pytest.approx(loss, rel=1e-4)
 
 
-def make_learner(seed=0, updates=100, **settings) -> Atpo:
-    method = Method("Tree", updates=updates, kl_coefficient=0.01, tree=TreeSearch(**settings))
-    policy = Policy(tiny_model(seed), tiny_model(1), RL)
-    return Atpo(method, policy, 5, make_critic(seed, **settings))
+class Learner:
+    """ATPO with a policy and a critic of its own."""
+
+    def __init__(self, seed=0, updates=100, **settings):
+        tree = TreeSearch(**settings)
+        self.method = Atpo("Tree", "atpo", updates=updates, kl_coefficient=0.01, tree=tree)
+        self.policy = Policy(tiny_model(seed), tiny_model(1), RL)
+        self.critic = make_critic(seed, **settings)
+        self.services = Services(self.policy, 5, critic=self.critic)
+        self.parts = {"actor": self.policy.state, "critic": self.critic.state}
+
+    def learn(self, update, batch):
+        return self.method.learn(self.services, update, batch)
 
 
 @pytest.mark.parametrize(("count", "steps"), [(1, 1), (4, 1), (10, 2), (11, 3), (40, 10)])
 def test_mini_batches_hold_every_trajectory_once(count, steps):
-    batches = make_learner(trajectories_per_step=4).mini_batches(1, count)
+    batches = Atpo("Tree", "atpo", tree=TreeSearch(trajectories_per_step=4)).mini_batches(
+        5, 1, count
+    )
     assert sorted(np.concatenate(batches)) == list(range(count))
     assert len(batches) == steps
     sizes = [len(b) for b in batches]
@@ -238,7 +251,7 @@ def test_mini_batches_hold_every_trajectory_once(count, steps):
 
 
 def test_the_critic_trains_alone_first_and_the_actor_s_rate_rises():
-    learner = make_learner(critic_updates=2, updates=100, actor_warmup=0.03)
+    learner = Learner(critic_updates=2, updates=100, actor_warmup=0.03)
     before = copy.deepcopy(learner.policy.model.state_dict())
     for update in (1, 2):
         report = learner.learn(update, drawn(update))
@@ -249,11 +262,13 @@ def test_the_critic_trains_alone_first_and_the_actor_s_rate_rises():
     assert learner.policy.backend.optimizers[0].param_groups[0]["lr"] == pytest.approx(1e-2 / 3)
     assert report.losses[TERMINAL] != 0
     assert any(not torch.equal(before[n], t) for n, t in learner.policy.model.state_dict().items())
-    assert [learner.actor_rate(u) for u in (4, 5, 6, 100)] == pytest.approx([2 / 3, 1, 1, 1])
+    assert [learner.method.actor_rate(learner.policy, u) for u in (4, 5, 6, 100)] == pytest.approx(
+        [2 / 3, 1, 1, 1]
+    )
 
 
 def test_an_update_takes_several_steps_of_actor_and_critic():
-    learner = make_learner(critic_updates=0, trajectories_per_step=3, actor_warmup=0.0)
+    learner = Learner(critic_updates=0, trajectories_per_step=3, actor_warmup=0.0)
     report = learner.learn(1, drawn(1))
     assert report.statistics["steps"] == 3
     tokens = sum(int((t.actor[0].terms[TERMINAL].weights > 0).sum()) for t in drawn(1).trajectories)
@@ -267,14 +282,14 @@ def test_an_update_takes_several_steps_of_actor_and_critic():
 
 
 def test_actor_and_critic_resume_exactly(tmp_path):
-    straight = make_learner(critic_updates=1)
+    straight = Learner(critic_updates=1)
     for update in range(1, 5):
         straight.learn(update, drawn(update))
-    first = make_learner(critic_updates=1)
+    first = Learner(critic_updates=1)
     for update in (1, 2):
         first.learn(update, drawn(update))
     save_state(tmp_path, first.parts, {"step": 2})
-    second = make_learner(seed=7, critic_updates=1)
+    second = Learner(seed=7, critic_updates=1)
     assert load_state(tmp_path, second.parts) == {"step": 2}
     for update in (3, 4):
         second.learn(update, drawn(update))

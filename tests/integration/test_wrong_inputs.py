@@ -54,7 +54,7 @@ SETTINGS = {
     "a seed twice": (("B: 2,", "B: 1,"), "runs.B: the same seed as run 'A'; give each its own"),
     "a weight of nothing": (
         ("terminal_only: {", "terminal_only: {beta: 1.0, "),
-        "beta weighs a question loss, but question_credit is none",
+        "methods.terminal_only.beta: unknown setting",
     ),
     "an update without checkpoint": (
         ("evaluation_seed: 0", "evaluation_seed: 0\nalso_evaluate: {pcqc: [7]}"),

@@ -7,13 +7,12 @@ from helpers import scripted_context
 
 from pcqc.cases.case import Case
 from pcqc.consultation import roll_out
-from pcqc.methods.pcqc import assign_credit, case_sequences
+from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.study import Method
 from pcqc.training.sequences import TrainingSequence
 
-METHOD = Method("PCQC", terminal_group=1, question_group=2, question_credit="same_state", beta=1.0)
+METHOD = Pcqc("PCQC", "pcqc", terminal_group=1, question_group=2)
 HEAD = """\
 # One consultation under {name}:
 # a question, its answer, the final answer; then the question never asked at the first state.
@@ -44,8 +43,8 @@ def golden_text(
     ((consultation,),) = roll_out(context, [case], rollouts=1, candidates=2, seed=1, stage="test")
     first = consultation.turns[0]
     group = QuestionGroup(case, 0, first, 0.5, np.array([0.9, 0.1]), np.zeros(2))
-    assign_credit([group], METHOD)
-    executed, unexecuted = case_sequences([consultation], np.zeros(1), [group], METHOD)
+    METHOD.credit([group])
+    executed, unexecuted = METHOD.case_sequences([consultation], np.zeros(1), [group])
     chat, start = context.chat, len(first.state)
     lines = [HEAD.format(name=name)]
     lines += _rows(chat, executed, list(_authors(chat, consultation)), 0)

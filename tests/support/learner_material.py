@@ -7,8 +7,9 @@ import torch
 from helpers import tiny_model
 
 from pcqc.methods.atpo.critic import Critic
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.study import Rl, Sft, TreeSearch
+from pcqc.study import Rl, Sft
 from pcqc.training.backend import adamw_backend
 from pcqc.training.policy import Policy
 from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence

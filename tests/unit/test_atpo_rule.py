@@ -13,10 +13,10 @@ from helpers import make_case
 from tree_material import SAYS, Critic, make_context
 
 from pcqc.methods.atpo.search import search_trees
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, visits
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import TreeSearch
 
 CASES = [make_case(i) for i in range(4)]
 # Early ends are common here, so that many of them are pruned.

@@ -9,14 +9,13 @@ from helpers import make_case, scripted_context, scripted_scorer
 
 from pcqc.cases.prompts import Exchange
 from pcqc.cases.public_case import PublicCase
+from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.question_utilities import by_scorer
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.roles.scorer import Evidence
-from pcqc.study import Method
 
-METHOD = Method("PCQC", terminal_group=2, question_group=3, question_credit="same_state", beta=1.0)
+METHOD = Pcqc("PCQC", "pcqc", terminal_group=2, question_group=3)
 
 
 def parameters(function) -> dict:
@@ -68,7 +67,7 @@ def prompts():
 
     context = scripted_context(say, cases, name="1/update/5", answer=reply)
     scorer = scripted_scorer(lambda text: (0.5, 0.5), context.chat)
-    Pcqc(METHOD, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 5)
+    METHOD.collect_rollouts(Services(None, 1, scorer), context, cases, 5)
     engines = {"actor": context.actor, "patient": context.patient, "scorer": scorer}
     decode = context.chat.tokenizer.decode
     return {role: [decode(p) for p in r.engine.prompts] for role, r in engines.items()}
@@ -123,7 +122,7 @@ def test_the_answer_reaches_no_prompt():
         say = lambda c, r, turn, k: "Final Answer: A" if turn else f"Question: {k}?"  # noqa: E731
         context = scripted_context(say, cases, name="1/update/1")
         scorer = scripted_scorer(lambda text: (0.1, 0.2, 0.3, 0.4), context.chat)
-        drawn = Pcqc(METHOD, None, 1, by_scorer(scorer)).collect_rollouts(context, cases, 1)
+        drawn = METHOD.collect_rollouts(Services(None, 1, scorer), context, cases, 1)
         engines = (context.actor.engine, context.patient.engine, scorer.engine)
         return [engine.prompts for engine in engines], drawn
 

@@ -7,19 +7,18 @@ import pytest
 from helpers import PROTOCOL, make_case, scripted_context, scripted_scorer
 
 from pcqc.errors import UserError
+from pcqc.methods.base import Services
 from pcqc.methods.credit import same_state_credit
+from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.grpo import Grpo
-from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.question_utilities import by_scorer
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.study import Method
 from pcqc.training.sequences import KL, pack_turns, token_counts
 
-PCQC = Method("PCQC", terminal_group=2, question_group=4, question_credit="same_state", beta=0.7)
+PCQC = Pcqc("PCQC", "pcqc", terminal_group=2, question_group=4, beta=0.7)
 SAME_STATE_Q1 = dataclasses.replace(PCQC, supervise="executed")
-EXECUTED_LOCAL = dataclasses.replace(SAME_STATE_Q1, question_credit="executed_local")
-TERMINAL_ONLY = Method("Terminal-only", terminal_group=2)
+EXECUTED_LOCAL = ExecutedLocal("Executed-local", "executed_local", terminal_group=2)
+TERMINAL_ONLY = Grpo("Terminal-only", "grpo", terminal_group=2)
 CASES = [make_case(0), make_case(1)]
 # Probability of the right option B, by what the last question was; states add up to 1 over A to D.
 UTILITY = {"p?": 0.9, "q?": 0.1, "r?": 0.4, None: 0.25}
@@ -40,17 +39,10 @@ def chances(text: str):
     return ((1 - value) / 3, value, (1 - value) / 3, (1 - value) / 3)
 
 
-def made(settings, scorer):
-    """The method that the settings are of."""
-    if settings.question_credit == "none":
-        return Grpo(settings, None, seed=1)
-    return Pcqc(settings, None, 1, by_scorer(scorer))
-
-
 def draw(method, cases=CASES, script=say, protocol=PROTOCOL):
     context = scripted_context(script, cases, name="1/update/1", protocol=protocol)
-    scorer = scripted_scorer(chances, context.chat)
-    return made(method, scorer).collect_rollouts(context, cases, 1), context.chat
+    services = Services(None, 1, scripted_scorer(chances, context.chat))
+    return method.collect_rollouts(services, context, cases, 1), context.chat
 
 
 def pieces(chat, sequences, name):
@@ -185,7 +177,7 @@ def test_executed_local_standardises_gains_across_cases_and_states():
     assert [a for _, a in pieces(chat, drawn.sequences, QUESTION)] == pytest.approx(expected)
     # All candidates are drawn, answered and scored all the same.
     assert all(len(g.utilities) == 4 for g in drawn.groups)
-    assert rollout_metrics(drawn)["credit/groups"] == 4
+    assert drawn.metrics()["credit/groups"] == 4
 
 
 def test_executed_local_needs_two_events():
@@ -206,7 +198,7 @@ def test_terminal_only_samples_no_candidates_and_has_no_question_loss():
 
 def test_coefficients_are_the_settings():
     with_kl = [dataclasses.replace(method, kl_coefficient=0.02) for method in (PCQC, TERMINAL_ONLY)]
-    pcqc, terminal_only = (made(method, None).coefficients for method in with_kl)
+    pcqc, terminal_only = (method.coefficients for method in with_kl)
     assert pcqc == {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.02}
     assert terminal_only == {TERMINAL: 1.0, KL: 0.02}
 
@@ -244,7 +236,7 @@ def test_consultations_without_turns_are_excluded_from_training():
 
 def test_metrics_count_different_candidate_questions_by_turn():
     drawn, _ = draw(PCQC)
-    metrics = rollout_metrics(drawn)
+    metrics = drawn.metrics()
     for turn in (1, 2):
         states = [g.turn.responses for g in drawn.groups if g.number == turn - 1]
         counts = [len({r.action.question for r in s} - {None}) for s in states]
@@ -255,7 +247,7 @@ def test_metrics_count_different_candidate_questions_by_turn():
 
 def test_metrics_count_every_actor_token():
     drawn, _ = draw(PCQC)
-    metrics = rollout_metrics(drawn)
+    metrics = drawn.metrics()
     every = [c for row in drawn.consultations for c in row]
     candidates = [r for c in every for t in c.turns for r in t.responses[1:]]
     own = sum(c.actor_tokens for c in every)

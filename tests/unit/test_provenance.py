@@ -144,7 +144,7 @@ def test_a_run_is_made_from_the_modules_that_it_enters():
     every = set().union(*entered.values())
     for method, own in entered.items():
         found = made_from(study, "train", method, "A").modules
-        assert {"pcqc.jobs.rl_loop", "pcqc.methods.grpo", "pcqc.methods.credit"} <= found.keys()
+        assert {"pcqc.jobs.rl_loop", "pcqc.methods.base", "pcqc.methods.sequences"} <= found.keys()
         assert every & found.keys() == own, method
 
 

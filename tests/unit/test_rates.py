@@ -24,7 +24,7 @@ def test_every_compared_method_has_an_entry_at_each_rate_but_its_own(tmp_path):
     assert at_rates(plain, "pcqc") == ["pcqc"]
     # The rest is the method's; none of it is part of the paper's study.
     other = study.method(at_rates(study, "c3")[1])
-    assert (other.question_credit, other.runs) == ("leave_one_out", ("A",))
+    assert (other.method, other.runs) == ("c3", ("A",))
     assert other.on_demand
     assert study.common_runs == plain.common_runs
 

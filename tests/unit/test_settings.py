@@ -177,13 +177,16 @@ methods.shared_sft.runs | [] | method 'shared_sft' has no runs; give it one, or 
 methods.grpo.runs | [Q] | no run 'Q'
 methods.grpo.runs | [A, A] | a run twice; name each once
 methods.pcqc.beta | -1 | must be greater than or equal to 0, not -1
-methods.pcqc.question_group | 1 | question credit needs question_group >= 2
-methods.pcqc.question_credit | none | question_credit is none
-methods.pcqc.question_credit | executed_local | set supervise: executed
-methods.pcqc.question_credit | other | 'executed_local' or 'leave_one_out', not 'other'
-methods.atpo.question_group | 4 | a tree search has no question group
-methods.grpo.question_group | 4 | samples candidates for question_credit: set that one
-methods.executed_local.question_utility | expected_answer | leave out question_utility
+methods.pcqc.question_group | 1 | must be greater than or equal to 2, not 1
+methods.pcqc.method | pcqcc | No module named 'pcqc.methods.pcqcc'); did you mean 'pcqc'?
+methods.pcqc.method | 3 | must name a module of pcqc.methods
+methods.pcqc.bta | 1.0 | unknown setting; did you mean 'beta'?
+methods.atpo.question_group | 4 | unknown setting
+methods.grpo.supervise | executed | unknown setting
+methods.executed_local.supervise | all | must be 'executed', not 'all'
+methods.igpo.turn_credit | gipo | 'gigpo' or 'mt_grpo', not 'gipo'
+methods.igpo.continuations | 2 | continuations are for turn_credit: vineppo
+methods.gigpo.belief | actor | belief is for turn_credit: igpo, tips, mt_grpo
 methods.grpo.rl | {learning_rat: 1.0} | unknown setting; did you mean 'learning_rate'?
 methods.grpo.rl | {clip: -1.0} | must be greater than 0, not -1.0
 methods.grpo.rl | {cases_per_update: 5000} | exceeds clinic.training_cases; lower it
@@ -440,8 +443,8 @@ def test_every_setting_moves_the_fingerprint(load):
 # Settings of PCQC's run A and of SFT: another digest makes finished runs again.
 IDENTITIES = {
     "clinic": "f8be1a13704fb222",
-    "clinic-mini": "41875680423fd7de",
-    "clinic-mini-engines": "9e42d205570df52c",
+    "clinic-mini": "5d2168c1a367554c",
+    "clinic-mini-engines": "2cf9b1fb81bdfda5",
 }
 
 

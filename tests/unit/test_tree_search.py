@@ -11,11 +11,11 @@ from pcqc.consultation import roll_out
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.search import search_trees
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, uncertainty, visits
-from pcqc.methods.metrics import rollout_metrics
+from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import Method, TreeSearch
 from pcqc.training.sequences import KL
 
 CASES = [make_case(i) for i in range(3)]
@@ -165,9 +165,9 @@ def test_what_the_critic_trains_on():
 
 def collect(context, **settings):
     """The rollouts of an update."""
-    critic = SimpleNamespace(values=Critic())
-    return Atpo(Method("Tree", tree=TreeSearch(**settings)), None, 1, critic).collect_rollouts(
-        context, CASES, 4
+    services = Services(None, 1, critic=SimpleNamespace(values=Critic()))
+    return Atpo("Tree", "atpo", tree=TreeSearch(**settings)).collect_rollouts(
+        services, context, CASES, 4
     )
 
 
@@ -178,7 +178,7 @@ def test_an_update_without_a_turn_is_refused():
 
 def test_what_an_update_collects():
     drawn = collect(make_context(), candidates=3)
-    metrics = rollout_metrics(drawn)
+    metrics = drawn.metrics()
     assert drawn.completed == len(drawn.trajectories) == sum(map(len, drawn.consultations))
     right = [c.predicted == "B" for row in drawn.consultations for c in row]
     assert metrics["accuracy"] == pytest.approx(np.mean(right))

@@ -1,7 +1,5 @@
 """Peers on scripted consultations: which tokens get which credit, and what a value costs."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from helpers import make_case, scripted_context, scripted_scorer
@@ -9,24 +7,21 @@ from test_methods import chances, pieces, say
 
 from pcqc.consultation import roll_out
 from pcqc.methods import peer_credit
+from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
-from pcqc.methods.metrics import rollout_metrics
 from pcqc.methods.sequences import TERMINAL
-from pcqc.methods.turn_credit import CREDITS, Known, TurnCredited
-from pcqc.study import Method
+from pcqc.methods.turn_credit import CREDITS, Known, TurnCredit
 
 CASES = [make_case(0)]
-GROUP = Method("Peer", terminal_group=2)
 # The scorer's belief in B before each turn of `say`'s consultations.
 BELIEFS = np.array([0.25, 0.9 / 1.1, 0.1 / 1.2])
 
 
 def draw(**settings):
     context = scripted_context(say, CASES, name="1/update/1")
-    method = TurnCredited(
-        dataclasses.replace(GROUP, **settings), None, 1, scripted_scorer(chances, context.chat)
-    )
-    return method.collect_rollouts(context, CASES, 1), context.chat
+    services = Services(None, 1, scripted_scorer(chances, context.chat))
+    method = TurnCredit("Peer", "turn_credit", terminal_group=2, **settings)
+    return method.collect_rollouts(services, context, CASES, 1), context.chat
 
 
 @pytest.mark.parametrize(
@@ -47,7 +42,7 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
     found = [advantage for _, advantage in pieces(chat, drawn.sequences, TERMINAL)]
     assert found == pytest.approx(np.concatenate(rows))
     assert np.concatenate(drawn.credits[0]) == pytest.approx(np.concatenate(rows))
-    assert rollout_metrics(drawn)["credit/alone_share"] == 0
+    assert drawn.metrics()["credit/alone_share"] == 0
 
 
 def test_a_failed_belief_credits_nothing():

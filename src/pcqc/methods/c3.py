@@ -48,6 +48,7 @@ class C3(Pcqc):
         """See `Pcqc.compare`."""
         return leave_one_out(gains)
 
+    rule: ClassVar[str] = "leave one out"
     compared: ClassVar[str] = (
         "questions are compared with the mean of the others at the same state by the reward of "
         "consultations that go on from it"

@@ -28,6 +28,7 @@ class ExecutedLocal(Pcqc):
         for group, credit in zip(groups, credits, strict=True):
             group.credits[0] = credit
 
+    rule: ClassVar[str] = "executed, local"
     compared: ClassVar[str] = (
         "executed questions are compared across all states of an update by what the scorer makes "
         "of the answer"

@@ -171,6 +171,7 @@ class Pcqc(Grpo):
 
     # What is said of the credit, in descriptions of a run and beside each question.
 
+    rule: ClassVar[str] = "same state"  # by which questions are credited
     compared: ClassVar[str] = (
         "questions are compared with the other candidates at the same state by what the scorer "
         "makes of the answer"

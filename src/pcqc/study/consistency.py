@@ -48,15 +48,9 @@ def _benchmarks(study: Study) -> Iterator[Problem]:
 
 
 def _methods(study: Study) -> Iterator[Problem]:
-    for name, method in study.methods.items():
+    for name in study.methods:
         if name in RULES:
             yield f"methods.{name}", "the name of a rule of the workflow; choose another name"
-        if "world" in method.needs and method.runs and not study.synthetic:
-            yield (
-                f"methods.{name}",
-                "needs probabilities that are known in the synthetic clinic alone; change its "
-                "settings (imagined_answers: 1 or more), or set runs: []",
-            )
     yield from _same_titles("methods", study.methods)
 
 
@@ -164,6 +158,13 @@ def _real(study: Study) -> Iterator[Problem]:
     for name, benchmark in study.benchmarks.items():
         if benchmark.raw is None:
             yield f"benchmarks.{name}.raw", "missing; add it"
+    for name, method in study.methods.items():
+        if "world" in method.needs and method.runs:
+            yield (
+                f"methods.{name}",
+                "needs probabilities that only the synthetic clinic has; change its settings "
+                "(imagined_answers: 1 or more), or set runs: []",
+            )
 
 
 def _sizes(study: Study) -> Iterator[Problem]:

@@ -106,9 +106,10 @@ def _methods(
     if not isinstance(overrides, dict):
         raise error(("methods",), "must be a group of methods")
     for name, override in overrides.items():
-        if name not in entries:
+        new = isinstance(override, dict) and override.keys() & {"method", "like"}
+        if name not in entries and not new:
             raise error(("methods", name), f"unknown method{nearest(name, entries)}")
-        entries[name] = _merge(entries[name], override)
+        entries[name] = _merge(entries.get(name), override)
     for name, entry in varied.data.items() if varied else ():
         if name in entries:
             raise varied.error((name,), "the name of a method; remove the entry or rename it")

@@ -116,7 +116,7 @@ def method_class(name: str) -> type[Method]:
         own = [module.name for module in pkgutil.iter_modules(_package().__path__)]
         known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]
         known += [entry.name for entry in importlib.metadata.entry_points(group=GROUP)]
-        raise UserError(f"no such method ({problem}){nearest(name, known)}") from None
+        raise UserError(f"no method '{name}' ({problem}){nearest(name, known)}") from None
 
 
 def method_module(name: str) -> str:

@@ -5,15 +5,17 @@ import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
 from pcqc.study import ROOT, Study, digest
-from pcqc.study.method import method_module
+from pcqc.study.method import GROUP, method_module
 from pcqc.system.files import sha256_file
 from pcqc.system.machine import machine
 
@@ -274,9 +276,13 @@ def _git(*arguments: str) -> str:
 @functools.cache
 def _file(module: str) -> Path | None:
     package, _, rest = module.partition(".")
-    if package not in _PACKAGES:
+    folder = _PACKAGES.get(package)
+    if package in {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}:
+        source = Path(importlib.util.find_spec(package).origin)  # of another distribution's method
+        folder = source.parent if source.name == "__init__.py" else source.with_suffix("")
+    if folder is None:
         return None
-    base = _PACKAGES[package].joinpath(*rest.split(".")) if rest else _PACKAGES[package]
+    base = folder.joinpath(*rest.split(".")) if rest else folder
     for path in (base / "__init__.py", base.with_suffix(".py")):
         if path.is_file():
             return path

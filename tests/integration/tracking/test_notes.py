@@ -1,17 +1,10 @@
 """What MLflow's descriptions say of a method and of its runs."""
 
 import dataclasses
-from typing import get_args, get_type_hints
 
 import pytest
 
-from pcqc.study import Method
-from pcqc.study.training import QUESTION_CREDITS
 from pcqc.tracking import notes, values
-
-
-def test_every_question_credit_has_its_clause():
-    assert set(QUESTION_CREDITS) == set(get_args(get_type_hints(Method)["question_credit"]))
 
 
 def test_a_method_is_described_by_what_it_draws_and_credits(study):

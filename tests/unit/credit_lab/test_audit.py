@@ -29,7 +29,7 @@ from credit_lab.audit.tabular import (
 )
 from credit_lab.audit.turn_credits import outcome_credits, reference_credits, turn_credits
 from pcqc.methods.credit import terminal_advantages
-from pcqc.methods.pcqc import assign_credit, case_sequences
+from pcqc.methods.pcqc import Pcqc, assign_credit, case_sequences
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import CREDITS, Known
@@ -38,7 +38,7 @@ from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import token_counts
 
 METHODS = load_study("paper").methods
-QUESTIONED = [name for name, method in METHODS.items() if method.question_credit != "none"]
+QUESTIONED = [name for name, method in METHODS.items() if isinstance(method, Pcqc)]
 RANDOM = random_policy(CLINIC, 5)
 
 
