@@ -58,7 +58,5 @@ def test_its_settings_are_checked_and_its_module_counts(study, tmp_path):
     assert "pcqc.methods.pcqc" not in made_from(study, "train", "dr_grpo", "A").modules
     path = tmp_path / "small.yaml"
     path.write_text(path.read_text().replace("scale:", "scael:"))
-    with pytest.raises(
-        UserError, match=r"small.yaml:\d+: methods.dr_grpo.scael: unknown"
-    ):
+    with pytest.raises(UserError, match=r"small.yaml:\d+: methods.dr_grpo.scael: unknown"):
         load_study(path)

@@ -263,9 +263,9 @@ def test_a_missing_file_and_an_unknown_name_are_one_line(tmp_path):
 
 
 def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):
-    """The study lowers `question_group`; the credit that needs it is in the file of all methods."""
-    with pytest.raises(UserError, match=r"small.yaml:\d+: methods.pcqc: question credit needs"):
-        load({"methods.pcqc.question_group": 1})
+    """Where the study sets it, and else in the file of all methods."""
+    with pytest.raises(UserError, match=r"small.yaml:\d+: methods.vineppo: continuations are for"):
+        load({"methods.vineppo.continuations": 0})
     with pytest.raises(UserError, match=r"config/methods.yaml:\d+: shared_sft.runs: no run 'A'"):
         load({"runs": {"Q": 1}})
 
@@ -442,7 +442,7 @@ def test_every_setting_moves_the_fingerprint(load):
 
 # Settings of PCQC's run A and of SFT: another digest makes finished runs again.
 IDENTITIES = {
-    "clinic": "f8be1a13704fb222",
+    "clinic": "13ad4ca533424b88",
     "clinic-mini": "5d2168c1a367554c",
     "clinic-mini-engines": "2cf9b1fb81bdfda5",
 }

@@ -53,7 +53,6 @@ class Method:
         kind: `rl`, or `sft` for what is not trained by reinforcement learning.
         records: names of the files, beside events and consultations, that its runs write.
         several_steps: whether an update takes several optimiser steps.
-        bounded: whether `work` is only an upper bound.
     """
 
     title: Title
@@ -68,7 +67,6 @@ class Method:
     kind: ClassVar[str] = "rl"
     records: ClassVar[tuple[str, ...]] = ()
     several_steps: ClassVar[bool] = False
-    bounded: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 

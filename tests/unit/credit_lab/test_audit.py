@@ -29,7 +29,7 @@ from credit_lab.audit.tabular import (
 )
 from credit_lab.audit.turn_credits import outcome_credits, reference_credits, turn_credits
 from pcqc.methods.credit import terminal_advantages
-from pcqc.methods.pcqc import Pcqc, assign_credit, case_sequences
+from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import CREDITS, Known
@@ -223,8 +223,8 @@ def sampled_case(rng, policy, method):
                 state = (*state, (course[-1][1], patient.findings[course[-1][1]]))
         row.append(words.consultation(patient, tuple(course)))
         rewards.append(reward(patient, tuple(course)))
-    assign_credit(groups, method)
-    return case_sequences(row, terminal_advantages(np.array(rewards)), groups, method)
+    method.credit(groups)
+    return method.case_sequences(row, terminal_advantages(np.array(rewards)), groups)
 
 
 def scored(words, patient, state, acts) -> QuestionGroup:

@@ -66,7 +66,6 @@ class Atpo(RlMethod):
 
     records: ClassVar[tuple[str, ...]] = ("trees",)
     several_steps: ClassVar[bool] = True
-    bounded: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:
