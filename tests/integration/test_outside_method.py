@@ -16,7 +16,8 @@ from pcqc.system.files import read_json, read_jsonl
 
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text()
 CODE, ENTRY_POINT, ENTRY = (
-    re.search(rf"```{language}\n(.*?)```", PAGE, re.S)[1] for language in ("python", "toml", "yaml")
+    re.search(rf"```{start}.*?)```", PAGE, re.S)[1]
+    for start in (r"python\n(", r"toml\n(", r"yaml\n(methods:")
 )
 
 

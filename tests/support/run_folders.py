@@ -105,7 +105,7 @@ def _write_training(study: Study, method: str, run: str, updates: int, metrics: 
     events.append({"kind": "validation", "update": updates, "accuracy": 0.7, "turns": 1.0})
     write_jsonl(folder / "events.jsonl", events)
     write_jsonl(folder / "consultations.jsonl", consultations)
-    if study.method(method).question_group:
+    if hasattr(study.method(method), "question_group"):
         write_jsonl(folder / "candidate_groups.jsonl", groups)
     write_jsonl(folder / "validation" / f"{updates:06}.jsonl", consultations)
     rows = [_dialogue(study.development, i) for i in range(3)]

@@ -92,7 +92,8 @@ def test_candidates_of_pcqc_stand_with_all_that_is_known_of_them(study):
 
 
 def test_a_control_stands_beside_the_credit_that_pcqc_would_have_given(study):
-    control = study.methods["executed_local"]
+    pcqc = study.methods["pcqc"]
+    control = replace(study.methods["executed_local"], title=pcqc.title, runs=pcqc.runs)
     study = replace(study, methods={**study.methods, "pcqc": control})
     transcripts.write(study)
     state = in_training(study, "pcqc")["turns"][0]["state"]

@@ -47,7 +47,7 @@ class TreeBatch(RolloutBatch):
 
     searches: list[Search]
     trajectories: list[Trajectory]
-    by_visits: bool
+    by_visits: bool = True
 
     def metrics(self) -> dict[str, float]:
         """See `RolloutBatch.metrics`."""
