@@ -42,7 +42,7 @@ class Worker:
             finish()
         phases.seconds["rest"] -= sum(s for name, s in phases.seconds.items() if name != "rest")
         with phases.time("update"):
-            self.report = run.method.learn(update, self.batch)
+            self.report = run.method.learn(run.services, update, self.batch)
             finish()
         self.seconds.append(phases.seconds)
 

@@ -120,14 +120,12 @@ def test_pcqc_beside_terminal_only(prepared, monkeypatch):
     monkeypatch.chdir(prepared)
     study = load_study(prepared / "small.yaml")
     # Candidates enough that some ask: this model has hardly learned to.
-    groups = {pcqc_cost.BASE: 0, pcqc_cost.OURS: 16}
-    study = dataclasses.replace(
-        study,
-        methods={
-            name: dataclasses.replace(study.method(name), terminal_group=2, question_group=group)
-            for name, group in groups.items()
-        },
-    )
+    groups = {pcqc_cost.BASE: {}, pcqc_cost.OURS: {"question_group": 16}}
+    methods = {
+        name: dataclasses.replace(study.method(name), terminal_group=2, **group)
+        for name, group in groups.items()
+    }
+    study = dataclasses.replace(study, methods=methods)
     result = pcqc_cost.measure(study, rounds=1)
     base, ours = (result["counts"][name] for name in (pcqc_cost.BASE, pcqc_cost.OURS))
     assert base["turns"] == ours["turns"]
