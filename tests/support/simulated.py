@@ -250,7 +250,7 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "trajectories": update * study.rl.cases_per_update * settings.terminal_group,
                 }
                 metrics["sampled_tokens"] = 90 * metrics["trajectories"]
-                if settings.question_group:
+                if hasattr(settings, "question_group"):
                     credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
                     metrics |= {f"credit/{name}": value for name, value in credit.items()}
                 rows.append(common | metrics)

@@ -92,8 +92,8 @@ def draw_states(
         scored = score_groups(scorer, firsts)
     with phases.time("imagined answers"):
         count = settings.imagined_answers
-        rows = imagine(context, scorer, firsts, count, seed=seed, stage=STAGE)
-    imagined = {(g.case.case_id, g.number): g.utilities for row in rows for g in row}
+        judged = imagine(context, scorer, firsts, count, seed=seed, stage=STAGE)
+    imagined = {(g.case.case_id, g.number): g.utilities for groups in judged for g in groups}
     groups, dialogues = [], []
     for (case, consultation), of_case in zip(firsts, scored, strict=True):
         for group in of_case:
