@@ -13,7 +13,7 @@ import numpy as np
 from pcqc.cases.prompts import visible
 from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.study import Method
-from pcqc.tracking.traces import children, node_of
+from pcqc.tracking.traces import children, path_of
 
 Turns = list[dict[str, Any]]
 # Value of a question in the clinic after some turns; None elsewhere.
@@ -96,9 +96,10 @@ class Trees:
     def at(self, row: dict, number: int, value: Value) -> dict | None:
         """The branches at a state of a sampled consultation; None where its tree is not kept."""
         nodes = self.by_case.get((row["update"], row["case_id"]), [])
-        taken = node_of(nodes, [turn["response"] for turn in row["turns"][: number + 1]])
-        if taken is None:
+        path = path_of(nodes, [turn["response"] for turn in row["turns"]])
+        if not path:
             return None
+        taken = path[number]
         found = children(nodes, nodes[taken]["parent"])
         columns: list[tuple] = [*BRANCH, ADVANTAGE]
         keys = ("value", "backed_up", "visits", "advantage")

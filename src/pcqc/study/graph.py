@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pcqc.errors import UserError
 from pcqc.study.data import Benchmark, Clinic, Data
@@ -197,6 +198,13 @@ class MirrorSettings:
 @dataclass(frozen=True)
 class ReportSettings:
     study: Mapping[str, Any]
+
+
+def store_address(study: Study) -> str:
+    """Where MLflow keeps the study's runs, without user, password or query."""
+    address = urlsplit(tracking_uri(study))
+    host = f"{address.hostname}:{address.port}" if address.hostname else ""
+    return f"{address.scheme}://{host}{address.path}"
 
 
 def stores_lost(study: Study) -> int:
@@ -464,7 +472,7 @@ class Jobs:
     def _mirror(self, method: str) -> Job:
         study, entry = self.study, self.study.method(method)
         traces = study.tracking.consultations_as_traces
-        settings = MirrorSettings(entry.title, tracking_uri(study), traces, stores_lost(study))
+        settings = MirrorSettings(entry.title, store_address(study), traces, stores_lost(study))
         inputs: dict[str, Any] = {}
         for run in entry.runs:
             kinds = ["evaluate", "select", *(["train"] if self.is_trained(method) else [])]
@@ -512,7 +520,7 @@ class Jobs:
 
     def _publish(self) -> Job:
         settings = MirrorSettings(
-            self.study.title, tracking_uri(self.study), 0, stores_lost(self.study)
+            self.study.title, store_address(self.study), 0, stores_lost(self.study)
         )
         report = self.job("report")
         entry = "pcqc.tracking.publish"

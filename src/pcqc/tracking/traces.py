@@ -124,10 +124,11 @@ def _critic(run: FinishedRun, row: dict, number: int) -> tuple[Step, float] | No
         if (tree["update"], tree["case_id"]) != (row.get("update"), row["case_id"]):
             continue
         nodes = tree["nodes"]
-        taken = node_of(nodes, [turn["response"] for turn in row["turns"][:number]])
-        if taken is None:
+        path = path_of(nodes, [turn["response"] for turn in row["turns"]])
+        if not path:
             continue
-        node, before = nodes[taken], nodes[nodes[taken]["parent"]]["value"]
+        node = nodes[path[number - 1]]
+        before = nodes[node["parent"]]["value"]
         reason = (
             f"The critic values the state before this turn at {before:.3f} and the state after it "
             f"at {node['value']:.3f}; the reward is {node['reward']:+.2f}, and {node['visits']} "
@@ -140,15 +141,21 @@ def _critic(run: FinishedRun, row: dict, number: int) -> tuple[Step, float] | No
     return None
 
 
-def node_of(nodes: Sequence[dict], responses: Sequence[str]) -> int | None:
-    """Index of the node that responses lead to from the root; None where they leave the tree."""
-    node = 0
+def path_of(nodes: Sequence[dict], responses: Sequence[str]) -> list[int]:
+    """Index of the node after each response of a consultation; none where it is not in the tree.
+
+    Branches of a state may have equal responses: the whole consultation says which was taken, and
+    of equal paths it is the one that was visited most.
+    """
+    paths = [[0]]
     for response in responses:
-        matching = [i for i in children(nodes, node) if nodes[i]["response"] == response]
-        if not matching:
-            return None
-        node = matching[0]
-    return node
+        paths = [
+            [*path, child]
+            for path in paths
+            for child in children(nodes, path[-1])
+            if nodes[child]["response"] == response
+        ]
+    return max(paths, key=lambda path: nodes[path[-1]]["visits"], default=[0])[1:]
 
 
 def children(nodes: Sequence[dict], parent: int) -> list[int]:
