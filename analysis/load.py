@@ -20,7 +20,7 @@ from pcqc.clinic.world import World
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.study import Study
-from pcqc.study.manifest import checked, read_manifest
+from pcqc.study.manifest import MANIFEST, checked, read_manifest
 from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
 from pcqc.study.shapes import CollectedRuns
@@ -139,7 +139,8 @@ def evaluated_methods(study: Study) -> list[str]:
     return [
         name
         for name, method in study.methods.items()
-        if method.runs and all(paths.evaluation(name, run).exists() for run in method.runs)
+        if method.runs
+        and all((paths.evaluation(name, run) / MANIFEST).exists() for run in method.runs)
     ]
 
 

@@ -1,6 +1,7 @@
 """Claims are judged on a study and on its replicates, which have a base model of their own."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_the_report_s_conclusion_and_cards_say_which_base_model_they_are_of(
     collected, both, monkeypatch
 ):
     monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
-    alone, text = (report.build(one) for one in (collected, both))
+    alone, text = (report.build(one, Path()) for one in (collected, both))
     for said in (
         "averaged over 4 benchmarks on 2 base models.</p>",
         "one SD over runs on 2 base models.</p>",

@@ -190,15 +190,13 @@ def run(parser, *words):
     arguments.handler(arguments)
 
 
-def test_commands_write_one_table_one_figure_and_the_report(collected, parser, capsys):
+def test_commands_write_one_table_and_one_figure(collected, parser, capsys):
     run(parser, "tables", str(simulated.STUDY), "--only", "main_accuracy")
     run(parser, "figures", str(simulated.STUDY), "--only", "learning_curves")
-    run(parser, "report", str(simulated.STUDY))
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "6 files in results/simulated/tables",
-        "3 files in results/simulated/figures",
-        "1 file in results/simulated",
+        "6 files in results/simulated/drawn/tables",
+        "3 files in results/simulated/drawn/figures",
     ]
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from built_tables import accuracies, build
@@ -65,14 +66,14 @@ def test_a_table_without_rows_has_its_heads(form):
 
 def test_unknown_and_impossible_tables_are_refused(collected):
     with pytest.raises(UserError, match="no table 'main_acuracy'; did you mean 'main_accuracy'"):
-        tables.write(collected, ["main_acuracy"])
+        tables.write(collected, Path(), ["main_acuracy"])
     without = replace(collected, study=replace(collected.study, clinic=None))
     with pytest.raises(UserError, match="cannot fill the table 'instrument': it needs the setting"):
-        tables.write(without, ["instrument"])
+        tables.write(without, Path(), ["instrument"])
     methods = {n: replace(m, runs=()) for n, m in collected.study.methods.items()}
     without = replace(collected, study=replace(collected.study, methods=methods))
     with pytest.raises(UserError, match="'pcqc_runs': it needs the method 'pcqc'"):
-        tables.write(without, ["pcqc_runs"])
+        tables.write(without, Path(), ["pcqc_runs"])
 
 
 def test_a_text_that_looks_like_a_formula_is_quoted_in_csv_and_numbers_are_not():
