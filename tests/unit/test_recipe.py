@@ -318,6 +318,16 @@ def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
     assert not (job.path / "state").exists()
 
 
+def test_folders_of_other_names_are_nobodys_result(tmp_path):
+    """A backup, or what a version of another layout left."""
+    job = made(make_job(tmp_path), a="1")
+    for name in ("aside", "checkpoints", f"{job.path.name}.old"):
+        shutil.copytree(job.path, job.folder / name)
+        (job.folder / name / "manifest.json").write_text("{}")
+    (job.folder / "manifest.json").write_text("{}")
+    made(make_job(tmp_path, number=2), a="2")
+
+
 def test_what_a_workflow_did_not_plan_is_refused(tmp_path):
     with pytest.raises(UserError, match="settings or source changed since the workflow began"):
         perform(make_job(tmp_path), lambda: pytest.fail("not planned"), recipe="00000000")

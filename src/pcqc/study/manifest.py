@@ -169,8 +169,10 @@ def _names(folder: Path) -> Iterator[str]:
 def accepted_folder(folder: Path, recipe: str) -> Path | None:
     """The folder of a result whose manifest declares a recipe equal to its own."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        if not path.parent.is_symlink() and recipe in read_manifest(path.parent)["also_for"]:
-            return path.parent
+        other = path.parent
+        own_name = is_result(other) and not other.is_symlink()  # neither `latest` nor a backup
+        if own_name and recipe in read_manifest(other)["also_for"]:
+            return other
     return None
 
 
