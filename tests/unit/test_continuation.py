@@ -310,10 +310,11 @@ def test_a_study_without_the_settings_is_refused(study):
 def ground(monkeypatch, study, judges, review=None):
     """Judge the answers by `judges`, with a person's review; the rows of both files."""
     settings = dataclasses.replace(study.continuation, review=review and str(review))
-    votes = {name: judge.judge for name, judge in judges.items()}
-    monkeypatch.setattr(
-        grounding, "_votes", lambda _, items: {n: v(items) for n, v in votes.items()}
-    )
+
+    def votes(task, items):
+        return {name: judge.judge(items) for name, judge in judges.items()}
+
+    monkeypatch.setattr(grounding, "_votes", votes)
     changed = dataclasses.replace(study, continuation=settings)
     folder = run_job(changed, "grounding", "pcqc", "A").path
     return [list(csv.DictReader((folder / n).open())) for n in ("grounding.csv", "review.csv")]
