@@ -418,16 +418,16 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
         return {job.name: job.path for job in Jobs(small).run("pcqc", "A")}
 
     before = paths()
-    edit("pcqc.evaluation.selection")
+    edit("pcqc.jobs.select")
     again = to_do(small)
-    assert again["select pcqc A"] == ["module pcqc.evaluation.selection changed"]
+    assert again["select pcqc A"] == ["module pcqc.jobs.select changed"]
     assert {"select shared_sft A", "evaluate pcqc A", "mirror pcqc", "report"} <= again.keys()
     assert "train pcqc A" not in again
     accept(small, "pcqc", "A", "a message")
     assert paths() == before
     assert "evaluate pcqc A" not in to_do(small)
     (note,) = read_manifest(before["select pcqc A"])["also_for"].values()
-    assert "a message (module pcqc.evaluation.selection changed)" in note
+    assert "a message (module pcqc.jobs.select changed)" in note
     # Another edit is another matter, and another setting is never accepted.
     edit("pcqc.evaluation.predictions")
     assert "evaluate pcqc A" in to_do(small)
