@@ -318,6 +318,17 @@ def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
     assert not (job.path / "state").exists()
 
 
+def test_a_job_that_is_refused_leaves_nothing(tmp_path):
+    job = make_job(tmp_path)
+
+    def refused():
+        raise UserError("no input")
+
+    with pytest.raises(UserError, match="no input"):
+        perform(job, refused)
+    assert not job.path.exists()
+
+
 def test_folders_of_other_names_are_nobodys_result(tmp_path):
     """A backup, or what a version of another layout left."""
     job = made(make_job(tmp_path), a="1")

@@ -10,7 +10,16 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.study import Study
 from pcqc.study.graph import Jobs, RolloutSettings, Task, Where
-from pcqc.study.manifest import STATE, begin, finish, hold_folder, latest, make_latest, verify
+from pcqc.study.manifest import (
+    STATE,
+    begin,
+    finish,
+    hold_folder,
+    latest,
+    leave_nothing,
+    make_latest,
+    verify,
+)
 from pcqc.study.recipe import Job, Part, input_paths
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
@@ -65,7 +74,12 @@ def perform(
                     make_latest(other)
             begin(job)
         processes.barrier()
-        summary = work()
+        try:
+            summary = work()
+        except UserError:
+            if processes.is_main:
+                leave_nothing(job)
+            raise
         if processes.is_main:
             finish(job, summary or {})
 

@@ -38,6 +38,13 @@ def begin(job: "Job") -> None:
     _begun(job)
 
 
+def leave_nothing(job: "Job") -> None:
+    """Remove the folder of a job that was refused before it wrote anything."""
+    files = [path.name for path in job.path.rglob("*") if path.is_file()]
+    if files == ["begun.json"]:
+        shutil.rmtree(job.path)
+
+
 def _begun(job: "Job") -> str:
     path = job.path / STATE / "begun.json"
     return read_json(path, Begun, f"remove {path} and {REMEDY}")["begun"]
