@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hand_made import finish_job, folder_of
 from stub_server import Stub, completion
 
 from pcqc.cli import main
@@ -13,7 +14,6 @@ from pcqc.jobs.doctor import examine
 from pcqc.models.folder import save_folder
 from pcqc.study import Servers, load_study
 from pcqc.study.models import Server
-from results import finish_job, folder_of
 
 Usage = namedtuple("Usage", "total used free")
 WORDS = 1000  # vocabulary of the stub

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hand_made import finish_job, folder_of
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
 
 from pcqc.cases.case import write_cases
@@ -35,7 +36,6 @@ from pcqc.roles.patient import Inquiry
 from pcqc.study import Continuation, load_study
 from pcqc.study.manifest import read_manifest
 from pcqc.system.files import csv_text
-from results import finish_job, folder_of
 
 CASES = [make_case(i) for i in range(3)]
 

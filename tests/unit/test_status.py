@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from hand_made import finish_job
 
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, log, status, status_of_all
@@ -10,7 +11,6 @@ from pcqc.study import load_study
 from pcqc.study.graph import Jobs
 from pcqc.study.manifest import hold_folder, lock, make_latest
 from pcqc.system.files import hold, write_atomic
-from results import finish_job
 
 RUN = ("train", "select", "evaluate")
 

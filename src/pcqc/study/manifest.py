@@ -192,12 +192,6 @@ def make_latest(job: "Job") -> None:
         os.replace(new, link)
 
 
-def latest(job: "Job") -> Path:
-    """The newest result of a job, whatever its recipe; `job.path` where none is finished."""
-    link = job.folder / LATEST
-    return link if link.exists() else job.path
-
-
 def hold_folder(job: "Job"):
     """Keep other processes from a job's folder, in a `with` statement."""
     return hold(lock(job), f"`pcqc {job.name}`", patience=1.0)
