@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hand_made import finish_job, folder_of
 from stub_server import Stub, completion
 
 from pcqc.cli import main
@@ -13,7 +14,6 @@ from pcqc.jobs.doctor import examine
 from pcqc.models.folder import save_folder
 from pcqc.study import Servers, load_study
 from pcqc.study.models import Server
-from pcqc.study.paths import Paths
 
 Usage = namedtuple("Usage", "total used free")
 WORDS = 1000  # vocabulary of the stub
@@ -52,8 +52,9 @@ def model_folder(study, role, text="weights"):
     def write(temporary):
         (temporary / "model").write_text(text)
 
-    folder = Paths.of(study).model(role)
+    folder = folder_of(study, "sft") / role
     save_folder(folder, write)
+    finish_job(study, "sft")
     return folder
 
 
@@ -119,6 +120,6 @@ def test_a_fault_has_the_only_red_line(fault, monkeypatch, serve, capsys):
 def test_weights_that_are_missing_end_the_trial(monkeypatch, capsys):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(2**50, 0, 2**50))
     study = replace(load_study("real"), placement=None, servers=Servers())
-    with pytest.raises(UserError, match=r"learner: .*: no weights; run `pcqc models real`"):
+    with pytest.raises(UserError, match=r"learner: .*: no weights; run `pcqc base real`"):
         examine(study, "real")
     assert "RED   learner" in capsys.readouterr().out

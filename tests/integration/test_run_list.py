@@ -92,7 +92,7 @@ def test_methods_stand_with_mean_accuracy_and_turns_first(listed, link):
     for column, name in ((ACCURACY, "accuracy"), (TURNS, "turns")):
         mean = sum(result[name] for run in results for result in run) / sum(map(len, results))
         assert float(rows["PCQC"][column]) == pytest.approx(mean)
-    trained = [link[1].results / "runs" / "pcqc" / run / "events.jsonl" for run in "AB"]
+    trained = [link[1].results / "runs" / "pcqc" / run / "latest/events.jsonl" for run in "AB"]
     for column, name in zip(FIRST[2:], LEARNED, strict=True):
         last = [[row[name] for _, row in read_jsonl(path) if name in row][-1] for path in trained]
         assert float(rows["PCQC"][column]) == pytest.approx(sum(last) / len(last))

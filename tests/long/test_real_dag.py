@@ -116,17 +116,14 @@ def place(tmp_path_factory):
 def test_everything_is_made(place):
     results = place.results
     assert (results / "report.html").is_file()
-    manifest = read_json(results / "data" / "manifest.json")
-    assert manifest["absent"] == {"gone": "gone.jsonl"}
-    assert manifest["files"]["train.jsonl"]["rows"] == 6
-    # MEDIQ's training rows carry no system message.
-    assert manifest["instruction"]["from"] == "dev"
-    assert (results / "data" / "instruction.txt").read_text() == "Ask."
+    assert len(list(read_jsonl(results / "data/train/latest/train.jsonl"))) == 6
+    # MEDIQ's training rows carry no system message: it is that of the development benchmark.
+    assert (results / "data/instruction/latest/instruction.txt").read_text() == "Ask."
     for name in ("train", "dev", "other"):
-        assert read_json(results / "data" / "converted" / f"{name}.card.json")["cases"]
-    evaluated = read_json(results / "evaluation" / "pcqc" / "A" / "manifest.json")
-    assert set(evaluated["benchmarks"]) == {"dev", "other"}
-    rows = [row for _, row in read_jsonl(results / "evaluation" / "pcqc" / "A" / "dev.jsonl")]
+        assert read_json(results / f"data/converted/{name}/latest/{name}.card.json")["cases"]
+    evaluation = results / "evaluation/pcqc/A/latest"
+    assert set(read_json(evaluation / "manifest.json")["benchmarks"]) == {"dev", "other"}
+    rows = [row for _, row in read_jsonl(evaluation / "dev.jsonl")]
     assert [row["initial"] for row in rows] == [f"Child {i} is hot." for i in range(3)]
 
 
@@ -141,7 +138,7 @@ def test_tables_and_report_say_what_they_are(place):
 
 
 def test_the_weights_were_copied_as_they_are(place):
-    base = digests(place.results / "models" / "base")
+    base = digests((place.results / "models/base/latest").resolve() / "base")
     published = digests(place.folder / "published")
     assert base["model.safetensors"] == published["model.safetensors"]
 

@@ -37,8 +37,9 @@ def placed(copy) -> Workplace:
 
 def outcome(run: Path) -> dict[str, str]:
     """Digests of what must not depend on kills."""
-    found = digests(run)
-    return {n: d for n, d in found.items() if n.endswith(KEPT) and not n.startswith("state/")}
+    return {
+        n: d for n, d in digests(run).items() if n.endswith(KEPT) and "state" not in Path(n).parts
+    }
 
 
 def start_and_wait(place: Workplace, command: list[str], reached) -> subprocess.Popen:
@@ -77,13 +78,13 @@ def gone(pid: int) -> bool:
 
 
 def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
-    command, run = placed.command("train", STUDY, "pcqc", "A"), placed.results / "runs/pcqc/A"
-    events = run / "events.jsonl"
+    command, runs = placed.command("train", STUDY, "pcqc", "A"), placed.results / "runs/pcqc/A"
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
-    expected = outcome(run)
+    run = (runs / "latest").resolve()
+    events, expected = run / "events.jsonl", outcome(run)
     assert len(expected) == 8 + 8 + 2  # checkpoints, validations, two records
-    shutil.rmtree(run)
+    shutil.rmtree(runs)
 
     training = start_and_wait(placed, command, lambda: lines(events) >= 3)
     ranks = workers(training.pid)
@@ -108,27 +109,24 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
 
 
 def losses(models: Path) -> list[float]:
-    rows = (models / "sft_losses.jsonl").read_text().splitlines()
+    rows = (models / "losses.jsonl").read_text().splitlines()
     return [json.loads(row)["loss"] for row in rows]
 
 
-def unmake(models: Path) -> None:
-    for name in ("actor", "patient", "state"):
-        shutil.rmtree(models / name)
-
-
 def test_fine_tuning_is_that_of_one_process_and_exact_after_a_kill(placed):
-    command, models = placed.command("sft", STUDY), placed.results / "models"
+    command, made = placed.command("sft", STUDY), placed.results / "models/sft/latest"
+    models = made.resolve()
     alone = losses(models)
-    unmake(models)
+    shutil.rmtree(models.parent)
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
+    assert made.resolve() == models
     assert losses(models) == pytest.approx(alone, rel=1e-4)
-    made = {role: digests(models / role) for role in ("actor", "patient")}
-    unmake(models)
+    expected = {role: digests(models / role) for role in ("actor", "patient")}
+    shutil.rmtree(models.parent)
 
     def halfway() -> bool:
-        return any(models.glob("state/sft-*/patient/manifest.json"))
+        return any(models.glob("state/*/patient/manifest.json"))
 
     training = start_and_wait(placed, command, halfway)
     os.kill(workers(training.pid)[1], signal.SIGKILL)
@@ -138,4 +136,4 @@ def test_fine_tuning_is_that_of_one_process_and_exact_after_a_kill(placed):
     assert not (models / "actor").exists()
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert {role: digests(models / role) for role in made} == made
+    assert {role: digests(models / role) for role in expected} == expected

@@ -25,7 +25,7 @@ GPU = ["--set-resources", "train:gpu=1", "train:cpus_per_gpu=1"]
 MODELS, OTHERS = ("1-00:00:00", "4G", "N/A", "N/A"), ("2:00:00", "4000M", "N/A", "N/A")
 COLUMNS = "Comment:80,State,TimeLimit,MinMemory,tres-per-job,cpus-per-tres"
 ASKED = {
-    "data": OTHERS,
+    "clinic": OTHERS,
     "base": OTHERS,
     "sft": MODELS,
     "train": ("1-00:00:00", "4G", "gres:gpu:1", "gres:gpu:1"),
@@ -33,15 +33,10 @@ ASKED = {
     "evaluate": MODELS,
     "continue_candidates": MODELS,
     "ground_answers": OTHERS,
-    "track_prepare": OTHERS,
-    "track": OTHERS,
-    "transcripts": OTHERS,
-    "publish": OTHERS,
+    "mirror": OTHERS,
     "collect": OTHERS,
-    "tables": OTHERS,
-    "figures": OTHERS,
-    "paper": OTHERS,
     "report": OTHERS,
+    "publish": OTHERS,
 }
 
 pytestmark = [
@@ -87,19 +82,19 @@ def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, ...]]:
 def make_though_the_node_dies(place: Workplace, study: str, slurm: cluster.OneNodeSlurm) -> None:
     """Make a whole study by Slurm, whose node dies in the midst of a run and comes back."""
     results, said = place.folder / "results" / study, place.folder / "said"
-    run = results / "runs" / KILLED / "A"
+    runs = results / "runs" / KILLED / "A"
     workflow = submit(place, study, said)
     try:
-        wait_until(lambda: [*run.glob("state/*/step-*")], workflow)
+        wait_until(lambda: [*runs.glob("*/state/*/step-*")], workflow)
         slurm.kill_node()
-        assert not (run / "manifest.json").exists(), "the run had ended before the node"
+        assert not (runs / "latest").exists(), "the run had ended before the node"
         slurm.wait_for("mix*", "alloc*", "down", "down*")
         slurm.start_node()
         assert workflow.wait(WAIT) == 0, said.read_text()[-3000:]
     finally:
         workflow.kill()
         workflow.wait()
-    log = (results / "logs" / "train" / f"{KILLED}-A.log").read_text()
+    (log,) = (path.read_text() for path in (results / "logs/train").glob(f"{KILLED}-A-*.log"))
     assert re.search(rf"{KILLED} A: from [1-3] of 4 updates", log)
     assert (results / "report.html").is_file()
 

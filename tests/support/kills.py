@@ -1,10 +1,10 @@
 """Jobs that a test kills, and what must not depend on it.
 
 Compared are weights, predictions, dialogues, candidate groups, selections, tables and figures.
-Left out, by name, is what holds measured seconds (`events.jsonl` and its receipt, two numbers of a
-run's manifest, the columns of `collected/updates.parquet` that are seconds, the tables of training
-cost and of equal budgets, the report) or identities that MLflow draws (`tracking/`,
-`collected/runs.json`, the report).
+Left out, by name, is what holds measured seconds (`events.jsonl`, times in manifests, the columns
+of `collected/updates.parquet` that are seconds, the tables of training cost and of equal budgets,
+the report) or identities that MLflow draws (`tracking/`, `published/`, `collected/runs.json`, the
+report).
 """
 
 import os
@@ -17,37 +17,37 @@ from pathlib import Path
 import pandas as pd
 from workplace import Workplace, digests
 
+from pcqc.study.manifest import is_result
 from pcqc.system.files import read_json
 
 # The paper holds the table of training costs.
-TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.pdf")
+TIMED_FILES = ("events.jsonl", "runs.json", "report.html", "paper.tex", "paper.pdf")
+TIMED_TABLES = ("training_cost", "equal_budgets", "claims_at_budgets", "cost_curves")
 TIMED_COLUMNS = ("seconds/", "device_hours")
-LEFT_OUT = ("logs", "tracking", "state")
+LEFT_OUT = ("logs", "tracking", "published", "state")
 WAIT = 240  # seconds, for what takes five on an idle machine
 
 
 def essence(results: Path) -> dict[str, object]:
     """What must not depend on kills: relative path -> digest, or content without seconds."""
-    found: dict[str, object] = {}
+    kept: dict[str, object] = {}
     for name, digest in digests(results).items():
         path = Path(name)
         if set(path.parts) & set(LEFT_OUT) or path.name in TIMED_FILES:
             continue
-        if name.endswith("receipt.json"):
+        if path.stem.startswith(TIMED_TABLES):
             continue
-        timed = ("training_cost", "equal_budgets", "claims_at_budgets", "cost_curves")
-        if path.stem.startswith(timed):
-            continue
-        found[name] = digest
-        if path.match("runs/*/*/manifest.json"):
+        kept[name] = digest
+        if path.name == "manifest.json" and is_result((results / path).parent):
             manifest = read_json(results / name)
-            del manifest["totals"]["device_seconds"], manifest["files"]["events.jsonl"]
-            found[name] = manifest
+            totals = manifest.get("totals", {})
+            counts = {key: n for key, n in totals.items() if key != "device_seconds"}
+            kept[name] = (manifest["recipe"], sorted(manifest["files"]), counts)
         if path.name == "updates.parquet":
             table = pd.read_parquet(results / name)
-            kept = [c for c in table.columns if not c.startswith(TIMED_COLUMNS)]
-            found[name] = table[kept].to_csv()
-    return found
+            columns = [c for c in table.columns if not c.startswith(TIMED_COLUMNS)]
+            kept[name] = table[columns].to_csv()
+    return kept
 
 
 def start(place: Workplace, command: list[str]) -> subprocess.Popen:

@@ -169,7 +169,7 @@ def complaint(done: subprocess.CompletedProcess) -> str:
 
 def check_updates(results: Path) -> None:
     """Every update once; the actor moved at each, and vLLM with it."""
-    lines = (results / "runs" / "pcqc" / "A" / "events.jsonl").read_text().splitlines()
+    lines = (results / "runs/pcqc/A/latest/events.jsonl").read_text().splitlines()
     updates = [event for event in map(json.loads, lines) if event["kind"] == "update"]
     assert [event["update"] for event in updates] == [1, 2, 3, 4]
     assert all(event["gradient_norm"] > 0 for event in updates)

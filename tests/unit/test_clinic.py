@@ -37,10 +37,9 @@ from pcqc.clinic.world import (
     state_finding,
 )
 from pcqc.errors import UserError
-from pcqc.jobs.clinic import run_clinic
+from pcqc.jobs.run import run_job
 from pcqc.study import Benchmark, Clinic, load_study
-from pcqc.study.paths import Paths
-from pcqc.system.files import read_json
+from pcqc.study.manifest import read_manifest
 from pcqc.system.seeds import generator
 
 SETTINGS = Clinic(
@@ -365,10 +364,9 @@ def test_the_study_of_the_repository_draws_the_same_bytes_twice(tmp_path, monkey
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        run_clinic(study)
-        manifests.append(read_json(Paths.of(study).data / "manifest.json"))
-    assert manifests[0] == manifests[1]
-    assert {n: e["rows"] for n, e in manifests[0]["files"].items()} == {
+        manifests.append(read_manifest(run_job(study, "clinic").path))
+    assert manifests[0]["files"] == manifests[1]["files"]
+    assert manifests[0]["rows"] == {
         "train.jsonl": 20,
         "sft.jsonl": 10,
         **{f"{name}.jsonl": 10 for name in benchmarks},

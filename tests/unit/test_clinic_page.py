@@ -8,7 +8,7 @@ import pytest
 from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import best_accuracy, random_accuracy
 from pcqc.clinic.world import World
-from pcqc.jobs.clinic import run_clinic
+from pcqc.jobs.run import run_job
 from pcqc.study import ROOT, load_study
 from pcqc.study.paths import Paths
 
@@ -21,7 +21,7 @@ def clinic(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("clinic"))
         study = load_study("clinic-full")
-        run_clinic(study)
+        run_job(study, "clinic")
         paths = Paths.of(study)
         cases = {b.title: read_cases(paths.cases(n))[:40] for n, b in study.benchmarks.items()}
         return World.load(paths.world), cases

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hand_made import finish_job, folder_of
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
 
 from pcqc.cases.case import write_cases
@@ -29,12 +30,12 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.jobs import continuation as job
-from pcqc.jobs.grounding import run_grounding
+from pcqc.jobs import grounding
+from pcqc.jobs.run import run_job
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Continuation, load_study
-from pcqc.study.job_outputs import job_output
-from pcqc.study.paths import Paths
-from pcqc.system.files import csv_text, read_json, sha256_file, write_json
+from pcqc.study.manifest import read_manifest
+from pcqc.system.files import csv_text
 
 CASES = [make_case(i) for i in range(3)]
 
@@ -232,13 +233,10 @@ def study(tmp_path, monkeypatch):
     settings = Continuation(states=2, candidates=3, continuations=2)
     study = dataclasses.replace(load_study("clinic-mini"), continuation=settings)
     cases = [make_case(i) for i in range(6)]
-    path = Paths.of(study).cases(study.development)
-    write_cases(path, cases)
-    files = {path.name: {"rows": 6, "sha256": sha256_file(path)}}
-    write_json(path.with_name("manifest.json"), {"files": files})
-    job_output(study, "clinic").finish([path.name, "manifest.json"])
-    for role in ("patient", "base"):
-        write_json(Paths.of(study).model(role) / "manifest.json", {})
+    data = folder_of(study, "clinic")
+    write_cases(data / f"{study.development}.jsonl", cases)
+    WORLD.save(data / "world.json")
+    finish_job(study, "clinic")
 
     def spoken(case, *place):
         return say("case-1" if int(case[-1]) % 2 else "case-0", *place)
@@ -248,22 +246,20 @@ def study(tmp_path, monkeypatch):
     monkeypatch.setattr(job, "CASES_AT_ONCE", 1)
     monkeypatch.setattr(job, "selected_weights", lambda *names: (7, "digest", None))
     monkeypatch.setattr(job, "make_context", lambda *parts: context)
-    monkeypatch.setattr(job, "make_scorer", lambda study: scorer)
+    monkeypatch.setattr(job, "make_scorer", lambda task: scorer)
     return study
 
 
-def written(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def continued(study):
+    """Run the continuation study; its folder."""
+    return run_job(study, "continuation", "pcqc", "A").path
 
 
 def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, monkeypatch):
-    """But for the times in its receipt."""
-    for module in ("pcqc.study.job_outputs", "pcqc.study.receipts"):
-        monkeypatch.setattr(f"{module}.now", lambda: "2000-01-01T00:00:00+00:00")
-    job.run_continuation(study, "pcqc", "A")
-    folder = Paths.of(study).continuation("pcqc", "A")
-    whole = written(folder)
-    manifest = read_json(folder / "manifest.json")
+    folder = continued(study)
+    manifest = read_manifest(folder)
+    whole = manifest["files"]
+    assert set(whole) == {"candidates.parquet", "continuations.parquet"}
     # Cases 0 and 2 ask; case 1 stands between them and is replaced.
     assert (manifest["states"], manifest["replaced"], manifest["trajectories"]) == (2, 1, 12)
     assert manifest["success"] == pytest.approx(
@@ -280,78 +276,79 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, m
 
     monkeypatch.setattr(job, "draw_continuations", killed)
     with pytest.raises(KeyboardInterrupt):
-        job.run_continuation(study, "pcqc", "A")
+        continued(study)
     assert not (folder / "manifest.json").exists()
-    *_, block = sorted((folder / "state").rglob("*.json"))
+    *_, block = sorted((folder / "state").glob("continuations*.json"))
     kept = block.read_text()
     for text in ("{}", "[]", "{", kept.replace("true", "false", 1), kept[:-9]):
         block.write_text(text)
         with pytest.raises(UserError, match=rf"{block}.*; remove {block} and run the workflow"):
-            job.run_continuation(study, "pcqc", "A")
+            continued(study)
     block.write_text(kept)
     again = []
     monkeypatch.setattr(
         job, "draw_continuations", lambda *roles, **sizes: again.append(1) or once(*roles, **sizes)
     )
     monkeypatch.setattr(job, "draw_candidates", None)  # all were drawn before the kill
-    job.run_continuation(study, "pcqc", "A")
+    assert read_manifest(continued(study))["files"] == whole
     assert len(again) == 1
-    assert written(folder) == whole
     assert not (folder / "state").exists()
 
 
 def test_fewer_states_than_wanted_are_said_to_be_fewer(study):
     settings = dataclasses.replace(study.continuation, states=9)
     few = dataclasses.replace(study, continuation=settings)
-    job.run_continuation(few, "pcqc", "A")
-    manifest = read_json(Paths.of(few).continuation("pcqc", "A") / "manifest.json")
+    manifest = read_manifest(continued(few))
     assert (manifest["states"], manifest["replaced"]) == (3, 3)
 
 
 def test_a_study_without_the_settings_is_refused(study):
     with pytest.raises(UserError, match="no settings 'continuation'; add the group"):
-        job.run_continuation(dataclasses.replace(study, continuation=None), "pcqc", "A")
+        continued(dataclasses.replace(study, continuation=None))
 
 
-def test_grounding_is_written_with_the_review_in_it(study, tmp_path):
+def ground(monkeypatch, study, judges, review=None):
+    """Judge the answers by `judges`, with a person's review; the rows of both files."""
+    settings = dataclasses.replace(study.continuation, review=review and str(review))
+
+    def votes(task, items):
+        return {name: judge.judge(items) for name, judge in judges.items()}
+
+    monkeypatch.setattr(grounding, "_votes", votes)
+    changed = dataclasses.replace(study, continuation=settings)
+    folder = run_job(changed, "grounding", "pcqc", "A").path
+    return [list(csv.DictReader((folder / n).open())) for n in ("grounding.csv", "review.csv")]
+
+
+def test_grounding_is_written_with_the_review_in_it(study, tmp_path, monkeypatch):
     (tmp_path / "review.csv").write_text(REVIEW.replace("case-0,1,yes", "case-0,1,no"))
-    settings = dataclasses.replace(study.continuation, review="review.csv")
-    job.run_continuation(study, "pcqc", "A")
+    continued(study)
     judge, _ = model_judge(lambda prompt: "yes")
-    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", {"model": judge})
-    path = Paths.of(study).continuation("pcqc", "A") / "grounding.csv"
-    assert path.read_text().splitlines()[:4] == [
-        "case_id,candidate,supported,confined,free,eligible,judge",
+    rows, _ = ground(monkeypatch, study, {"model": judge}, tmp_path / "review.csv")
+    assert [",".join(row.values()) for row in rows[:3]] == [
         "case-0,0,yes,yes,yes,yes,model",
         "case-0,1,no,yes,no,no,review",
         "case-0,2,yes,yes,yes,yes,model",
     ]
 
 
-def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path):
+def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path, monkeypatch):
     """Two judges differ on whether answers are confined; a person says yes to two of them."""
-    job.run_continuation(study, "pcqc", "A")
+    continued(study)
     sure, _ = model_judge(lambda prompt: "yes")
     strict, _ = model_judge(lambda prompt: "no" if "only the information" in prompt else "yes")
     judges = {"sure": sure, "strict": strict}
-    run_grounding(study, "pcqc", "A", judges)
-    sheet = Paths.of(study).review_sheet("pcqc", "A")
-    rows = list(csv.DictReader(sheet.open()))
+    _, rows = ground(monkeypatch, study, judges)
     assert [row["priority"] for row in rows] == sorted(row["priority"] for row in rows)
     assert {row["confined"] for row in rows} == {""}
     for row in rows[:2]:
         row["confined"] = "yes"
     filled = tmp_path / "filled.csv"
     filled.write_text(csv_text(rows[0], [row.values() for row in rows]))
-    settings = dataclasses.replace(study.continuation, review=str(filled))
-    run_grounding(dataclasses.replace(study, continuation=settings), "pcqc", "A", judges)
-    grounded = list(
-        csv.DictReader((Paths.of(study).continuation("pcqc", "A") / "grounding.csv").open())
-    )
-    assert sum(row["judge"] == "review" for row in grounded) == 2
-    assert {row["confined"] for row in grounded if row["judge"] == "review"} == {"yes"}
-    kept = list(csv.DictReader(sheet.open()))
-    assert sum(row["confined"] == "yes" for row in kept) == 2
+    judged, sheet = ground(monkeypatch, study, judges, filled)
+    assert sum(row["judge"] == "review" for row in judged) == 2
+    assert {row["confined"] for row in judged if row["judge"] == "review"} == {"yes"}
+    assert sum(row["confined"] == "yes" for row in sheet) == 2
 
 
 class FactualPatient:
@@ -382,16 +379,9 @@ def test_a_known_share_of_answers_lacks_grounds_and_the_rules_find_each():
     assert again.answer(inquiries[::-1]) == answers[::-1]
 
 
-def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study, monkeypatch):
+def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study):
     settings = dataclasses.replace(study.continuation, ungrounded=1.0)
     changed = dataclasses.replace(study, continuation=settings)
-    WORLD.save(Paths.of(study).world)
-    data = [f"{study.development}.jsonl", "world.json", "manifest.json"]
-    job_output(study, "clinic").finish(data)
-    job.run_continuation(changed, "pcqc", "A")
-    folder = Paths.of(study).continuation("pcqc", "A")
-    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    rows = pq.read_table(continued(changed) / "candidates.parquet").to_pylist()
     assert [row["ungrounded"] for row in rows] == [True] * 6
-    shutil.rmtree(folder)
-    job.run_continuation(study, "pcqc", "A")
-    assert "ungrounded" not in pq.read_table(folder / "candidates.parquet").column_names
+    assert "ungrounded" not in pq.read_table(continued(study) / "candidates.parquet").column_names

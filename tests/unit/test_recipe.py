@@ -17,7 +17,7 @@ from pcqc.jobs.explain import accept, why
 from pcqc.jobs.run import perform
 from pcqc.study import load_study, recipe
 from pcqc.study.graph import Jobs
-from pcqc.study.manifest import checked, latest, read_manifest, verify
+from pcqc.study.manifest import checked, read_manifest, verify
 from pcqc.study.method import method_module
 from pcqc.study.recipe import Job, Recipe, module_digests
 
@@ -134,7 +134,7 @@ def of(method: str, runs: str, *kinds: str) -> set[str]:
     return {f"{kind} {method} {run}" for run in runs for kind in kinds}
 
 
-END = {"collect", "report"}
+END = {"collect", "report", "publish"}
 RUN = ("train", "select", "evaluate")
 
 
@@ -163,7 +163,7 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
     sampling = replace(clinic, patient_decoding=replace(clinic.patient_decoding, top_p=0.5))
     assert not changed(clinic, sampling) & {"clinic", "base", "sft"}
     assert changed(clinic, sampling) >= of("shared_sft", "A", "evaluate")
-    assert changed(clinic, replace(clinic, title="Another")) == {"report"}
+    assert changed(clinic, replace(clinic, title="Another")) == {"report", "publish"}
     assert changed(clinic, replace(clinic, name="another")) <= END | {
         f"mirror {name}" for name in clinic.methods
     }
@@ -179,7 +179,7 @@ def test_where_a_job_runs_changes_none(clinic):
     placed = load_study("clinic-mini-engines")
     assert placed.placement
     unplaced = replace(placed, placement=None)
-    assert changed(placed, unplaced) <= {"report"}
+    assert changed(placed, unplaced) <= {"report", "publish"}
 
 
 @pytest.fixture
@@ -287,15 +287,15 @@ def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
     assert set(manifest["files"]) == {"a", "sub/b"}
     assert (manifest["count"], manifest["recipe"]["job"]) == (2, "first")
     assert manifest["machine"]["torch"]
-    assert latest(job).resolve() == job.path
+    assert (job.folder / "latest").resolve() == job.path
     assert sorted(path.name for path in job.path.iterdir()) == ["a", "manifest.json", "sub"]
     perform(job, lambda: pytest.fail("it is made"))
     other = made(make_job(tmp_path, number=2), a="3")
     assert other.path != job.path
-    assert latest(job).resolve() == other.path
+    assert (job.folder / "latest").resolve() == other.path
     # Back to the first settings: what is there is taken, and `latest` names it.
     perform(make_job(tmp_path), lambda: pytest.fail("it is there"))
-    assert latest(job).resolve() == job.path
+    assert (job.folder / "latest").resolve() == job.path
     assert (job.path / "a").read_text() == "1"
 
 
@@ -316,6 +316,27 @@ def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
     assert set(manifest["files"]) == {"half", "rest"}
     assert manifest["begun"] == json.loads(begun)["begun"]
     assert not (job.path / "state").exists()
+
+
+def test_a_job_that_is_refused_leaves_nothing(tmp_path):
+    job = make_job(tmp_path)
+
+    def refused():
+        raise UserError("no input")
+
+    with pytest.raises(UserError, match="no input"):
+        perform(job, refused)
+    assert not job.path.exists()
+
+
+def test_folders_of_other_names_are_nobodys_result(tmp_path):
+    """A backup, or what a version of another layout left."""
+    job = made(make_job(tmp_path), a="1")
+    for name in ("aside", "checkpoints", f"{job.path.name}.old"):
+        shutil.copytree(job.path, job.folder / name)
+        (job.folder / name / "manifest.json").write_text("{}")
+    (job.folder / "manifest.json").write_text("{}")
+    made(make_job(tmp_path, number=2), a="2")
 
 
 def test_what_a_workflow_did_not_plan_is_refused(tmp_path):

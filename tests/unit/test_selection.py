@@ -6,14 +6,8 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import levelled_off, select
-from pcqc.study import load_study
 
 DEVELOPMENT = "clinic_dev"
-
-
-@pytest.fixture(scope="module")
-def study():
-    return load_study("clinic")
 
 
 def checkpoint(update, accuracy, turns=1.0, benchmark=DEVELOPMENT):
@@ -52,7 +46,7 @@ def test_held_out_benchmarks_cannot_select(name):
         select(DEVELOPMENT, [checkpoint(20, 0.5), checkpoint(40, 0.9, benchmark=name)])
 
 
-def test_missing_checkpoints():
+def test_a_run_without_checkpoints_is_refused():
     with pytest.raises(UserError, match="no checkpoint to select from"):
         select(DEVELOPMENT, [])
 

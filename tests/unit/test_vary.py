@@ -8,8 +8,13 @@ from analysis.tables.ablations import parent
 from pcqc.cli import main
 from pcqc.errors import UserError
 from pcqc.study import ROOT, load_study
-from pcqc.study.provenance import run_settings
+from pcqc.study.graph import Jobs
 from pcqc.study.vary import vary
+
+
+def told(study, method):
+    """What training a run of a method is told, as JSON has it."""
+    return Jobs(study).job("train", method, "A").recipe.settings
 
 
 @pytest.fixture
@@ -21,7 +26,7 @@ def own(tmp_path):
 
 
 def test_a_variation_is_its_method_but_for_the_setting(own):
-    before = run_settings(load_study(own), "pcqc", "A")
+    before = told(load_study(own), "pcqc")
     name, path = vary(own, "pcqc", ["rl.learning_rate=5e-4"])
     assert name == "pcqc_learning_rate_0_0005"
     study = load_study(own)
@@ -33,10 +38,10 @@ def test_a_variation_is_its_method_but_for_the_setting(own):
     )
     assert study.rl_of(made).learning_rate == 0.0005
     assert study.rl_of(study.method("pcqc")) == study.rl
-    now = run_settings(study, name, "A")
+    now = told(study, name)
     assert now["rl"].pop("learning_rate") != before["rl"].pop("learning_rate")
     assert now == before
-    assert run_settings(study, "pcqc", "A")["rl"]["learning_rate"] == 0.0006
+    assert told(study, "pcqc")["rl"]["learning_rate"] == 0.0006
     assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0006, 0.0005)})
     text = path.read_text()
     assert vary(own, "pcqc", ["rl.learning_rate=0.0005"]) == (name, path)

@@ -10,7 +10,16 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.study import Study
 from pcqc.study.graph import Jobs, RolloutSettings, Task, Where
-from pcqc.study.manifest import STATE, begin, finish, hold_folder, latest, make_latest, verify
+from pcqc.study.manifest import (
+    LATEST,
+    STATE,
+    begin,
+    finish,
+    hold_folder,
+    leave_nothing,
+    make_latest,
+    verify,
+)
 from pcqc.study.recipe import Job, Part, input_paths
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
@@ -65,7 +74,12 @@ def perform(
                     make_latest(other)
             begin(job)
         processes.barrier()
-        summary = work()
+        try:
+            summary = work()
+        except UserError:
+            if processes.is_main:
+                leave_nothing(job)
+            raise
         if processes.is_main:
             finish(job, summary or {})
 
@@ -91,7 +105,7 @@ def latest_task(study: Study, kind: str, *whose: str) -> Task:
         name: source if isinstance(source, Path) else _newest(source)
         for name, source in job.inputs.items()
     }
-    return Task(job.name, job.whose, job.settings, newest, job.path, Where.of(study))
+    return Task(job.name, job.whose, job.settings, newest, job.folder / LATEST, Where.of(study))
 
 
 def rollout_task(study: Study, folder: Path) -> Task:
@@ -103,7 +117,8 @@ def rollout_task(study: Study, folder: Path) -> Task:
 
 
 def _newest(source: Job | Part) -> Path:
-    return latest(source.job) / source.name if isinstance(source, Part) else latest(source)
+    job, name = (source.job, source.name) if isinstance(source, Part) else (source, "")
+    return job.folder / LATEST / name
 
 
 def _call(study: Study, job: Job, processes: Processes) -> dict | None:

@@ -108,7 +108,9 @@ def _state(study: Study, job: Job, before: str) -> JobState:
         return JobState(job, "failed", error)
     if not (job.folder / LATEST).exists():
         return JobState(job, "to do")
-    reasons = [reason for reason in why(job) if not (before and reason.startswith("input "))]
+    # A report is told all settings of the study: each is some earlier job's reason too.
+    follows = ("input ", "setting study.") if before else ()
+    reasons = [reason for reason in why(job) if not reason.startswith(follows)]
     more = [f"and {len(reasons) - 2} more"] if len(reasons) > 2 else []
     return JobState(job, "stale", "; ".join([*reasons[:2], *more]) or f"after {before}")
 

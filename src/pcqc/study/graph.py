@@ -578,8 +578,8 @@ class Jobs:
             jobs = self.method(name) if self.study.method(name).runs else []
             if name in self.methods or any(job.path.exists() for job in jobs):
                 yield from jobs
-        yield self.job("collect")
-        yield self.job("report")
+        for kind in ("collect", "report", "publish"):
+            yield self.job(kind)
 
     def on_demand(self) -> Iterator[Job]:
         """Jobs of methods that `snakemake all` leaves out, and what is made of them."""
@@ -587,7 +587,6 @@ class Jobs:
             if method.runs and method.on_demand:
                 yield from self.method(name)
         yield self.job("peers")
-        yield self.job("publish")
 
     def rollouts(self) -> dict[str, Any]:
         """Fields of `RolloutSettings`."""

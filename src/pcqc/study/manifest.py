@@ -38,6 +38,13 @@ def begin(job: "Job") -> None:
     _begun(job)
 
 
+def leave_nothing(job: "Job") -> None:
+    """Remove the folder of a job that was refused before it wrote anything."""
+    files = [path.name for path in job.path.rglob("*") if path.is_file()]
+    if files == ["begun.json"]:
+        shutil.rmtree(job.path)
+
+
 def _begun(job: "Job") -> str:
     path = job.path / STATE / "begun.json"
     return read_json(path, Begun, f"remove {path} and {REMEDY}")["begun"]
@@ -169,8 +176,10 @@ def _names(folder: Path) -> Iterator[str]:
 def accepted_folder(folder: Path, recipe: str) -> Path | None:
     """The folder of a result whose manifest declares a recipe equal to its own."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        if not path.parent.is_symlink() and recipe in read_manifest(path.parent)["also_for"]:
-            return path.parent
+        other = path.parent
+        own_name = is_result(other) and not other.is_symlink()  # neither `latest` nor a backup
+        if own_name and recipe in read_manifest(other)["also_for"]:
+            return other
     return None
 
 
@@ -181,12 +190,6 @@ def make_latest(job: "Job") -> None:
         new.unlink(missing_ok=True)
         new.symlink_to(job.path.name)
         os.replace(new, link)
-
-
-def latest(job: "Job") -> Path:
-    """The newest result of a job, whatever its recipe; `job.path` where none is finished."""
-    link = job.folder / LATEST
-    return link if link.exists() else job.path
 
 
 def hold_folder(job: "Job"):

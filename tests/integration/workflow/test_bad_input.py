@@ -4,7 +4,6 @@ Each goes through the real command line in a process of its own. The working dir
 of the finished miniature study; nothing in it may change but what the test itself broke.
 """
 
-import json
 import re
 import shutil
 import socket
@@ -13,6 +12,7 @@ import sys
 import threading
 
 import pytest
+from damage import follow
 from workplace import STUDY, Workplace, complaint, digests
 
 from pcqc.system.files import read_json
@@ -31,8 +31,7 @@ def untrained(copy):
 @pytest.fixture
 def unevaluated(copy):
     """The copy without that run's evaluation, but with the choice of its checkpoint."""
-    for name in ("receipt.json", "manifest.json"):
-        (copy.results / "evaluation" / "terminal_only" / "A" / name).unlink()
+    shutil.rmtree(copy.results / "evaluation" / "terminal_only")
     return copy
 
 
@@ -50,40 +49,11 @@ def refuse(mini, copy):
     return run
 
 
-def spoil_row(path, number: int, **changes) -> None:
-    """Change fields of the row in line `number` of a JSONL file."""
-    lines = path.read_text().splitlines()
-    lines[number - 1] = json.dumps({**json.loads(lines[number - 1]), **changes})
-    path.write_text("\n".join(lines) + "\n")
-
-
-def test_broken_json(copy, untrained, refuse):
-    path = copy.results / "data" / "train.jsonl"
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:2], lines[2][:40], *lines[3:]]))
+def test_broken_cases(copy, untrained, refuse):
+    path = copy.results / "data/clinic/latest/train.jsonl"
+    path.write_text(path.read_text()[:-40])
     line = refuse(*TRAIN)
-    assert "data/train.jsonl, line 3: not JSON" in line
-    assert "fix or remove the line" in line
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"answer": "Z"}, "answer 'Z' is not one of the options A/B/C/D"),
-        ({"case_id": "clinic_dev-00000"}, "duplicate case id 'clinic_dev-00000', first in line 1"),
-        ({"facts": []}, "there are no facts"),
-        (
-            {"options": {"A": "x", "B": " ", "C": "y", "D": "z"}},
-            "option 'B' must be a non-empty string",
-        ),
-    ],
-    ids=["label outside the options", "duplicate id", "no facts", "empty option"],
-)
-def test_a_bad_case(copy, untrained, refuse, changes, said):
-    spoil_row(copy.results / "data" / "clinic_dev.jsonl", 4, **changes)
-    line = refuse(*TRAIN)
-    assert "data/clinic_dev.jsonl, line 4: " in line
-    assert said in line
+    assert "/train.jsonl: altered since it was written; move " in line
 
 
 @pytest.mark.parametrize(
@@ -110,44 +80,47 @@ def test_an_unsound_base_model(copy):
     copy.edit(
         f"config/studies/{STUDY}.yaml", "least_patient_accuracy: 0.0", "least_patient_accuracy: 1.0"
     )
-    line = complaint(copy.run(copy.command("pretrain", STUDY)))
+    line = complaint(copy.run(copy.command("base", STUDY)))
     assert "the base model is not sound after 100 steps: scorer_accuracy " in line
     assert "raise scratch_model.most_steps, or change scratch_model.seed" in line
 
 
 def test_missing_weights(copy, untrained, refuse):
-    (copy.results / "models" / "actor" / "model.safetensors").unlink()
+    (copy.results / "models/sft/latest/actor/model.safetensors").unlink()
     line = refuse(*TRAIN)
-    assert "models/actor/model.safetensors: missing" in line
-    assert f"`pcqc sft {STUDY}`" in line
+    assert "/actor/model.safetensors: missing" in line
+    assert "away and run the workflow again" in line
 
 
 def test_a_corrupted_checkpoint(copy, unevaluated, refuse):
-    chosen = read_json(copy.results / "evaluation" / "terminal_only" / "A" / "selection.json")
-    update = chosen["selected"]["update"]
-    run = copy.results / "runs" / "terminal_only" / "A"
+    choice = read_json(copy.results / "selection/terminal_only/A/latest/selection.json")
+    update = choice["selected"]["update"]
+    run = (copy.results / "runs/terminal_only/A/latest").resolve()
     path = run / "checkpoints" / f"{update:06d}" / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     line = refuse(*EVALUATE)
     assert f"checkpoints/{update:06d}/model.safetensors: corrupted" in line
     # What the line says must really fix it.
-    assert f"move {run.relative_to(copy.folder)} away and run the workflow again" in line
-    shutil.rmtree(run)
+    follow(line, copy.folder, copy.folder / "aside")
+    assert copy.run(copy.command(*EVALUATE)).returncode == 2
+    done = copy.run(copy.workflow("--dry-run"))
+    said = done.stdout + done.stderr
+    if done.returncode:  # the checkpoint alone was moved: the run is the next to go
+        (line,) = [x for x in said.splitlines() if x.startswith("pcqc: error: ")]
+        follow(line, copy.folder, copy.folder / "aside")
     assert "Train terminal_only, run A" in copy.planned()
 
 
 def test_a_truncated_parquet(copy, refuse):
-    predictions = copy.results / "evaluation" / "grpo" / "A" / "clinic_dev.parquet"
-    collected = copy.results / "collected" / "predictions.parquet"
+    predictions = copy.results / "evaluation/grpo/A/latest/clinic_dev.parquet"
+    collected = copy.results / "collected/latest/predictions.parquet"
     for path in (predictions, collected):
         path.write_bytes(path.read_bytes()[:-200])
-    other = str(copy.results / "evaluation" / "grpo" / "B" / "clinic_dev.parquet")
-    for command, named in (
-        (("compare", str(predictions), other), "clinic_dev.parquet"),
-        (("track", "mirror", STUDY, "grpo"), "clinic_dev.parquet"),
-        (("tables", STUDY), "collected/predictions.parquet"),
-    ):
-        assert named in refuse(*command)
+    other = str(copy.results / "evaluation/grpo/B/latest/clinic_dev.parquet")
+    assert "clinic_dev.parquet" in refuse("compare", str(predictions), other)
+    assert "predictions.parquet: altered" in refuse("tables", STUDY)
+    shutil.rmtree(copy.results / "tracking" / "grpo")
+    assert "clinic_dev.parquet" in refuse("mirror", STUDY, "grpo")
 
 
 def test_an_unwritable_results_folder(mini, tmp_path):
@@ -184,9 +157,7 @@ def test_a_full_disk(copy, tmp_path, command):
     """A disk of 32 MiB in memory, filled to the last block, in a name space of its own."""
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
-    shutil.rmtree(copy.results / "figures")
-    if command == TRAIN:
-        shutil.rmtree(copy.results / "runs" / "terminal_only")
+    shutil.rmtree(copy.results / ("runs/terminal_only" if command == TRAIN else "data"))
     before = digests(copy.folder / "results")
     start = ["unshare", "--map-root-user", "--mount", "bash", "-c", FULL_DISK, "bash"]
     done = copy.run(
@@ -201,22 +172,19 @@ def test_a_full_disk(copy, tmp_path, command):
 
 def test_a_file_cut_short_by_a_limit(mini, tmp_path):
     """Where nothing can be mounted: the system refuses to let a file grow beyond 4 KiB."""
-    shutil.copytree(mini.results / "data", tmp_path / "results" / STUDY / "data")
-    before = digests(tmp_path)
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
     limited += "from pcqc.cli import main; sys.exit(main(sys.argv[1:]))"
     done = mini.run([sys.executable, "-c", limited, "clinic", STUDY], cwd=tmp_path)
     line = complaint(done)
     assert "File too large" in line
-    after = digests(tmp_path)
-    assert set(after) == set(before)
+    assert not list(tmp_path.rglob("manifest.json"))
 
 
 def test_mlflow_not_there(copy, refuse):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         uri = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    line = refuse("track", "collect", STUDY, MLFLOW_TRACKING_URI=uri)
+    line = refuse("collect", STUDY, MLFLOW_TRACKING_URI=uri)
     assert f"MLflow at {uri} did not answer: " in line
 
 
@@ -229,9 +197,9 @@ def test_mlflow_silent(copy, refuse):
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=swallow, args=(server,), daemon=True).start()
         uri = f"http://127.0.0.1:{server.getsockname()[1]}"
-        line = refuse("track", "mirror", STUDY, "grpo", MLFLOW_TRACKING_URI=uri)
+        line = refuse("mirror", STUDY, "grpo", MLFLOW_TRACKING_URI=uri)
     assert "did not answer" in line
-    assert f"rerun `pcqc track mirror {STUDY} grpo`" in line
+    assert f"rerun `pcqc mirror {STUDY} grpo`" in line
 
 
 def swallow(server: socket.socket) -> None:
@@ -244,38 +212,24 @@ def swallow(server: socket.socket) -> None:
             return
 
 
-def test_a_removed_store_is_named(copy, refuse):
-    (copy.folder / "results" / "mlflow.db").unlink()
-    line = refuse("track", "mirror", STUDY, "grpo")
-    assert f"run `pcqc track prepare {STUDY}` first" in line
-
-
-def test_a_held_out_benchmark_named_for_selection(refuse):
-    line = refuse("select", STUDY, "grpo", "A", "--benchmark", "clinic_wide")
-    assert "'clinic_wide' is a held-out benchmark and may not select checkpoints" in line
-    assert "use 'clinic_dev'" in line
-
-
 def test_a_method_without_its_patient(copy, unevaluated, refuse):
-    shutil.rmtree(copy.results / "models" / "patient")
-    evaluated = refuse(*EVALUATE)
-    shutil.rmtree(copy.results / "runs" / "terminal_only")
-    for line in (evaluated, refuse(*TRAIN)):
-        assert "models/patient: no weights" in line
-        assert f"`pcqc sft {STUDY}`" in line
+    shutil.rmtree(copy.results / "models/sft/latest/patient")
+    shutil.rmtree(copy.results / "runs/terminal_only")
+    line = refuse(*TRAIN)
+    assert "/patient/manifest.json: missing; move " in line
 
 
 def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     """What no job would read again is compared too, before any job starts."""
     before = digests(copy.results / "runs")
-    path = copy.results / "data" / "train.jsonl"
+    path = copy.results / "data/clinic/latest/train.jsonl"
     text = path.read_text()
     path.write_text(text.replace('"case_id"', '"case"', 1))
     done = copy.run(copy.workflow("terminal_only"))
     said = done.stdout + done.stderr
     assert done.returncode != 0
     assert said.count("pcqc: error: ") == 1
-    assert "data/train.jsonl: altered since it was written; move " in said
+    assert "/train.jsonl: altered since it was written; move " in said
     assert "Traceback" not in said
     path.write_text(text)
     copy.make("terminal_only")
@@ -290,8 +244,7 @@ def test_what_went_wrong_in_a_job_is_said_last(tmp_path, monkeypatch):
     raw.mkdir(parents=True)
     for name in ("train", "test"):
         (raw / f"{name}.jsonl").write_text("{}\n")
-    target = "results/own-cases/data/converted/train.jsonl"
-    done = place.run(place.workflow(target, study="own-cases"))
+    done = place.run(place.workflow("--until", "convert", study="own-cases"))
     assert done.returncode != 0
     last = done.stderr.splitlines()[-1]
     assert last.startswith("pcqc: error: data/raw/own/train.jsonl, line 1: no known format")

@@ -4,7 +4,9 @@ import re
 
 from workplace import Workplace
 
+from credit_lab.jobs import map_cell, map_figure
 from credit_lab.map.settings import load_map
+from pcqc.jobs.run import perform
 
 CELLS = list(load_map().cells)
 
@@ -17,15 +19,14 @@ def planned(place: Workplace) -> tuple[list[str], bool]:
     return re.findall(r"in the cell (\S+)", said), "Map: table and figure" in said
 
 
-def test_what_is_there_is_not_trained_again(tmp_path):
+def test_what_is_there_is_not_trained_again(tmp_path, monkeypatch):
     place = Workplace(tmp_path / "copy")
     cells, drawn = planned(place)
     assert drawn
     assert sorted(cells) == sorted(CELLS)
-    folder = place.folder / "results" / "map"
-    folder.mkdir(parents=True)
-    for name in [*(f"{cell}.json" for cell in CELLS), "map.csv", "map.md", "map.svg", "map.png"]:
-        (folder / name).write_text("{}")
+    monkeypatch.chdir(place.folder)
+    for job in [*map(map_cell, CELLS), map_figure(CELLS)]:
+        perform(job, dict)
     assert planned(place) == ([], False)
-    (folder / f"{CELLS[5]}.json").unlink()
-    assert planned(place) == ([CELLS[5]], True)
+    map_cell(CELLS[5]).manifest.unlink()
+    assert planned(place) == ([CELLS[5]], False)  # the figure of the same recipe is there

@@ -8,9 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from workplace import STUDY, Workplace, digests
 
-from analysis import paper, transcripts
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.contents import FIGURES, TABLES
 from credit_lab.quality.credits import QUESTIONS, TURNS
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
@@ -19,8 +17,8 @@ from pcqc.tracking.store import SQLITE
 STATE_CREDITS = (*QUESTIONS, *TURNS)
 SETTINGS = f"config/studies/{STUDY}.yaml"
 PUBLISH = "Publish the report in MLflow"
-MIRRORED = ["Collect all runs from MLflow", "Figures", "Paper", PUBLISH, "Report", "Tables"]
-END = [*MIRRORED, "Transcripts"]  # which are read from the runs' own files
+REPORT = "Tables, figures, transcripts and report"
+END = ["Collect all runs from MLflow", PUBLISH, REPORT]
 WORDS = {
     "train": "Train",
     "choose": "Choose the checkpoint of",
@@ -53,32 +51,34 @@ def jobs(methods, steps):
 
 def test_everything_is_made(mini):
     study = load_study(STUDY)
-    made = [*TABLES.outputs(study), *FIGURES.outputs(study), *paper.outputs(study)]
+    made = [path for items in (TABLES, FIGURES) for path in items.outputs(study, mini.results)]
     assert len(made) > 30
-    for path in [*made, study.results / "report.html", transcripts.page(study)]:
-        assert (mini.folder / path).stat().st_size > 0, path
+    for path in [*made, *(mini.results / n for n in ("report.html", "transcripts/index.html"))]:
+        assert path.stat().st_size > 0, path
     shown = {n: "".join(m.runs) for n, m in study.methods.items() if not m.on_demand}
     assert shown == RUNS
     for method, runs in RUNS.items():
         for run in runs:
-            evaluation = read_json(mini.results / "evaluation" / method / run / "manifest.json")
+            evaluation = read_json(
+                mini.results / "evaluation" / method / run / "latest/manifest.json"
+            )
             assert set(evaluation["benchmarks"]) == set(study.benchmarks)
             if method != "shared_sft":
-                manifest = read_json(mini.results / "runs" / method / run / "manifest.json")
+                manifest = read_json(mini.results / "runs" / method / run / "latest/manifest.json")
                 assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
     assert sorted(p.name for p in mini.folder.iterdir() if p.name.startswith("res")) == ["results"]
 
 
 def test_the_miniature_doctor_asks_and_its_questions_are_credited(mini):
     for method, supervised in (("pcqc", 4), ("same_state_q1", 1), ("executed_local", 1)):
-        path = mini.results / "runs" / method / "A" / "candidate_groups.jsonl"
+        path = mini.results / "runs" / method / "A" / "latest/candidate_groups.jsonl"
         groups = [row for _, row in read_jsonl(path)]
         assert groups
         candidates = [c for group in groups for c in group["candidates"]]
         assert len(candidates) == 4 * len(groups)
         assert any(c["credit"] for c in candidates)
         assert all(sum(c["supervised"] for c in g["candidates"]) <= supervised for g in groups)
-    path = mini.results / "evaluation" / "pcqc" / "A" / "clinic_dev.jsonl"
+    path = mini.results / "evaluation/pcqc/A/latest/clinic_dev.jsonl"
     assert any(turn["question"] for _, row in read_jsonl(path) for turn in row["turns"])
 
 
@@ -132,31 +132,30 @@ def test_another_run_of_a_method_trains_that_run_alone(copy):
 
 ALL = list(RUNS)
 AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
+TRAINED = jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE]) + END
 SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
 EDITS = {
-    "src/pcqc/methods/grpo.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/methods/question_groups.py": jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE])
-    + jobs(["shared_sft"], SCORED)
-    + END,
+    "src/pcqc/methods/grpo.py": TRAINED,
+    "src/pcqc/methods/credit.py": TRAINED + jobs(["shared_sft"], SCORED),
     "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/evaluation/selection.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/jobs/evaluate.py": jobs(ALL, AFTER_CHOICE) + END,
-    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + MIRRORED,
-    "analysis/tables/main_results.py": ["Tables", "Figures", "Paper", PUBLISH, "Report"],
-    "analysis/figures/learning_curves.py": ["Figures", "Paper", PUBLISH, "Report"],
-    "analysis/report/dialogues.py": [PUBLISH, "Report"],
-    "analysis/transcripts/exact.py": [PUBLISH, "Transcripts"],
+    "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
+    "src/pcqc/jobs/evaluate.py": jobs(ALL, ["evaluate", "mirror"]) + END,
+    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + END,
+    "analysis/tables/main_accuracy.py": [PUBLISH, REPORT],
+    "analysis/transcripts/exact.py": [PUBLISH, REPORT],
     "src/pcqc/cli.py": [],
 }
 
 
-def test_an_edited_module_reruns_what_imports_it(copy):
+def test_an_edited_module_reruns_what_imports_it_and_loses_nothing(copy):
+    before = digests(copy.results)
     for path, expected in EDITS.items():
         text = (copy.folder / path).read_text()
         (copy.folder / path).write_text(text + "\nEDITED = 1\n")
         assert copy.planned() == sorted(expected), path
         (copy.folder / path).write_text(text + "\n# A comment.\n")
     assert copy.planned() == []
+    assert digests(copy.results) == before
 
 
 def explained(place, method, run):
@@ -175,7 +174,7 @@ def explained(place, method, run):
 
 
 def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(copy):
-    for path in ("src/pcqc/evaluation/selection.py", "src/pcqc/errors.py"):
+    for path in ("src/pcqc/jobs/select.py", "src/pcqc/system/files.py"):
         text = (copy.folder / path).read_text()
         (copy.folder / path).write_text(text + "\nEDITED = 1\n")
         planned = [job for job in copy.planned() if job.endswith(" pcqc, run A")]
@@ -189,37 +188,51 @@ def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(cop
     assert "Evaluate grpo, run A" in planned
     assert not [job for job in planned if job.endswith(" pcqc, run A")]
     assert "Shared SFT: actor and patient" not in planned
-    # Afterwards the edit is taken back: the report alone does not say yet what was accepted.
+    # Afterwards the edit is taken back: every path is the old one.
     (copy.folder / path).write_text(text)
-    assert copy.planned() == sorted(["Mirror pcqc in MLflow", *END])
+    assert copy.planned() == []
     assert explained(copy, "pcqc", "A") == []
 
 
-def test_an_edit_sets_the_old_run_aside_and_taking_it_back_brings_it_back(copy):
-    before = digests(copy.results / "runs" / "executed_local")
+def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
+    before = digests(copy.results / "runs")
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
     last = copy.make("executed_local").splitlines()[-1]
     found, _, limit = last.partition(" One run of each: ")
     assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", found)
     assert limit == "the interval knows the cases alone."
-    said = copy.run(copy.command("superseded", STUDY)).stdout
-    assert "setting method.beta: 1.0 -> 0.5" in said
-    assert digests(copy.results / "runs" / "executed_local") != before
+    after = digests(copy.results / "runs")
+    assert before.items() < after.items()
     copy.edit(SETTINGS, "executed_local: {beta: 0.5, ", "executed_local: {")
-    copy.make("executed_local")
-    assert digests(copy.results / "runs" / "executed_local") == before
-    assert copy.planned("executed_local") == []
+    assert copy.planned() == []
+    said = copy.run(copy.command("clean", STUDY)).stdout
+    assert "(train executed_local A, " in said
+    assert "4 results of earlier recipes" in said
+    done = copy.run(copy.command("clean", STUDY, "--remove", "--yes"))
+    assert done.returncode == 0, done.stderr
+    assert digests(copy.results / "runs") == before
+    assert copy.planned() == []
+
+
+def test_results_of_the_former_layout_are_left_alone(copy):
+    """They had no recipe in their paths."""
+    for name in ("data", "models/base", "runs/pcqc/A", "evaluation/pcqc/A", "collected"):
+        for file in ("manifest.json", "receipt.json"):
+            (copy.results / name / file).write_text("{}")
+    (copy.results / "runs/pcqc/A/checkpoints/000002").mkdir(parents=True)
+    (copy.results / "runs/pcqc/A/checkpoints/manifest.json").write_text("{}")
+    assert copy.planned() == []
 
 
 def test_a_lost_store_is_mirrored_anew(copy):
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
-    assert copy.planned() == sorted(["Prepare MLflow", *jobs(ALL, ["mirror"]), *MIRRORED])
+    assert copy.planned() == sorted([*jobs(ALL, ["mirror"]), *END])
 
 
 def test_a_method_alone_by_its_name(tmp_path):
     place = Workplace(tmp_path / "fresh")
     models = ["Base model, from scratch", "Cases and SFT conversations of the clinic"]
-    models += ["Shared SFT: actor and patient", "Prepare MLflow"]
+    models += ["Shared SFT: actor and patient"]
     mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
     assert place.planned("executed_local") == sorted([*models, *mine])
     assert not place.results.exists()
@@ -244,14 +257,14 @@ def test_credits_are_compared_at_the_states_of_what_is_there(copy):
     done = copy.run(copy.workflow("credit_quality"))
     assert done.returncode == 0, done.stderr
     folder = copy.results / "credit_quality"
-    rows = (copy.results / "tables" / "credit_quality.csv").read_text().splitlines()
+    rows = (copy.results / "credits/latest/credit_quality.csv").read_text().splitlines()
     assert len(rows) > len(STATE_CREDITS)
     assert "| Expected answer | 1.00 |" in done.stderr  # the exact one: nothing ranks better
     for method in ("shared_sft", "pcqc"):
-        questions = pq.read_table(folder / method / "A" / "questions.parquet").to_pandas()
+        questions = pq.read_table(folder / method / "A/latest/questions.parquet").to_pandas()
         assert set(STATE_CREDITS) < set(questions.columns)
         assert questions.groupby(["case_id", "turn", "draw"]).size().eq(2).all()
-        costs = read_json(folder / method / "A" / "manifest.json")
+        costs = read_json(folder / method / "A/latest/manifest.json")
         assert costs["sampled"]["utilities"] == 0 < costs["read"]["utilities"]
         assert 0 < costs["sampled"]["imagined answers"] < costs["read"]["imagined answers"]
         assert 0 < costs["sampled"]["candidates"] < costs["read"]["candidates"]
@@ -259,8 +272,9 @@ def test_credits_are_compared_at_the_states_of_what_is_there(copy):
     assert copy.planned("credit_quality") == []
     shutil.rmtree(folder / "pcqc")
     assert copy.run(copy.workflow("credit_quality")).returncode == 0
-    same = ["pcqc/A/questions.parquet", "pcqc/A/asking.parquet"]
-    assert {name: digests(folder)[name] for name in same} == {name: before[name] for name in same}
+    after = digests(folder)
+    assert before.keys() == after.keys()
+    assert all(after[name] == before[name] for name in before if name.endswith(".parquet"))
 
 
 def test_peers_are_made_when_asked_for_alone(copy):

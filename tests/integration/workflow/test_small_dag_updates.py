@@ -16,7 +16,7 @@ BENCHMARKS = list(load_study(STUDY).benchmarks)
 
 
 def evaluation(mini, method, run):
-    return read_json(mini.results / "evaluation" / method / run / "manifest.json")
+    return read_json(mini.results / "evaluation" / method / run / "latest/manifest.json")
 
 
 def percent(found, metric="accuracy"):
@@ -40,7 +40,7 @@ def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_on
             assert [int(update) for update in further] == NAMED.get(method, [])
             if not further:
                 continue
-            trained = read_json(mini.results / "runs" / method / run / "manifest.json")
+            trained = read_json(mini.results / "runs" / method / run / "latest/manifest.json")
             digests = {str(c["update"]): c["digest"] for c in trained["checkpoints"]}
             assert {u: entry["checkpoint"] for u, entry in further.items()} == {
                 update: digests[update] for update in further
@@ -55,12 +55,14 @@ def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_on
 
 def test_predictions_of_further_updates_are_collected_apart(mini):
     keys = ["method", "run", "update"]
-    selected = pd.read_parquet(mini.results / "collected" / "predictions.parquet")
-    chosen = {(r["method"], r["run"]): r for r in read_json(mini.results / "collected/runs.json")}
+    selected = pd.read_parquet(mini.results / "collected/latest/predictions.parquet")
+    chosen = {
+        (r["method"], r["run"]): r for r in read_json(mini.results / "collected/latest/runs.json")
+    }
     assert {tuple(row) for row in selected[keys].drop_duplicates().values} == {
         (*key, entry["evaluation"]["update"]) for key, entry in chosen.items()
     }
-    further = pd.read_parquet(mini.results / "collected" / "further_updates.parquet")
+    further = pd.read_parquet(mini.results / "collected/latest/further_updates.parquet")
     runs = load_study(STUDY).methods
     expected = {
         (m, run, u) for m, updates in NAMED.items() for run in runs[m].runs for u in updates
@@ -147,7 +149,7 @@ def test_every_other_table_is_of_selected_checkpoints(mini):
 
 
 def test_the_filter_of_grounded_answers_is_compared_with_what_was_made_to_err(mini):
-    folder = mini.results / "collected" / "continuation" / "pcqc" / "A"
+    folder = mini.results / "collected/latest/continuation/pcqc/A"
     made = pd.read_parquet(folder / "candidates.parquet")["ungrounded"]
     kept = pd.read_csv(folder / "grounding.csv")["eligible"] == "yes"
     hits = (made & ~kept).sum()
