@@ -326,20 +326,6 @@ def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[di
     return {str(case_id): rows.to_dict("records") for case_id, rows in groups}
 
 
-def drawn(study: Study, paths: Sequence[Path]) -> list[bytes] | None:
-    """Figures as `pcqc figures` drew them since the runs were collected; None where it did not."""
-    figures, source = (job_output(study, job) for job in ("figures", "collect"))
-    receipt = figures.receipt()
-    known = (receipt.outputs or {}) if receipt else {}
-    if not source.receipt_path.exists() or not all(p.exists() and p.name in known for p in paths):
-        return None
-    since = source.receipt_path.stat().st_mtime_ns
-    if any(path.stat().st_mtime_ns < since for path in paths):
-        return None
-    figures.require(*(path.name for path in paths))
-    return [path.read_bytes() for path in paths]
-
-
 # What the analysis writes.
 
 

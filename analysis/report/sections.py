@@ -8,11 +8,10 @@ from typing import Any
 from analysis.answer import conclusion
 from analysis.collected import Collected
 from analysis.companion import companion, comparable
-from analysis.contents import FIGURES, contents
 from analysis.contents import Item as Listed
+from analysis.contents import contents
 from analysis.drawing.style import encode, house_style
 from analysis.figures import caption, draw, module
-from analysis.load import drawn
 from analysis.notices import notice, on_base_models
 from analysis.published import published
 from analysis.report.dialogues import consultations
@@ -144,7 +143,8 @@ def _cards(collected: Collected) -> list[dict[str, Any]]:
 def _item(collected: Collected, listed_item: Listed, place: int) -> Item:
     name, beside = listed_item.name, f"{listed_item.name}_paper"
     if listed_item.kind == "figure":
-        svgs = _svgs(collected, name)
+        with house_style():
+            svgs = [encode(figure, "svg") for figure in draw(name, collected)]
         item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
         if listed_item.paper:
             item = replace(item, paper=_plot(beside, module(name).caption_paper(), svgs[1]))
@@ -156,16 +156,6 @@ def _item(collected: Collected, listed_item: Listed, place: int) -> Item:
         return replace(item, paper=replace(published().tables[name], name=beside))
     (differences,) = companion(item.ours, collected.study)
     return replace(item, paper=differences, paper_label="Published and ours")
-
-
-def _svgs(collected: Collected, name: str) -> list[bytes]:
-    """A figure, and the paper's where it has one: as `pcqc figures` drew them from these runs."""
-    study = collected.study
-    svgs = drawn(study, [path for path in FIGURES.paths(study, name) if path.suffix == ".svg"])
-    if svgs is not None:
-        return svgs
-    with house_style():
-        return [encode(figure, "svg") for figure in draw(name, collected)]
 
 
 def _plot(name: str, caption: str, svg: bytes) -> Plot:
