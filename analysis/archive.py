@@ -57,8 +57,8 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     every = [study, *replicates(study)]
     unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in every]
     targets = [folder for one in every for folder in (Paths.of(one).collected, peers_folder(one))]
-    if there := [folder for folder in targets if folder.exists()]:
-        raise UserError(f"{there[0]}: is there already; move it away to restore the archive")
+    if existing := [folder for folder in targets if folder.exists()]:
+        raise UserError(f"{existing[0]}: is there already; move it away to restore the archive")
     for one, files in zip(every, unpacked, strict=True):
         collected, folder = Paths.of(one).collected, peers_folder(one)
         own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
@@ -98,12 +98,12 @@ def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
     """Job -> settings that it read; what is collected, and the peers' runs, come of these jobs."""
     jobs = ["clinic", "pretrain"] if study.synthetic else ["models"]
     jobs += ["sft", "select", "evaluate", *(["continuation"] if study.continuation else [])]
-    found = {job: job_settings(study, job) for job in jobs}
+    read = {job: job_settings(study, job) for job in jobs}
     runs = [(n, run) for n, m in study.methods.items() if not m.on_demand for run in m.runs]
     for name, run in (*runs, *peers):
         if name in study.methods and is_trained(study, name):
-            found[f"train {name} {run}"] = run_settings(study, name, run)
-    return json.loads(json.dumps(found, default=str))
+            read[f"train {name} {run}"] = run_settings(study, name, run)
+    return json.loads(json.dumps(read, default=str))
 
 
 def _packed(files: dict[str, bytes]) -> bytes:

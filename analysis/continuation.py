@@ -104,7 +104,7 @@ class Continued:
         arrays = ("questions", "answers", "utility", "credit", "success", "eligible", "ungrounded")
         return replace(
             self,
-            case_ids=[case for case, there in zip(self.case_ids, kept, strict=True) if there],
+            case_ids=[case for case, keep in zip(self.case_ids, kept, strict=True) if keep],
             **{name: getattr(self, name)[kept] for name in arrays},
         )
 
