@@ -158,7 +158,7 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
 
     Base models count alike, and so do benchmarks. Where a method has one run of a base model, it is
     taken to vary as the method's runs of the others do, and where it has one of each, as the other
-    method's runs do. Where neither has more, the interval speaks for these runs alone.
+    method's runs do. Where neither has more, the interval covers cases alone.
 
     Args:
         minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
@@ -190,8 +190,8 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         runs = _pooled([team for side in drawn for team in side], others)
     else:
         runs = [term for group in _alike(drawn) for term in _run_terms(group)]
-    # `sampled` is the variance with these very runs. Others can only add to it, though an estimate
-    # of what they add may be below zero.
+    # `sampled` is the variance over cases with the runs fixed; a negative estimate of what runs add
+    # is set to zero.
     sampled = sum(variance for variance, _ in terms)
     total = sampled + max(0.0, sum(variance for variance, _ in runs))
     spread = sum(variance**2 / (freedom + 2) for variance, freedom in terms + runs)

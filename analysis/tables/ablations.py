@@ -34,7 +34,7 @@ def build(study: Study) -> Table | None:
     runs = load_evaluated(study, [*dict.fromkeys(parents[name][0] for name in shown), *shown])
     rows, effects = [], []
     for origin in dict.fromkeys(parents[name][0] for name in shown):
-        rows.append(_row(runs, origin, "as it is", [MISSING, MISSING], rule=bool(rows)))
+        rows.append(_row(runs, origin, "nothing", [MISSING, MISSING], rule=bool(rows)))
         for name in (name for name in shown if parents[name][0] == origin):
             comparison = compared(runs, name, origin, list(study.benchmarks), "accuracy")
             effects.append(comparison.effect)

@@ -1,6 +1,6 @@
 """Every consultation of a study that is kept: those of the evaluations, and samples of training.
 
-They are read from the runs' own files, against the receipts of the jobs that wrote them.
+`analysis.load` reads them from the runs' own files.
 """
 
 from collections.abc import Iterator
