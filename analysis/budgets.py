@@ -130,30 +130,22 @@ def estimate_at(
 ) -> Estimate | None:
     """A validated metric of a method between updates, mean and sample SD over its runs.
 
-    None where some run's is unknown: the mean of the others would be of other runs than stand
-    beside it.
+    None where some run's is unknown: the mean would be of other runs than those beside it.
 
     Args:
         weights: run -> updates with their weights.
         factor: from the unit of the metric's curve to that of the estimate.
     """
-    values = [_value_at(collected, method, run, metric, at) for run, at in weights.items()]
-    if None in values:
-        return None
-    return over_runs([factor * value for value in values])
-
-
-def _value_at(
-    collected: Collected, method: str, run: str, metric: str, weights: Mapping[int, float]
-) -> float | None:
-    """A validated metric of a run between updates, in the unit of its curve; None if unknown."""
-    curve = collected.curve(method, run, "validation", metric)
-    known = {int(update): float(value) for update, value in curve.items()}
-    if 0 in weights and (start := start_of(collected, metric)) is not None:
-        known[0] = start / METRICS[metric][1]
-    if not weights.keys() <= known.keys():
-        return None
-    return sum(weight * known[update] for update, weight in weights.items())
+    values, start = [], start_of(collected, metric)
+    for run, at in weights.items():
+        curve = collected.curve(method, run, "validation", metric)
+        known = {int(update): float(value) for update, value in curve.items()}
+        if start is not None:
+            known.setdefault(0, start / METRICS[metric][1])
+        if not at.keys() <= known.keys():
+            return None
+        values.append(factor * sum(weight * known[update] for update, weight in at.items()))
+    return over_runs(values)
 
 
 def amount_at(spent: Spent, method: str, run: str, weights: Mapping[int, float]) -> float:
@@ -161,56 +153,48 @@ def amount_at(spent: Spent, method: str, run: str, weights: Mapping[int, float])
     return sum(weight * spent[method, run].get(update, 0.0) for update, weight in weights.items())
 
 
-def at_budget(collected: Collected, found: Budgets, budget: str) -> Collected:
-    """The runs as they were at a budget, on the development benchmark, under every base model."""
-    every = enumerate(collected.on_each_base)
-    first, *others = (_at(one, found, budget, base) for base, one in every)
-    return replace(first, others=tuple(others))
+def at_budget(collected: Collected, budgets: Budgets, budget: str) -> Collected:
+    """The runs as they were at a budget, on the development benchmark, under every base model.
 
-
-def _at(collected: Collected, found: Budgets, budget: str, base: int) -> Collected:
-    """The runs under one base model; methods without training are left out."""
-    there, name = collected.on_development(), collected.study.development
-    start = there.predictions[
-        (there.predictions["method"] == START) & (there.predictions["benchmark"] == name)
-    ]
-    rows = []
-    for method, run in found.spent[base]:
-        kept = collected.validations
-        kept = kept[(kept["method"] == method) & (kept["run"] == run)]
-        outcomes = pd.concat([kept, start.assign(update=0)])
-        mixed = _mixed(outcomes, found.weights(method, run, budget, base))
-        rows.append(mixed.assign(method=method, run=run, benchmark=name))
-    return replace(there, predictions=pd.concat(rows), others=())
-
-
-def _mixed(outcomes: pd.DataFrame, weights: Mapping[int, float]) -> pd.DataFrame:
-    """Per case the weighted mean of its outcomes at some updates."""
-    columns = [column for column, _ in METRICS.values()]
-    parts = [
-        weight * outcomes[outcomes["update"] == update].set_index("case_id")[columns].astype(float)
-        for update, weight in weights.items()
-    ]
-    return sum(parts[1:], parts[0]).reset_index()
+    Methods without training are left out.
+    """
+    columns, bases = [column for column, _ in METRICS.values()], []
+    for base, one in enumerate(collected.on_each_base):
+        cut, name = one.on_development(), one.study.development
+        rows = cut.predictions
+        start = rows[(rows["method"] == START) & (rows["benchmark"] == name)].assign(update=0)
+        mixed = []
+        for method, run in budgets.spent[base]:
+            kept = one.validations
+            kept = kept[(kept["method"] == method) & (kept["run"] == run)]
+            outcomes = pd.concat([kept, start])
+            # Per case the weighted mean of its outcomes at the updates around the budget.
+            parts = [
+                weight
+                * outcomes[outcomes["update"] == update].set_index("case_id")[columns].astype(float)
+                for update, weight in budgets.weights(method, run, budget, base).items()
+            ]
+            means = sum(parts[1:], parts[0]).reset_index()
+            mixed.append(means.assign(method=method, run=run, benchmark=name))
+        bases.append(replace(cut, predictions=pd.concat(mixed), others=()))
+    return replace(bases[0], others=tuple(bases[1:]))
 
 
 def _spent(collected: Collected, cost: str) -> dict[tuple[str, str], dict[int, float]]:
     """What each run had spent by each of its validated updates."""
     if cost not in collected.updates:
         return {}
-    found = {}
+    spent_by = {}
     for method in trained(collected):
-        runs = collected.runs(method)
-        paces = {run: _pace(collected, method, run) if cost == CLOCK else 1.0 for run in runs}
+        runs, paces = collected.runs(method), {}
+        for run in runs:
+            # Tokens that a run sampled in a device-hour; 1 where unknown.
+            work, clock = (collected.curve(method, run, "update", c) for c in (WORK, CLOCK))
+            known = cost == CLOCK and len(work) and len(clock)
+            paces[run] = float(work.iloc[-1] / clock.iloc[-1]) if known else 1.0
         for run in runs:
             validated = collected.curve(method, run, "validation", "accuracy").index
             spent = collected.curve(method, run, "update", cost)
             spent = spent * paces[run] / max(paces.values())
-            found[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
-    return found
-
-
-def _pace(collected: Collected, method: str, run: str) -> float:
-    """Tokens that a run sampled in a device-hour; 1 where unknown."""
-    work, clock = (collected.curve(method, run, "update", cost) for cost in (WORK, CLOCK))
-    return float(work.iloc[-1] / clock.iloc[-1]) if len(work) and len(clock) else 1.0
+            spent_by[method, run] = {int(u): float(spent[u]) for u in validated if u in spent.index}
+    return spent_by

@@ -243,7 +243,7 @@ class Collected:
 
     def each_at_fixed_update(self, methods: Iterable[str]) -> "Collected":
         """`at_fixed_update` of one method after another, each at an update of its own."""
-        return reduce(lambda found, method: found.at_fixed_update([method]), methods, self)
+        return reduce(lambda runs, method: runs.at_fixed_update([method]), methods, self)
 
     def on_development(self) -> "Collected":
         """The same on the development benchmark alone."""

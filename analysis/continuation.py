@@ -95,8 +95,8 @@ class Continued:
     def as_answered(self) -> "Continued":
         """Without the states at which an answer was made to lack grounds.
 
-        Such an answer has a low utility and misleads, so that choosing by utility avoids it: a gain
-        that a patient who answers from the facts does not give.
+        Such an answer misleads and has a low utility. Choosing by utility avoids it, a gain that a
+        patient who answers from the facts does not offer.
         """
         if self.ungrounded is None:
             return self
@@ -104,12 +104,12 @@ class Continued:
         arrays = ("questions", "answers", "utility", "credit", "success", "eligible", "ungrounded")
         return replace(
             self,
-            case_ids=[case for case, there in zip(self.case_ids, kept, strict=True) if there],
+            case_ids=[case for case, keep in zip(self.case_ids, kept, strict=True) if keep],
             **{name: getattr(self, name)[kept] for name in arrays},
         )
 
     def gain_over(self, rival: str) -> Gain | None:
-        """Highest-utility selection over `uniform` or `executed`, all candidates; None of none."""
+        """Highest-utility selection over `uniform` or `executed`; None without states."""
         chosen = self.selected()
         return paired_gain(chosen["highest_utility"], chosen[rival])
 
@@ -196,7 +196,7 @@ def paired_gain(selected: np.ndarray, comparator: np.ndarray) -> Gain | None:
 
 
 def mean_over_states(values: np.ndarray) -> Mean | None:
-    """Mean of [states] values with its case bootstrap; None of none."""
+    """Mean of [states] values with its case bootstrap; None without values."""
     if not len(values):
         return None
     interval = percentile_interval(resampled_means(values[:, None])[:, 0])

@@ -63,7 +63,7 @@ def copy_pictures(study: Study, root: Path = ROOT, folder: Path | None = None) -
 
 def asked_for(study: Study, root: Path = ROOT) -> dict[Path, list[str]]:
     """Page -> the tables of a study that it shows, for pages that show any."""
-    found = {
+    asked = {
         path: [
             copy["table"]
             for copy in _COPY.finditer(path.read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def asked_for(study: Study, root: Path = ROOT) -> dict[Path, list[str]]:
         ]
         for path in _pages(root)
     }
-    return {path: names for path, names in found.items() if names}
+    return {path: names for path, names in asked.items() if names}
 
 
 def edited(root: Path = ROOT) -> list[str]:

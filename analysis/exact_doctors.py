@@ -55,18 +55,20 @@ def exact_doctor(
         rng = generator(0, "random questions")
         drawn = [case for case in cases for _ in range(DRAWS)]
         consultations = [(case, random_exchanges(world, case, most, rng)) for case in drawn]
-    asked = np.minimum.outer(range(most + 1), [len(said) for _, said in consultations])
-    diagnosis = [_by_limit(world, case, said, rates, most) for case, said in consultations]
+    asked = np.minimum.outer(range(most + 1), [len(exchanges) for _, exchanges in consultations])
+    diagnosis = [
+        _by_limit(world, case, exchanges, rates, most) for case, exchanges in consultations
+    ]
     return ExactDoctor(asked.mean(axis=1), 100 * np.mean(diagnosis, axis=0))
 
 
 def _by_limit(
-    world: World, case: Case, said: list[Exchange], rates: np.ndarray, most: int
+    world: World, case: Case, exchanges: list[Exchange], rates: np.ndarray, most: int
 ) -> list[float]:
     """Chance of the correct diagnosis after at most 0, ..., `most` of these questions."""
     answered: dict[int, bool] = {}
-    found = [quality.diagnosis(world, case, answered, rates)]
-    for exchange in said:
+    chances = [quality.diagnosis(world, case, answered, rates)]
+    for exchange in exchanges:
         answered |= read_findings(world, exchange.answer)
-        found.append(quality.diagnosis(world, case, answered, rates))
-    return found + [found[-1]] * (most - len(said))
+        chances.append(quality.diagnosis(world, case, answered, rates))
+    return chances + [chances[-1]] * (most - len(exchanges))

@@ -28,18 +28,18 @@ class FirstQuestions:
     scorer_error: np.ndarray
 
 
-def first_questions(collected: Collected, found: Continued) -> FirstQuestions:
+def first_questions(collected: Collected, policy: Continued) -> FirstQuestions:
     """Judge every candidate of one policy's study."""
     instrument = Instrument(collected, collected.study.development)
-    cases = [instrument.cases[case_id] for case_id in found.case_ids]
+    cases = [instrument.cases[case_id] for case_id in policy.case_ids]
     best, chance, exact = [], [], []
-    for case, questions, answers in zip(cases, found.questions, found.answers, strict=True):
+    for case, questions, answers in zip(cases, policy.questions, policy.answers, strict=True):
         turns = [
             {"action": "question", "question": question, "answer": answer}
             for question, answer in zip(questions, answers, strict=True)
         ]
         judged = [instrument.judged(case, {"turns": [turn]})[0] for turn in turns]
-        best.append([one.best for one in judged])
+        best.append([question.best for question in judged])
         chance.append(judged[0].chance)
         correct = list(case.options).index(case.answer)
         exact.append(
@@ -50,9 +50,9 @@ def first_questions(collected: Collected, found: Continued) -> FirstQuestions:
                 for text in answers
             ]
         )
-    shape = found.utility.shape
-    error = np.abs(found.utility - np.array(exact, float).reshape(shape))
+    shape = policy.utility.shape
+    error = np.abs(policy.utility - np.array(exact, float).reshape(shape))
     hits = np.array(best, float).reshape(shape)
     return FirstQuestions(
-        selected_success(found.utility, hits), np.array(chance), 100 * error.mean(axis=1)
+        selected_success(policy.utility, hits), np.array(chance), 100 * error.mean(axis=1)
     )

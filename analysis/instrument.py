@@ -74,10 +74,10 @@ class Instrument:
 
     def early(self, method: str, run: str) -> list[AskedQuestion]:
         """The first `quality.EARLY` answered questions of all consultations of a run."""
-        found: list[AskedQuestion] = []
+        asked: list[AskedQuestion] = []
         for case, dialogue in self.dialogues(method, run):
-            found += quality.early_questions(self._values, case, dialogue)
-        return found
+            asked += quality.early_questions(self._values, case, dialogue)
+        return asked
 
     def judged(self, case: Case, dialogue: dict) -> list[AskedQuestion]:
         """A dialogue's answered questions, beside the others that could be asked."""

@@ -136,8 +136,8 @@ class Table:
     def groups(self) -> list[tuple[str, int]]:
         """Neighbouring columns' group and number; empty where no column has a group."""
         grouped = groupby(self.columns, key=lambda column: column.group)
-        found = [(group, len(list(members))) for group, members in grouped]
-        return found if any(group for group, _ in found) else []
+        widths = [(group, len(list(members))) for group, members in grouped]
+        return widths if any(group for group, _ in widths) else []
 
     def deviation_room(self) -> list[str]:
         """Each column's widest printed deviation, so that numbers without one line up."""

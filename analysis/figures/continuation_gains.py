@@ -28,14 +28,14 @@ class Bar:
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
-    found = main_policy(collected)
-    manifest = found.manifest
-    grounded = found.grounded()["eligible_highest_utility_vs_uniform"]
-    states = len(found.as_answered().case_ids)
+    policy = main_policy(collected)
+    manifest = policy.manifest
+    grounded = policy.grounded()["eligible_highest_utility_vs_uniform"]
+    states = len(policy.as_answered().case_ids)
     return (
         "Downstream diagnostic gains from highest-utility candidate selection. Markers: gain in "
         "success, in percentage points; bars: paired 95% case-bootstrap intervals. "
-        f"{manifest['continuations']} continuations per candidate by {found.title}; all "
+        f"{manifest['continuations']} continuations per candidate by {policy.title}; all "
         f"candidates ({states:,} states) and grounded ones "
         f"({grounded.cases if grounded else 0:,} states against uniform selection)."
     )
@@ -43,12 +43,12 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """The study's gains."""
-    found = main_policy(collected)
-    grounded, found = found.grounded(), found.as_answered()
+    policy = main_policy(collected)
+    grounded, policy = policy.grounded(), policy.as_answered()
     bars = [
-        _bar("uniform", "all", found.gain_over("uniform")),
+        _bar("uniform", "all", policy.gain_over("uniform")),
         _bar("uniform", "grounded", grounded["eligible_highest_utility_vs_uniform"]),
-        _bar("executed", "all", found.gain_over("executed")),
+        _bar("executed", "all", policy.gain_over("executed")),
         _bar("executed", "grounded", grounded["eligible_highest_utility_vs_executed"]),
     ]
     return gains([bar for bar in bars if bar])

@@ -45,7 +45,15 @@ def draw(collected: Collected) -> Figure:
     ax.set_ylabel("Diagnostic accuracy (%)")
     ax.set_xlim(left=-0.1)
     curves, _ = ax.get_legend_handles_labels()
-    handles = [_handle(method, collected.title(method)) for method in collected.methods()]
+    handles = []
+    for method in collected.methods():
+        colour, marker = look(method)
+        handles.append(
+            Line2D(
+                [], [], color=colour, marker=marker, linestyle="", markersize=6,
+                label=collected.title(method),
+            )
+        )  # fmt: skip
     legend_below(figure, [*curves, *handles])
     return figure
 
@@ -58,28 +66,10 @@ def _point(ax: Axes, collected: Collected, instrument: Instrument, method: str) 
     colour, marker = look(method)
     ax.plot([turns.mean] * 2, [accuracy.mean, evidence.mean], color=colour, linewidth=0.9, zorder=2)
     ax.errorbar(
-        turns.mean,
-        accuracy.mean,
-        xerr=turns.sd,
-        yerr=accuracy.sd,
-        fmt=marker,
-        color=colour,
-        markersize=6,
-        elinewidth=0.9,
-        capsize=2,
-        zorder=4,
-    )
+        turns.mean, accuracy.mean, xerr=turns.sd, yerr=accuracy.sd, fmt=marker, color=colour,
+        markersize=6, elinewidth=0.9, capsize=2, zorder=4,
+    )  # fmt: skip
     ax.plot(
-        turns.mean,
-        evidence.mean,
-        marker,
-        color=colour,
-        markerfacecolor="white",
-        markersize=5.5,
+        turns.mean, evidence.mean, marker, color=colour, markerfacecolor="white", markersize=5.5,
         zorder=3,
-    )
-
-
-def _handle(method: str, title: str) -> Line2D:
-    colour, marker = look(method)
-    return Line2D([], [], color=colour, marker=marker, linestyle="", markersize=6, label=title)
+    )  # fmt: skip

@@ -1,5 +1,7 @@
 """How training went: validation by update, and beside it reward and what credit was made of."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -64,7 +66,15 @@ def draw(collected: Collected) -> Figure:
             colour, _ = look(START)
             ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
         for method in trained:
-            _validated(ax, collected, method, metric, factor, start)
+            runs = [
+                factor * collected.curve(method, run, "validation", metric)
+                for run in collected.runs(method)
+            ]
+            mean = mean_over_runs(runs)
+            line_from_start(ax, collected, method, mean.index, mean, start, 3.5)
+            updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
+            colour, _ = look(method)
+            ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
         ax.set_title(label, loc="left", fontsize=8.5, fontweight="bold")
     for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
@@ -101,28 +111,35 @@ def style_of(collected: Collected, method: str) -> dict:
     }
 
 
-def _validated(
-    ax: Axes, collected: Collected, method: str, metric: str, factor: float, start: float | None
+def line_from_start(
+    ax: Axes,
+    collected: Collected,
+    method: str,
+    x: Iterable[float],
+    y: Iterable[float],
+    start: float | None,
+    markersize: float,
 ) -> None:
-    """The mean over runs as a line from the common start, the runs as points."""
-    runs = [
-        factor * collected.curve(method, run, "validation", metric)
-        for run in collected.runs(method)
-    ]
-    colour, marker = look(method)
-    mean = mean_over_runs(runs)
+    """A method's line, from Shared SFT at 0 where its value is known, with a marker at each point.
+
+    Args:
+        ax: to draw on.
+        collected: the study.
+        method: whose line it is.
+        x, y: points in their printed units.
+        start: the value of Shared SFT; None where unknown.
+        markersize: in points.
+    """
     begun = [] if start is None else [start]
     ax.plot(
-        [*([0] * len(begun)), *mean.index],
-        [*begun, *mean],
-        marker=marker,
-        markersize=3.5,
+        [*([0] * len(begun)), *x],
+        [*begun, *y],
+        marker=look(method)[1],
+        markersize=markersize,
         markevery=slice(len(begun), None),
         label=collected.title(method),
         **style_of(collected, method),
     )
-    updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
-    ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
 
 
 def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:

@@ -26,13 +26,13 @@ UP, DOWN = "#0072b2", "#d55e00"
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
-    _, found, state = telling_state(collected)
-    case_id = found.case_ids[state] if state is not None else "none"
+    _, policy, state = telling_state(collected)
+    case_id = policy.case_ids[state] if state is not None else "none"
     return (
         "Learning from questions never asked. Terminal-reward RL (left) learns from the final "
         "diagnosis what the executed question was worth. PCQC (right) also has the patient's "
         "facts answer the other candidates at the same state, and compares the diagnostic "
-        f"utilities of all. Case {case_id}: questions and answers of {found.title}, utilities and "
+        f"utilities of all. Case {case_id}: questions and answers of {policy.title}, utilities and "
         "credit as computed."
     )
 
@@ -49,25 +49,25 @@ def telling_state(collected: Collected) -> tuple[tuple[str, str], Continued, int
 
 
 def _told(place: tuple[tuple[str, str], Continued, int]) -> tuple[int, int, float]:
-    _, found, i = place
-    asked, grounded = found.questions[i], found.eligible[i]
+    _, policy, i = place
+    asked, grounded = policy.questions[i], policy.eligible[i]
     answered = {question for question, ok in zip(asked, grounded, strict=True) if ok}
-    return len(set(asked)), len(answered), float(np.ptp(found.utility[i]))
+    return len(set(asked)), len(answered), float(np.ptp(policy.utility[i]))
 
 
 def draw(collected: Collected) -> Figure:
     """One state, its candidates, and what either way of learning makes of them."""
-    (method, run), found, state = telling_state(collected)
-    rows = max(found.utility.shape[1], 4)  # the left side has as many steps
+    (method, run), policy, state = telling_state(collected)
+    rows = max(policy.utility.shape[1], 4)  # the left side has as many steps
     height = 1.75 + ROW * rows
     figure, ax = canvas(WIDTH, height)
     if state is None:
         write(ax, WIDTH / 2, height / 2, "No state of this study has a group of candidates.")
         return figure
     dialogues = collected.dialogues(method, run, collected.study.development)
-    case = next(d for d in dialogues if d["case_id"] == found.case_ids[state])
-    _terminal(ax, found, state, case, height)
-    _compared(ax, found, state, case, height)
+    case = next(d for d in dialogues if d["case_id"] == policy.case_ids[state])
+    _terminal(ax, policy, state, case, height)
+    _compared(ax, policy, state, case, height)
     ax.plot([2.35, 2.35], [0.1, height - 0.1], color="#bbbbbb", linewidth=0.8)
     return figure
 
@@ -79,17 +79,17 @@ def _state(ax: Axes, left: float, top: float, width: float, case: dict) -> None:
     box(ax, left, top - 0.72, width, 0.72, text)
 
 
-def _terminal(ax: Axes, found: Continued, state: int, case: dict, height: float) -> None:
+def _terminal(ax: Axes, policy: Continued, state: int, case: dict, height: float) -> None:
     """Left: one question is executed, and only the end of the consultation says anything."""
     left, width, top = 0.12, 2.05, height - 0.38
     write(ax, left, height - 0.18, "Terminal-reward RL", "left", fontweight="bold", fontsize=9)
     _state(ax, left, top, width, case)
     middle = left + width / 2
-    total = found.manifest["continuations"]
-    right = round(found.success[state, 0] * total)
+    total = policy.manifest["continuations"]
+    right = round(policy.success[state, 0] * total)
     steps = [
-        (f"$q_1$: {wrapped(found.questions[state][0], 34)}", ACTOR),
-        (wrapped(found.answers[state][0], 34), PATIENT),
+        (f"$q_1$: {wrapped(policy.questions[state][0], 34)}", ACTOR),
+        (wrapped(policy.answers[state][0], 34), PATIENT),
         (f"… final diagnosis\n({right} of {total} continuations right)", PLAIN),
         ("terminal reward for all tokens", CREDIT),
     ]
@@ -101,7 +101,7 @@ def _terminal(ax: Axes, found: Continued, state: int, case: dict, height: float)
         y -= gap
 
 
-def _compared(ax: Axes, found: Continued, state: int, case: dict, height: float) -> None:
+def _compared(ax: Axes, policy: Continued, state: int, case: dict, height: float) -> None:
     """Right: every candidate is answered, scored and compared; the first one is executed."""
     left, top = 2.55, height - 0.38
     write(ax, left, height - 0.18, "PCQC", "left", fontweight="bold", fontsize=9)
@@ -111,20 +111,20 @@ def _compared(ax: Axes, found: Continued, state: int, case: dict, height: float)
     write(ax, 4.62, heads, "answer from the facts", fontsize=7)
     write(ax, 5.8, heads, "utility $u_i$", fontsize=7)
     write(ax, 6.58, heads, "credit $A_i^Q$", fontsize=7)
-    for k in range(found.utility.shape[1]):
-        _candidate(ax, found, state, k, heads - 0.12 - ROW * (k + 1))
-    bottom = heads - 0.12 - ROW * found.utility.shape[1]
+    for k in range(policy.utility.shape[1]):
+        _candidate(ax, policy, state, k, heads - 0.12 - ROW * (k + 1))
+    bottom = heads - 0.12 - ROW * policy.utility.shape[1]
     note = "Only $q_1$ continues the consultation; the question tokens of all candidates learn."
     write(ax, left, bottom - 0.14, note, "left", fontsize=7)
 
 
-def _candidate(ax: Axes, found: Continued, state: int, k: int, bottom: float) -> None:
-    utility, credit = found.utility[state, k], found.credit[state, k]
+def _candidate(ax: Axes, policy: Continued, state: int, k: int, bottom: float) -> None:
+    utility, credit = policy.utility[state, k], policy.credit[state, k]
     tall, middle = ROW - 0.08, bottom + (ROW - 0.08) / 2
-    question = f"$q_{k + 1}$: {wrapped(found.questions[state][k], 22)}"
+    question = f"$q_{k + 1}$: {wrapped(policy.questions[state][k], 22)}"
     box(ax, 2.55, bottom, 1.3, tall, question, ACTOR, bold=k == 0)
     arrow(ax, (3.85, middle), (4.0, middle))
-    box(ax, 4.0, bottom, 1.25, tall, wrapped(found.answers[state][k], 22), PATIENT)
+    box(ax, 4.0, bottom, 1.25, tall, wrapped(policy.answers[state][k], 22), PATIENT)
     arrow(ax, (5.25, middle), (5.4, middle))
     face, edge = SCORER
     ax.barh(middle, 0.8, height=0.16, left=5.4, color=face)

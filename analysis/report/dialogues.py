@@ -19,7 +19,7 @@ def consultations(collected: Collected) -> dict[str, Any]:
     }
     cases = []
     for case in _first_disagreements(by_method):
-        dialogues = [(title, found[case]) for title, found in by_method.items()]
+        dialogues = [(title, by_case[case]) for title, by_case in by_method.items()]
         cases.append({"first": dialogues[0][1], "dialogues": dialogues})
     title = collected.benchmarks[development].title
     return {"cases": cases, "benchmark": title, "name": development, "run": collected.run}
@@ -29,6 +29,6 @@ def _first_disagreements(by_method: dict[str, dict[str, dict]]) -> list[str]:
     """Case ids on which some method is right and some is wrong; then any others."""
 
     def agreed(case: str) -> bool:
-        return len({bool(found[case]["correct"]) for found in by_method.values()}) == 1
+        return len({bool(by_case[case]["correct"]) for by_case in by_method.values()}) == 1
 
     return sorted(next(iter(by_method.values())), key=agreed)[:CASES]

@@ -1,5 +1,6 @@
 """The audit trail: chosen and rejected checkpoints, settings, and a link to every run."""
 
+import json
 from typing import Any
 
 import yaml
@@ -15,14 +16,14 @@ def selection(collected: Collected) -> dict[str, Any]:
     """Selected checkpoints as a table, and each run's rejected ones with reasons."""
     chosen, rejected, rule = [], [], ""
     for method, run in _all_runs(collected):
-        found = collected.record(method, run)["selection"]
+        choice = collected.record(method, run)["selection"]
         title = f"{collected.title(method)} run {run}"
-        if not found:
+        if not choice:
             chosen.append([title, MISSING, MISSING, MISSING, MISSING])
             continue
-        others = found["rejected"]
-        rule = found["criterion"]
-        chosen.append([title, *_checkpoint(found["selected"]), str(len(others))])
+        others = choice["rejected"]
+        rule = choice["criterion"]
+        chosen.append([title, *_checkpoint(choice["selected"]), str(len(others))])
         if others:
             rows = [[*_checkpoint(item), item["reason"]] for item in others]
             head = ["Update", "Accuracy (%)", "Q/ep.", "Reason"]
@@ -30,8 +31,8 @@ def selection(collected: Collected) -> dict[str, Any]:
                 _texts(f"rejected-{method}-{run}", f"{title}: rejected.", "", head, rows)
             )
     benchmark = collected.benchmarks[collected.study.development].title
-    caption = f"Chosen on {benchmark}; no other benchmark can be read by the selection. "
-    caption += f"Chosen is what has the {rule}." if rule else ""
+    caption = f"Chosen on {benchmark}; the selection can read no other benchmark. "
+    caption += f"Rule: {rule}." if rule else ""
     head = ["Run", "Update", "Accuracy (%)", "Q/ep.", "Others rejected"]
     table = _texts("selection", "Selected checkpoints.", caption, head, chosen)
     return {"chosen": table, "rejected": rejected}
@@ -56,17 +57,8 @@ def _checkpoint(item: dict) -> list[str]:
 
 def settings(collected: Collected) -> str:
     """All settings of the study as YAML."""
-    plain = _plain(collected.study.to_dict())
+    plain = json.loads(json.dumps(collected.study.to_dict()))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
-
-
-def _plain(value):
-    """The settings with tuples as lists, which YAML can write."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 def runs(collected: Collected) -> list[dict[str, Any]]:

@@ -101,6 +101,8 @@ def _what_it_is(collected: Collected) -> str:
         f"{benchmark.title} ({collected.number_of_cases(name):,} cases)"
         for name, benchmark in study.benchmarks.items()
     ]
+    # Which other base models the study has.
+    others = listed([other.study.title for other in collected.others])
     trained = sum(
         len(collected.runs(m)) for m in collected.methods() if study.method(m).kind == "rl"
     )
@@ -110,18 +112,12 @@ def _what_it_is(collected: Collected) -> str:
         f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
         f"SFT; {trained} reinforcement-learning runs were trained, checkpoints were chosen on "
         f"{collected.benchmarks[study.development].title} alone, and every method answered "
-        f"each case of {listed(sizes)} once.{_others(collected)}"
-    )
-
-
-def _others(collected: Collected) -> str:
-    """Which other base models the study has, and what is said of them."""
-    if not collected.others:
-        return ""
-    titles = listed([other.study.title for other in collected.others])
-    return (
-        f" The same was done on other base models ({titles}). Captions say what is of the first "
-        "alone."
+        f"each case of {listed(sizes)} once."
+    ) + (
+        f" The same was done on other base models ({others}). Captions say which numbers are of "
+        "the first alone."
+        if others
+        else ""
     )
 
 

@@ -10,10 +10,10 @@ The variance of the runs' means over R estimates the first term and the last, th
 means over C the second and the last. Adding both, as resampling runs and cases does, counts the
 last twice, so it is taken off once (Owen 2007, "The pigeonhole bootstrap", section 3).
 
-What other runs would add is not taken below zero, so that no interval is narrower than one that
-speaks for these runs alone. Degrees of freedom are Welch's (1947, his second approximation), exact
-for a single term; Satterthwaite's (1946) are too few for three runs. tests/long/test_coverage.py
-has how often such intervals hold the truth.
+A negative estimate of the variance between runs is set to zero, so intervals over runs are at
+least as wide as intervals over cases. Degrees of freedom are Welch's (1947, his second
+approximation), exact for a single term; Satterthwaite's (1946) are too few for three runs.
+tests/long/test_coverage.py has how often such intervals hold the truth.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,11 +48,11 @@ class Sample:
 
     def by_base(self) -> dict[str, dict[str, tuple[np.ndarray, ...]]]:
         """Base model -> run -> (cases,) of each benchmark."""
-        found: dict[str, dict[str, tuple[np.ndarray, ...]]] = {}
+        by_base: dict[str, dict[str, tuple[np.ndarray, ...]]] = {}
         bases = self.bases or ("",) * len(self.runs)
         for i, (run, base) in enumerate(zip(self.runs, bases, strict=True)):
-            found.setdefault(base, {})[run] = tuple(b[i].astype(float) for b in self.benchmarks)
-        return found
+            by_base.setdefault(base, {})[run] = tuple(b[i].astype(float) for b in self.benchmarks)
+        return by_base
 
     def tasks(self, other: "Sample") -> list[tuple[np.ndarray, np.ndarray]]:
         """(runs,) means of both methods, for each benchmark under each base model."""
@@ -158,7 +158,7 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
 
     Base models count alike, and so do benchmarks. Where a method has one run of a base model, it is
     taken to vary as the method's runs of the others do, and where it has one of each, as the other
-    method's runs do. Where neither has more, the interval speaks for these runs alone.
+    method's runs do. Where neither has more, the interval covers cases alone.
 
     Args:
         minuend, subtrahend: the same benchmarks and cases, runs of the same base models.
@@ -190,13 +190,15 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         runs = _pooled([team for side in drawn for team in side], others)
     else:
         runs = [term for group in _alike(drawn) for term in _run_terms(group)]
-    # `sampled` is the variance with these very runs. Others can only add to it, though an estimate
-    # of what they add may be below zero.
+    # `sampled` is the variance over cases with the runs fixed; a negative estimate of what runs add
+    # is set to zero.
     sampled = sum(variance for variance, _ in terms)
     total = sampled + max(0.0, sum(variance for variance, _ in runs))
     spread = sum(variance**2 / (freedom + 2) for variance, freedom in terms + runs)
     fewest = min(freedom for _, freedom in terms + runs)
-    by_base = {base: len(first) * sum(t.mean() for t in found) for base, found in teams.items()}
+    by_base = {
+        base: len(first) * sum(team.mean() for team in members) for base, members in teams.items()
+    }
     return Effect(
         sum(team.mean() for team in every),
         total**0.5,
@@ -216,10 +218,10 @@ def effect_over_cases(bases: Sequence[Mapping[str, float]]) -> Effect:
         bases: for each base model, case -> difference; two cases or more.
     """
     parts: dict[str, float] = {}
-    means = [float(np.mean([*found.values()])) for found in bases]
-    for found, mean in zip(bases, means, strict=True):
-        for case, difference in found.items():
-            part = (difference - mean) / (len(found) * len(bases))
+    means = [float(np.mean([*differences.values()])) for differences in bases]
+    for differences, mean in zip(bases, means, strict=True):
+        for case, difference in differences.items():
+            part = (difference - mean) / (len(differences) * len(bases))
             parts[case] = parts.get(case, 0.0) + part
     cases = len(parts)
     variance = sum(part**2 for part in parts.values()) * cases / (cases - 1)
@@ -243,10 +245,10 @@ def _run_terms(alike: Sequence[_Team]) -> list[tuple[float, float]]:
 
 def _pooled(teams: Sequence[_Team], alike: Sequence[_Team]) -> list[tuple[float, float]]:
     """What the runs of teams add, if each varies as those of `alike` that are several."""
-    found = [team.run_terms() for team in alike if team.runs > 1]
+    terms = [team.run_terms() for team in alike if team.runs > 1]
     share = sum(team.share for team in teams)
     pooled = []
-    for same in zip(*found, strict=True):
+    for same in zip(*terms, strict=True):
         freedom = sum(f for _, f in same)
         pooled.append((share * sum(f * v for v, f in same) / freedom, freedom))
     return pooled

@@ -34,16 +34,16 @@ def build(study: Study) -> Table | None:
     runs = load_evaluated(study, [*dict.fromkeys(parents[name][0] for name in shown), *shown])
     rows, effects = [], []
     for origin in dict.fromkeys(parents[name][0] for name in shown):
-        rows.append(_row(runs, origin, "as it is", [MISSING, MISSING], rule=bool(rows)))
+        rows.append(_row(runs, origin, "nothing", [MISSING, MISSING], rule=bool(rows)))
         for name in (name for name in shown if parents[name][0] == origin):
-            found = compared(runs, name, origin, list(study.benchmarks), "accuracy")
-            effects.append(found.effect)
+            comparison = compared(runs, name, origin, list(study.benchmarks), "accuracy")
+            effects.append(comparison.effect)
             difference = [
-                Number(found.effect.difference, signed=True),
-                Range(found.effect.low, found.effect.high),
+                Number(comparison.effect.difference, signed=True),
+                Range(comparison.effect.low, comparison.effect.high),
             ]
             changes = parents[name][1].items()
-            changed = "; ".join(f"{key} {there} → {here}" for key, (there, here) in changes)
+            changed = "; ".join(f"{key} {before} → {after}" for key, (before, after) in changes)
             rows.append(_row(runs, name, changed, difference))
     caption = (
         "Means over benchmarks and runs. "
@@ -76,18 +76,18 @@ def _row(
 def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:
     """The method that an ablation differs least from; the settings that differ: (there, here)."""
     own = _settings(study, method)
-    found = {}
+    differing = {}
     for name, other in study.methods.items():
         if not other.on_demand and other.kind == "rl":
             theirs = _settings(study, name)
             keys = sorted(own.keys() | theirs.keys())
-            found[name] = {
+            differing[name] = {
                 key: (theirs.get(key), own.get(key))
                 for key in keys
                 if theirs.get(key) != own.get(key)
             }
-    name = min(found, key=lambda name: len(found[name]))
-    return name, found[name]
+    name = min(differing, key=lambda name: len(differing[name]))
+    return name, differing[name]
 
 
 def _settings(study: Study, method: str) -> dict[str, Any]:

@@ -25,16 +25,17 @@ SHOWN_EXCLUSIONS = 3  # of a set; the others stand in its exclusions.csv
 def build(collected: Collected) -> Table:
     """One row per published file of the study, in its order."""
     cards, used = read_cards(collected.study)
-    titles = {name: _title(collected, name, card) for name, card in cards.items()}
-    rows = []
+    rows, digests, excluded = [], [], []
     for name, card in cards.items():
-        rows.append(Row(name, (titles[name], *_counts(name, card, used), *_contents(card))))
-    digests = [f"{titles[n]} {c['raw']['sha256'][:SHOWN_DIGITS]}" for n, c in cards.items()]
-    excluded = [
-        f"Excluded: {titles[name]}, line {row['row']} ({row['case_id']}): {_reason(row)}."
-        for name, card in cards.items()
-        for row in card["exclusions"][:SHOWN_EXCLUSIONS]
-    ]
+        title = f"{'SFT' if name == 'sft' else 'Training'} ({card['source']})"
+        if name in collected.benchmarks:
+            title = collected.benchmarks[name].title
+        rows.append(Row(name, (title, *_counts(name, card, used), *_contents(card))))
+        digests.append(f"{title} {card['raw']['sha256'][:SHOWN_DIGITS]}")
+        for row in card["exclusions"][:SHOWN_EXCLUSIONS]:
+            # Reasons quote their rows; what LaTeX may have no letters for is left to the file.
+            reason = row["reason"] if row["reason"].isascii() else "see the set's exclusions.csv"
+            excluded.append(f"Excluded: {title}, line {row['row']} ({row['case_id']}): {reason}.")
     caption = (
         "Converted: cases of the published file. Used: cases that the study reads; the converted "
         "ones that it does not use are in the set's exclusions.csv or were not drawn. Facts and "
@@ -44,22 +45,13 @@ def build(collected: Collected) -> Table:
     return Table("data_cards", "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)
 
 
-def _reason(exclusion: dict[str, Any]) -> str:
-    """Reasons quote their rows; what LaTeX may have no letters for is left to the file."""
-    reason = exclusion["reason"]
-    return reason if reason.isascii() else "see the set's exclusions.csv"
-
-
-def _title(collected: Collected, name: str, card: dict[str, Any]) -> str:
-    if name in collected.benchmarks:
-        return collected.benchmarks[name].title
-    return f"{'SFT' if name == 'sft' else 'Training'} ({card['source']})"
-
-
 def _counts(name: str, card: dict[str, Any], used: dict[str, int]) -> list[Cell]:
     """Cases (turns of SFT rows) in the paper, converted, excluded and used."""
+    paper = published()
     counts = [
-        _paper_count(name, card["source"]),
+        paper.benchmarks[name].cases
+        if name in paper.benchmarks
+        else paper.training_cases.get(card["source"]),
         card.get("cases", card.get("turns")),
         len(card["exclusions"]),
         used.get(f"{name}.jsonl"),
@@ -67,27 +59,16 @@ def _counts(name: str, card: dict[str, Any], used: dict[str, int]) -> list[Cell]
     return [MISSING if count is None else Number(count, digits=0) for count in counts]
 
 
-def _paper_count(name: str, source: str) -> int | None:
-    """What the paper counts of a benchmark, or of the training data that it uses itself."""
-    paper = published()
-    if name in paper.benchmarks:
-        return paper.benchmarks[name].cases
-    return paper.training_cases.get(source)
-
-
 def _contents(card: dict[str, Any]) -> list[Cell]:
     """Options, answers, facts and words of cases; SFT rows have none of their own."""
     if "cases" not in card:
         return [MISSING] * 4
     options = [int(count) for count in card["options"]]
-    span = sorted({min(options), max(options)})
     return [
-        "–".join(map(str, span)),
+        "–".join(map(str, sorted({min(options), max(options)}))),
         "/".join(f"{count:,}" for count in card["answers"].values()),
-        _spread(card["facts"]),
-        _spread(card["words"]["initial"]),
+        *(
+            f"{spread['median']:g} ({spread['min']}–{spread['max']})"
+            for spread in (card["facts"], card["words"]["initial"])
+        ),
     ]
-
-
-def _spread(spread: dict[str, float]) -> str:
-    return f"{spread['median']:g} ({spread['min']}–{spread['max']})"

@@ -52,32 +52,33 @@ class Groups:
     def at(self, row: dict, number: int, value: Value) -> dict | None:
         """What was compared before a turn of a sampled consultation; None where nothing was."""
         turns = row["turns"][:number]
-        said = [(t["question"], t["answer"]) for t in turns if t["action"] == "question"]
+        exchanges = [(t["question"], t["answer"]) for t in turns if t["action"] == "question"]
         for group in self.by_case[row["update"], row["case_id"]]:
             history = [(t["question"], t["answer"]) for t in group["history"]]
             executed = group["candidates"][0]
-            if history == said and executed["response"] == row["turns"][number]["response"]:
+            if history == exchanges and executed["response"] == row["turns"][number]["response"]:
                 return self._compared(group, turns, value)
         return None
 
     def _compared(self, group: dict, turns: Turns, value: Value) -> dict:
-        found = group["candidates"]
+        candidates = group["candidates"]
         columns: list[tuple] = [UTILITY, GAIN, CREDIT]
-        numbers = [[c["utility"] for c in found], [c["gain"] for c in found]]
-        numbers.append([c["credit"] for c in found])
+        numbers = [[c["utility"] for c in candidates], [c["gain"] for c in candidates]]
+        numbers.append([c["credit"] for c in candidates])
         if self.method.rule != "same state" or self.method.trained_candidates == 1:
             columns.append(SAME_STATE)
             numbers.append(list(same_state_credit(np.array(numbers[1]))))
         if self.method.rule != "executed, local":
             columns.append(EXECUTED_LOCAL)
-            numbers.append([self.local[id(group)], *[None] * (len(found) - 1)])
-        _add_exact(columns, numbers, turns, [c["question"] for c in found], value)
+            numbers.append([self.local[id(group)], *[None] * (len(candidates) - 1)])
+        _add_exact(columns, numbers, turns, [c["question"] for c in candidates], value)
         return {
-            "title": f"{len(found)} candidates",
-            "about": self.method.why(group, found[0]),
+            "title": f"{len(candidates)} candidates",
+            "about": self.method.why(group, candidates[0]),
             "columns": columns,
             "rows": [
-                _row(c, c["executed"], "" if c["supervised"] else "not supervised") for c in found
+                _row(c, c["executed"], "" if c["supervised"] else "not supervised")
+                for c in candidates
             ],
             "numbers": _by_row(numbers),
         }
@@ -100,19 +101,19 @@ class Trees:
         if not path:
             return None
         taken = path[number]
-        found = children(nodes, nodes[taken]["parent"])
+        siblings = children(nodes, nodes[taken]["parent"])
         columns: list[tuple] = [*BRANCH, ADVANTAGE]
         keys = ("value", "backed_up", "visits", "advantage")
-        numbers = [[nodes[i][key] for i in found] for key in keys]
-        questions = [nodes[i]["question"] for i in found]
+        numbers = [[nodes[i][key] for i in siblings] for key in keys]
+        questions = [nodes[i]["question"] for i in siblings]
         _add_exact(columns, numbers, row["turns"][:number], questions, value)
         return {
-            "title": f"{len(found)} branches of the tree",
+            "title": f"{len(siblings)} branches of the tree",
             "about": "The advantage of a turn is what its tokens learned from; a pruned branch was "
             "not searched further.",
             "columns": columns,
             "rows": [
-                _row(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in found
+                _row(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in siblings
             ],
             "numbers": _by_row(numbers),
         }
@@ -148,8 +149,8 @@ def _add_exact(columns: list, numbers: list, turns: Turns, questions: list, valu
 
 def _row(candidate: dict, executed: bool, remark: str) -> list:
     """What was said, the answer, whether it was executed here, and what else there is to say."""
-    said = candidate["question"] or f"(no question) {visible(candidate['response']).strip()}"
-    return [said, candidate["answer"], executed, remark]
+    text = candidate["question"] or f"(no question) {visible(candidate['response']).strip()}"
+    return [text, candidate["answer"], executed, remark]
 
 
 def _by_row(columns: list[list]) -> list[list]:

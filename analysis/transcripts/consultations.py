@@ -1,6 +1,6 @@
 """Every consultation of a study that is kept: those of the evaluations, and samples of training.
 
-They are read from the runs' own files, against the receipts of the jobs that wrote them.
+`analysis.load` reads them from the runs' own files.
 """
 
 from collections.abc import Iterator
@@ -106,20 +106,20 @@ def places(study: Study) -> list[Place]:
     def exact(base_rates: str) -> ExactValues | None:
         return ExactValues(world, world.rates(base_rates)) if world else None
 
-    found = [
+    benchmarks = [
         Place(name, benchmark.title, study, exact(benchmark.base_rates))
         for name, benchmark in study.benchmarks.items()
     ]
-    return [*found, Place(TRAINING, "Training", study, exact("uniform"))]
+    return [*benchmarks, Place(TRAINING, "Training", study, exact("uniform"))]
 
 
-def consultations(study: Study, found: list[Place]) -> Iterator[Consultation]:
+def consultations(study: Study, held_at: list[Place]) -> Iterator[Consultation]:
     """All of every evaluated method, control and ablation, run by run.
 
     Raises:
         UserError: a file is not the one that its job wrote.
     """
-    *benchmarks, training = found
+    *benchmarks, training = held_at
     for method in evaluated_methods(study):
         for run in study.method(method).runs:
             update = read_evaluation(study, method, run)["update"]

@@ -47,8 +47,8 @@ class ExactValues:
 
     def value(self, case: Case, turns: list[dict], question: str | None) -> float | None:
         """Value of a question after some turns; None if it names no finding, or several."""
-        found = asked_findings(self.world, question or "")
-        if len(found) != 1:
+        findings = asked_findings(self.world, question or "")
+        if len(findings) != 1:
             return None
         answered = evidence(self.world, {"turns": turns})
-        return round(self._values(case, answered, (), 1)[found.pop()], 4)
+        return round(self._values(case, answered, (), 1)[findings.pop()], 4)

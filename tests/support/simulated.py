@@ -230,7 +230,8 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
     for method, settings in _compared(study).items():
         for run in settings.runs if settings.kind == "rl" else ():
             rng = np.random.default_rng([7, list(study.methods).index(method), ord(run)])
-            skill, group = _skill(method), getattr(settings, "terminal_group", 4)
+            skill = _skill(method)
+            consultations = getattr(settings, "terminal_group", 4)  # of a case; ATPO searches trees
             for update in range(1, settings.updates + 1):
                 share = update / settings.updates
                 level = 0.6 + 0.3 * skill.question * share + rng.normal(0, 0.01)
@@ -239,8 +240,8 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                     "kind": "update",
                     "accuracy": level,
                     "turns": 1.5 + (skill.questions - 1.5) * share,
-                    "device_hours": update * 2e-4 * group,
-                    "trajectories": update * study.rl.cases_per_update * group,
+                    "device_hours": update * 2e-4 * consultations,
+                    "trajectories": update * study.rl.cases_per_update * consultations,
                 }
                 metrics["sampled_tokens"] = 90 * metrics["trajectories"]
                 if hasattr(settings, "question_group"):

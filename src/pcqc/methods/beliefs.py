@@ -28,23 +28,23 @@ def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]
         texts = [f"{ANSWER_MARKER} {label}" for label in consultation.case.labels]
         shared, tails = split_labels([chat.encode(text) for text in texts])
         for turn in consultation.turns:
-            said = turn.executed.completion.tokens
-            thought = said[: chat.thinking_stop(said)]
+            tokens = turn.executed.completion.tokens
+            thought = tokens[: chat.thinking_stop(tokens)]
             prompts.append((*turn.state, *thought, *shared))
             choices.append([tail[0] for tail in tails])
     # Consultations that branched off from one another share their first turns.
     unique = dict(zip(prompts, choices, strict=True))
-    found = context.actor.engine.next_logprobs(list(unique), list(unique.values()))
-    read = dict(zip(unique, map(normalise, found), strict=True))
+    logprobs = context.actor.engine.next_logprobs(list(unique), list(unique.values()))
+    read = dict(zip(unique, map(normalise, logprobs), strict=True))
     return _by_consultation(consultations, [read[prompt] for prompt in prompts])
 
 
 def _by_consultation(consultations: Sequence[Consultation], read: Sequence) -> Beliefs:
-    found, rows = [], iter(read)
+    beliefs, rows = [], iter(read)
     for consultation in consultations:
         options = len(consultation.case.labels)
-        of_turns = [next(rows) for _ in consultation.turns]
         blank = np.full(options, np.nan)
-        of_turns = [blank if isinstance(one, Failure) else one for one in of_turns]
-        found.append(np.array(of_turns).reshape(-1, options))
-    return found
+        of_turns = [next(rows) for _ in consultation.turns]
+        of_turns = [blank if isinstance(row, Failure) else row for row in of_turns]
+        beliefs.append(np.array(of_turns).reshape(-1, options))
+    return beliefs

@@ -37,13 +37,13 @@ def after_candidates(
     context: RolloutContext, case: Case, consultation: Consultation, number: int
 ) -> list[Dialogue]:
     """The consultation after each candidate of a turn, as if that one had been executed."""
-    found = []
+    dialogues = []
     for k, response in enumerate(consultation.turns[number].responses):
         lineage = f"{consultation.rollout}.{number}:{k}"
         dialogue = Dialogue.before(case, consultation, number, lineage)
         advance(context, dialogue, [response])
-        found.append(dialogue)
-    return found
+        dialogues.append(dialogue)
+    return dialogues
 
 
 def continue_each(

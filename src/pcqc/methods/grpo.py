@@ -44,7 +44,7 @@ class Grpo(RlMethod):
 
     terminal_group: Count = 4  # G_T, complete consultations per case
 
-    records: ClassVar[tuple[str, ...]] = ("candidate_groups",)  # empty; MLflow shows it of each run
+    records: ClassVar[tuple[str, ...]] = ("candidate_groups",)  # empty without candidates
 
     @property
     def size(self) -> str:

@@ -60,12 +60,12 @@ def tips(
     """
     changes = np.abs(np.concatenate([np.diff(p) for p in potentials]))
     scale = size / changes.mean() if changes.any() else 0.0
-    found = []
+    credits = []
     for phi, reward in zip(potentials, np.asarray(rewards, np.float64), strict=True):
         shaped = scale * (discount * np.append(phi[1:], 0.0) - phi)
         shaped[-1:] += reward
-        found.append(_to_go(shaped, discount))
-    return _less_mean_of_turn(found)
+        credits.append(_to_go(shaped, discount))
+    return _less_mean_of_turn(credits)
 
 
 def vineppo(values: Sequence[np.ndarray], rewards: ArrayLike) -> Turns:
@@ -112,12 +112,12 @@ def gigpo(
     returns = [
         r * discount ** np.arange(len(s))[::-1] for s, r in zip(states, rewards, strict=True)
     ]
-    found = [np.full(len(s), a) for s, a in zip(states, standardise(rewards), strict=True)]
+    credits = [np.full(len(s), a) for s, a in zip(states, standardise(rewards), strict=True)]
     for places in _places(states).values():
         steps = standardise([returns[i][t] for i, t in places])
         for (i, t), step in zip(places, steps, strict=True):
-            found[i][t] += weight * step
-    return found
+            credits[i][t] += weight * step
+    return credits
 
 
 def share_alone(states: Sequence[Sequence[Hashable]]) -> float:
@@ -143,8 +143,8 @@ def mt_grpo(beliefs: Sequence[np.ndarray], rewards: ArrayLike, discount: float =
     """
     gains = [np.diff(belief) for belief in beliefs]
     for t in range(max(map(len, gains), default=0)):
-        there = [gain for gain in gains if len(gain) > t]
-        for gain, z in zip(there, standardise([gain[t] for gain in there]), strict=True):
+        longer = [gain for gain in gains if len(gain) > t]
+        for gain, z in zip(longer, standardise([gain[t] for gain in longer]), strict=True):
             gain[t] = z
     outcomes = terminal_advantages(np.asarray(rewards, np.float64))
     return [_to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
@@ -181,17 +181,17 @@ def expected_probability(belief: ArrayLike, answers: ArrayLike) -> float:
         answers: float [answers, options], P(a | y).
     """
     joint = np.asarray(answers, np.float64) * np.asarray(belief, np.float64)
-    told = joint.sum(axis=1, keepdims=True)
-    return float((joint**2 / np.where(told > 0, told, 1)).sum())
+    likely = joint.sum(axis=1, keepdims=True)  # P(a)
+    return float((joint**2 / np.where(likely > 0, likely, 1)).sum())
 
 
 def _to_go(rewards: np.ndarray, discount: float) -> np.ndarray:
     """sum_{k >= t} discount^(k-t) r_k of every turn t."""
-    found, total = np.zeros(len(rewards)), 0.0
+    returns, total = np.zeros(len(rewards)), 0.0
     for t in reversed(range(len(rewards))):
         total = rewards[t] + discount * total
-        found[t] = total
-    return found
+        returns[t] = total
+    return returns
 
 
 def _z(values: np.ndarray) -> np.ndarray:
@@ -212,8 +212,8 @@ def _less_mean_of_turn(rows: Turns) -> Turns:
 
 def _places(states: Sequence[Sequence[Hashable]]) -> dict[Hashable, list[tuple[int, int]]]:
     """State -> (consultation, turn) of every turn at it."""
-    found: dict[Hashable, list[tuple[int, int]]] = {}
+    places: dict[Hashable, list[tuple[int, int]]] = {}
     for i, row in enumerate(states):
         for t, state in enumerate(row):
-            found.setdefault(state, []).append((i, t))
-    return found
+            places.setdefault(state, []).append((i, t))
+    return places

@@ -74,15 +74,6 @@ def test_published_figure_3_shows_the_published_means():
     assert (2.280, 56.28) in {(p[0].get_xdata()[0], p[0].get_ydata()[0]) for p in points}
 
 
-def test_curves_show_every_rl_method_and_the_instrument_every_method(collected):
-    with house_style():
-        labels = {line.get_label() for line in learning_curves.draw(collected).axes[0].lines}
-        (legend,) = equal_turns.draw(collected).legends
-    titles = {collected.title(method) for method in collected.methods()}
-    assert titles <= labels
-    assert titles <= {text.get_text() for text in legend.get_texts()}
-
-
 def test_figures_name_methods_without_runs(collected):
     methods = collected.study.methods
     changed = {**methods, "atpo": replace(methods["atpo"], runs=())}
@@ -96,14 +87,6 @@ def test_figures_name_methods_without_runs(collected):
         labels = {text.get_text() for legend in legends if legend for text in legend.get_texts()}
         assert {"PCQC", "GRPO"} <= labels
         assert "ATPO" not in labels
-
-
-def test_methods_differ_in_colour_and_marker(collected):
-    from analysis.drawing.style import LOOKS
-
-    assert len({colour for colour, _ in LOOKS.values()}) == len(LOOKS)
-    assert len({marker for _, marker in LOOKS.values()}) == len(LOOKS)
-    assert set(collected.methods()) <= set(LOOKS)
 
 
 def test_figures_are_those_declared_and_repeat_byte_for_byte(collected):
@@ -155,7 +138,7 @@ def test_report_of_a_comparable_study_gives_differences(comparable):
     assert "This clinic is synthetic" not in text
     assert "Bayes" not in text
     assert text.count("Published and ours") >= 10
-    published_mean = re.search(r'<td class="text short.*?>PCQC</td>.*?62\.54', text)
+    published_mean = re.search(r">PCQC</td>\s*<td[^>]*>[^<]*</td>\s*<td[^>]*>62\.54", text)
     assert published_mean
 
 

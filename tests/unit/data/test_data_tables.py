@@ -77,7 +77,7 @@ def test_overlap_table_shows_the_audit(collected):
 
 
 @pytest.mark.parametrize("form", ["tex", "csv", "md"])
-@pytest.mark.parametrize("module", [data_cards, overlap], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [data_cards, overlap])
 def test_every_form_is_written(collected, module, form):
     assert "MedQA" in render(form, [module.build(collected)])
 

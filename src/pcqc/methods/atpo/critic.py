@@ -48,8 +48,8 @@ class Critic:
         unique = list(dict.fromkeys(tuple(state) for state in states))
         items = [SelectedTokens(list(s), np.arange(len(s)) >= len(s) - self.ending) for s in unique]
         rows = outputs(self.backend, items, self.rl.tokens_per_micro_batch)
-        found = dict(zip(unique, rows, strict=True))
-        return [found[tuple(state)] for state in states]
+        read = dict(zip(unique, rows, strict=True))
+        return [read[tuple(state)] for state in states]
 
     def update(self, sequences: Sequence[ValueSequence]) -> dict[str, float]:
         """Take one optimiser step towards the targets; the step's metrics.

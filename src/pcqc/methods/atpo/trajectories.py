@@ -35,15 +35,15 @@ def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
         by_visits: whether advantages are divided by visits.
     """
     targets, scores = back_up(search.tree), advantages(search.tree, by_visits)
-    found = []
+    completed = []
     for consultation, path in search.trajectories:
         if not consultation.turns:
             continue
         weight = 1 / consultation.actor_tokens
         actor = executed_sequences(consultation, [scores[i] for i in path[1:]], weight=weight)
         states = [(targets[i], search.value_tokens[i]) for i in path[:-1]]
-        found.append(Trajectory(actor, _critic_sequences(consultation, states)))
-    return found
+        completed.append(Trajectory(actor, _critic_sequences(consultation, states)))
+    return completed
 
 
 def _critic_sequences(

@@ -146,11 +146,11 @@ class RunningVariance:
         Args:
             levels: depth -> variances of its states with several children.
         """
-        pooled = {str(depth): list(found) for depth, found in levels.items() if len(found)}
+        pooled = {str(depth): list(of_level) for depth, of_level in levels.items() if len(of_level)}
         if pooled:
-            pooled[self.ALL] = [one for found in pooled.values() for one in found]
-        for name, found in pooled.items():
-            new, old = np.array([np.mean(found), np.std(found)]), self.memory.get(name)
+            pooled[self.ALL] = [variance for of_level in pooled.values() for variance in of_level]
+        for name, variances in pooled.items():
+            new, old = np.array([np.mean(variances), np.std(variances)]), self.memory.get(name)
             mixed = new if old is None else self.weight * new + (1 - self.weight) * np.array(old)
             self.memory[name] = mixed.tolist()
 
