@@ -86,7 +86,7 @@ def _credit_across_update(policy: TabularPolicy, method: Pcqc, events: list[Supe
         for event in events
     ]
     times = often([event.probability for event in events], LARGE_UPDATE)
-    credits = executed_local_credit(np.repeat(gains, times))
+    credits = executed_local_credit(np.repeat(gains, times).tolist())
     for event, first in zip(events, np.cumsum(times) - times, strict=True):
         event.executed = float(credits[first])
 

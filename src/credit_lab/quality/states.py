@@ -91,9 +91,8 @@ def draw_states(
     with phases.time("utilities"):
         scored = score_groups(scorer, firsts)
     with phases.time("imagined answers"):
-        count = settings.imagined_answers
-        judged = imagine(context, scorer, firsts, count, seed=seed, stage=STAGE)
-    imagined = {(g.case.case_id, g.number): g.utilities for groups in judged for g in groups}
+        judged = imagine(context, scorer, firsts, settings.imagined_answers, seed=seed, stage=STAGE)
+    imagined = {(g.case.case_id, g.number): g.utilities for row in judged for g in row}
     groups, dialogues = [], []
     for (case, consultation), of_case in zip(firsts, scored, strict=True):
         for group in of_case:
