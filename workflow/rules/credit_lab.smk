@@ -1,5 +1,5 @@
-# Experiments on credit (src/credit_lab/). The audit and the map read no study's results: each has a
-# clinic of its own. Credit quality plays consultations of policies that are there.
+# Experiments on credit (src/credit_lab/). The audit and the map have clinics of their own and read no
+# study's results. Credit quality plays consultations of trained policies and trains nothing.
 
 from credit_lab.map.job import PREDICTIONS, read_predictions
 from credit_lab.map.settings import load_map
@@ -65,7 +65,7 @@ rule map_figure:
         credit_lab("map figure")
 
 
-# The cells are named too: a missing one would be taken for made where the figure is there.
+# The cells are inputs too: where the figure exists, Snakemake would not miss a cell's file.
 rule map:
     input:
         rules.map_figure.input,

@@ -104,10 +104,10 @@ def audit(methods: Mapping[str, Method], at: Mapping[str, TabularPolicy]) -> pd.
     return pd.DataFrame(rows)
 
 
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
     """Of two parts of gradients; NaN where either is nothing."""
-    norms = np.linalg.norm(one), np.linalg.norm(other)
-    return float((one * other).sum() / np.prod(norms)) if min(norms) > NOTHING else np.nan
+    norms = np.linalg.norm(first), np.linalg.norm(second)
+    return float((first * second).sum() / np.prod(norms)) if min(norms) > NOTHING else np.nan
 
 
 def _ratio(own: np.ndarray, exact: np.ndarray) -> float:
