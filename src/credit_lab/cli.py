@@ -5,7 +5,7 @@ import sys
 
 import pcqc.cli
 from pcqc.jobs.cli import load, run_command, study_command
-from pcqc.study import ROOT
+from pcqc.study import ROOT, load_study
 
 # `analysis` belongs to the checkout: a name so common is not installed.
 sys.path.insert(0, str(ROOT))
@@ -21,41 +21,41 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="credit-lab", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     text = "compare each method's expected gradient with the exact one, in a tiny clinic"
-    commands.add_parser("audit", help=text, description=text).set_defaults(handler=_audit)
+    _command(commands, "audit", text, _audit)
+
     text = "where question credit pays: predict, then train linear policies in small clinics"
-    of_map = commands.add_parser("map", help=text, description=text).add_subparsers(
-        required=True, metavar="ACTION"
-    )
-    for name, handler, text in (
-        ("pilot", _pilot, "print each method's accuracy by learning rate, on a cell of no map"),
-        ("predict", _predict, "write what is predicted of every cell, without training"),
-        ("train", _train, "train all methods in one cell"),
-        ("figure", _figure, "write the table and the figure from the trained cells"),
-    ):
-        action = of_map.add_parser(name, help=text, description=text)
-        action.set_defaults(handler=handler)
-        if name == "train":
-            action.add_argument("cell", help="name of a cell, as in config/map_predictions.csv")
+    actions = _command(commands, "map", text).add_subparsers(required=True, metavar="ACTION")
+    text = "print each method's accuracy by learning rate, in a cell outside the map"
+    _command(actions, "pilot", text, _pilot)
+    _command(actions, "predict", "write the prediction of every cell, without training", _predict)
+    train = _command(actions, "train", "train all methods in one cell", _train)
+    train.add_argument("cell", help="name of a cell, as in config/map_predictions.csv")
+    _command(actions, "figure", "write the table and the figure of the trained cells", _figure)
+
     text = "how well each credit ranks questions, at the states of trained policies"
-    of_quality = commands.add_parser("quality", help=text, description=text).add_subparsers(
-        required=True, metavar="ACTION"
-    )
-    run_command(of_quality, "run", _quality_run, "compare credits at the states of a run's policy")
-    study_command(of_quality, "table", _quality_table, "write the table and figure of all runs")
+    actions = _command(commands, "quality", text).add_subparsers(required=True, metavar="ACTION")
+    run_command(actions, "run", _quality_run, "compare credits at the states of a run's policy")
+    study_command(actions, "table", _quality_table, "write the table and the figure of all runs")
     return top
 
 
+def _command(commands, name: str, text: str, handler=None) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(handler=handler)
+    return command
+
+
 def _audit(_: argparse.Namespace) -> None:
-    from credit_lab.audit.table import write_audit
+    from credit_lab.audit.table import policies, write_audit
+    from credit_lab.audit.tabular import CLINIC
     from credit_lab.jobs import audit
     from pcqc.jobs.run import perform
-    from pcqc.study import load_study
 
     job = audit()
 
     def work() -> None:
         # Of all studies, the paper's alone changes no setting of config/methods.yaml.
-        write_audit(load_study("paper").methods, job.path)
+        write_audit(load_study("paper").methods, policies(CLINIC), job.path)
 
     perform(job, work)
     print((job.path / "table.md").read_text(), end="")

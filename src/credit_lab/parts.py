@@ -39,6 +39,10 @@ class Parts:
         pairs = zip(self, other, strict=True)
         return Parts(*(part + weight * more for part, more in pairs))
 
+    def times(self, factor: float | np.ndarray) -> "Parts":
+        """Every part times a factor."""
+        return Parts(*(part * factor for part in self))
+
 
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Over the last axis."""

@@ -123,7 +123,7 @@ def test_activations_of_a_layer_with_a_block_mask(shape, dtype):
 
 def test_a_made_models_shape_is_read_from_its_folder(tmp_path, monkeypatch):
     shape = SMALL["llama"]
-    build(shape).config.save_pretrained(tmp_path / "results/clinic/models/base")
+    build(shape).config.save_pretrained(tmp_path / "results/clinic/models/base/latest/base")
     monkeypatch.chdir(tmp_path)
     assert architecture(load_study("clinic"), "actor") == ("from scratch", shape)
 

@@ -1,5 +1,5 @@
-# Experiments on credit (src/credit_lab/). The audit and the map read no study's results: each has a
-# clinic of its own. Credit quality plays consultations of policies that are there.
+# Experiments on credit (src/credit_lab/). The audit and the map have clinics of their own and read no
+# study's results. Credit quality plays consultations of trained policies and trains nothing.
 
 from credit_lab import jobs as lab
 from credit_lab.map.job import read_predictions

@@ -5,29 +5,19 @@ from itertools import product
 
 import numpy as np
 
-from credit_lab.audit.dialogues import Words
-from credit_lab.audit.tabular import (
-    ANSWER,
-    ASK,
-    Act,
-    Patient,
-    State,
-    TabularPolicy,
-    TinyClinic,
-    after,
-)
+from credit_lab.audit.tabular import ANSWER, ASK, Act, Patient, State, TabularPolicy, after
 from credit_lab.audit.turn_credits import LARGE_UPDATE, multisets, often
 from pcqc.methods.c3 import C3
+from pcqc.methods.credit import executed_local_credit
 from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.peer_credit import expected_probability
-from pcqc.methods.question_groups import QuestionGroup
 
 
 @dataclass
 class Supervised:
-    """A state at which the first consultation asks, and what its candidates are credited.
+    """A state at which the first consultation asks, and the credits of its candidates.
 
     Attributes:
         patient: who is asked.
@@ -47,49 +37,40 @@ class Supervised:
 
 
 def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
-    """Every supervised state with the expected credits of its candidates."""
-    found = supervised_events(policy)
-    if isinstance(method, ExecutedLocal):
-        _credit_across_update(policy, method, found)
-    else:
-        for one in found:
-            _credit_within(policy, method, one)
-    return found
+    """Every supervised state, with the expected credits of its candidates.
 
-
-def supervised_events(policy: TabularPolicy) -> list[Supervised]:
-    """Every question that a first consultation can execute and that is answered."""
-    clinic = policy.clinic
-    found = []
+    A state is supervised where a first consultation asks a question that is answered.
+    """
+    clinic, events = policy.clinic, []
     for patient in clinic.patients:
         for count in range(1, clinic.turns):
             for asked in product(range(clinic.findings), repeat=count):
                 share = patient.probability
                 for turn, finding in enumerate(asked):
                     share *= policy.probability(after(patient, asked[:turn]), (ASK, finding))
-                found.append(Supervised(patient, after(patient, asked[:-1]), asked[-1], share))
-    return found
+                events.append(Supervised(patient, after(patient, asked[:-1]), asked[-1], share))
+    if isinstance(method, ExecutedLocal):
+        _credit_across_update(policy, method, events)
+    else:
+        for event in events:
+            _credit_within(policy, method, event)
+    return events
 
 
 def _credit_within(policy: TabularPolicy, method: Pcqc, event: Supervised) -> None:
     """Average a method's credits over all groups of candidates, given the executed question."""
-    patient, state = event.patient, event.state
-    acts = _acts(policy.clinic)
-    likely = np.array([policy.probability(state, act) for act in acts])
-    worth = [_utility(policy, method, patient, state, act) for act in acts]
-    baseline = _baseline(policy, method, patient, state)
-    words, others = Words(policy.clinic), method.question_group - 1
-    turn = words.turn(patient, state, [(ASK, event.asked)])
+    clinic, others = policy.clinic, method.question_group - 1
+    acts = [(ASK, finding) for finding in range(clinic.findings)]
+    acts += [(ANSWER, option) for option in range(clinic.options)]
+    likely = np.array([policy.probability(event.state, act) for act in acts])
+    utilities = np.array([_utility(policy, method, event, act) for act in acts])
+    gains = utilities - _baseline(policy, method, event)
     executed, totals = 0.0, np.zeros(len(acts))
     for chosen, orders in zip(*multisets(len(acts), others), strict=True):
+        credits = method.compare(gains[[acts.index((ASK, event.asked)), *chosen]])
         weight = orders * likely[chosen].prod()
-        numbers = [acts.index((ASK, event.asked)), *chosen]
-        utilities = np.array([worth[number] for number in numbers])
-        case = words.case(patient)
-        group = QuestionGroup(case, len(state), turn, baseline, utilities, np.zeros(others + 1))
-        method.credit([group])
-        executed += weight * group.credits[0]
-        np.add.at(totals, chosen, weight * group.credits[1:])
+        executed += weight * credits[0]
+        np.add.at(totals, chosen, weight * credits[1:])
     event.executed = executed
     event.unexecuted = {
         content: total / (others * chance)
@@ -100,52 +81,36 @@ def _credit_within(policy: TabularPolicy, method: Pcqc, event: Supervised) -> No
 
 def _credit_across_update(policy: TabularPolicy, method: Pcqc, events: list[Supervised]) -> None:
     """Executed-local: gains are standardised over all events of a large update."""
-    words, groups = Words(policy.clinic), []
-    for event in events:
-        patient, state = event.patient, event.state
-        turn = words.turn(patient, state, [(ASK, event.asked)])
-        worth = _utility(policy, method, patient, state, (ASK, event.asked))
-        baseline = _baseline(policy, method, patient, state)
-        case = words.case(patient)
-        groups.append(
-            QuestionGroup(case, len(state), turn, baseline, np.array([worth]), np.zeros(1))
-        )
+    gains = [
+        _utility(policy, method, event, (ASK, event.asked)) - _baseline(policy, method, event)
+        for event in events
+    ]
     times = often([event.probability for event in events], LARGE_UPDATE)
-    # One group stands for all of its kind: its credit is the same each time.
-    every = [group for group, n in zip(groups, times, strict=True) for _ in range(n)]
-    method.credit(every)
-    for event, group in zip(events, groups, strict=True):
-        event.executed = float(group.credits[0])
+    credits = executed_local_credit(np.repeat(gains, times).tolist())
+    for event, first in zip(events, np.cumsum(times) - times, strict=True):
+        event.executed = float(credits[first])
 
 
-def _utility(
-    policy: TabularPolicy, method: Pcqc, patient: Patient, state: State, act: Act
-) -> float:
-    """What a candidate is compared by; see `Pcqc.judge`."""
-    clinic, (kind, content) = policy.clinic, act
+def _utility(policy: TabularPolicy, method: Pcqc, event: Supervised, act: Act) -> float:
+    """What a candidate is compared by; see `Pcqc.judge` and those of its subclasses."""
+    clinic, patient, (kind, content) = policy.clinic, event.patient, act
     if kind == ANSWER:
         if isinstance(method, C3):
             return float(content == patient.option)
-        return _baseline(policy, method, patient, state)
-    later = (*state, (content, patient.findings[content]))
+        return _baseline(policy, method, event)
+    later = (*event.state, (content, patient.findings[content]))
     if isinstance(method, C3):
         return policy.value(patient, later)
     if isinstance(method, ExpectedAnswer):
-        known = content in dict(state)
-        chance = clinic.present[content]
+        known, chance = content in dict(event.state), clinic.present[content]
         answers = np.ones((1, clinic.options)) if known else np.array([chance, 1 - chance])
-        return expected_probability(clinic.posterior(state), answers)
+        return expected_probability(clinic.posterior(event.state), answers)
     return float(clinic.posterior(later)[patient.option])
 
 
-def _baseline(policy: TabularPolicy, method: Pcqc, patient: Patient, state: State) -> float:
-    """b(O_t), or what stands for it; a candidate without a question has this utility."""
-    belief = policy.clinic.posterior(state)
+def _baseline(policy: TabularPolicy, method: Pcqc, event: Supervised) -> float:
+    """b(O_t), or its equivalent by the method's utility; that of a candidate without a question."""
+    belief = policy.clinic.posterior(event.state)
     if isinstance(method, ExpectedAnswer):
         return expected_probability(belief, np.ones((1, len(belief))))
-    return float(belief[patient.option])
-
-
-def _acts(clinic: TinyClinic) -> list[Act]:
-    asks = [(ASK, finding) for finding in range(clinic.findings)]
-    return asks + [(ANSWER, option) for option in range(clinic.options)]
+    return float(belief[event.patient.option])

@@ -1,21 +1,22 @@
 """The audit's table: expected gradients of the methods beside the exact one, part by part."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from credit_lab.audit.estimators import method_gradient, question_gradient, terminal_gradient
-from credit_lab.audit.policies import policies
-from credit_lab.audit.tabular import CLINIC, Table, TabularPolicy, exact_gradient, questions
+from credit_lab.audit.gradients import method_gradient, question_gradient, terminal_gradient
+from credit_lab.audit.tabular import TabularPolicy, TinyClinic, exact_gradient, questions
 from credit_lab.audit.turn_credits import reference_credits
+from credit_lab.parts import Parts
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method
 from pcqc.system.files import csv_text, write_atomic
 
 NOTHING = 1e-10  # a gradient that is shorter has no direction
+STEPS, RATE = 150, 2.0  # of the trained policies: well on their way, and not at their best yet
 ALONE = "question loss alone"
 REFERENCE = "REINFORCE, leave-one-out"
 HEADING = (
@@ -26,82 +27,86 @@ HEADING = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """One method at one policy; NaN where a part of either gradient is nothing.
-
-    Attributes:
-        policy: its name.
-        method: its title, and `ALONE` where it is the question term without the terminal one.
-        cosine_choice: with the exact gradient's choice part; likewise the other parts.
-        ratio_choice: norm by the exact gradient's; likewise the other parts.
-        asking: cosine of the choice part with the gradient of the expected number of questions,
-            less that of the exact gradient.
-        norm_choice: largest absolute entry of the choice part.
-    """
-
-    policy: str
-    method: str
-    cosine_choice: float
-    cosine_question: float
-    cosine_answer: float
-    ratio_choice: float
-    ratio_question: float
-    ratio_answer: float
-    asking: float
-    norm_choice: float
+def policies(clinic: TinyClinic) -> dict[str, TabularPolicy]:
+    """Name -> a policy at which gradients are compared; random ones have fixed seeds."""
+    first, second = (random_policy(clinic, seed) for seed in (1, 2))
+    return {
+        "uniform": TabularPolicy(clinic, clinic.zeros()),
+        "random 1": first,
+        "random 2": second,
+        "diagnoses well": diagnostician(clinic),
+        "random 1, trained": trained(first),
+        "diagnoses well, trained": trained(diagnostician(clinic)),
+    }
 
 
-def audited(methods: Mapping[str, Method]) -> dict[str, Grpo]:
-    """The methods that are audited: all that learn, but those with a tree and a learned critic."""
-    return {name: m for name, m in methods.items() if isinstance(m, Grpo)}
+def random_policy(clinic: TinyClinic, seed: int) -> TabularPolicy:
+    """Standard normal logits."""
+    rng = np.random.default_rng(seed)
+    parts = (rng.standard_normal(part.shape) for part in clinic.zeros())
+    return TabularPolicy(clinic, Parts(*parts))
 
 
-def audit(
-    methods: Mapping[str, Method], at: Mapping[str, TabularPolicy] | None = None
-) -> list[Row]:
+def diagnostician(clinic: TinyClinic) -> TabularPolicy:
+    """Answers with Bayes' posterior; asks, stops and chooses its questions at random."""
+    logits = clinic.zeros()
+    logits.answer = np.log([clinic.posterior(state) for state in clinic.states])
+    return TabularPolicy(clinic, logits)
+
+
+def trained(policy: TabularPolicy) -> TabularPolicy:
+    """After `STEPS` steps along the exact gradient."""
+    for _ in range(STEPS):
+        policy = TabularPolicy(policy.clinic, policy.logits.plus(RATE, exact_gradient(policy)))
+    return policy
+
+
+def audit(methods: Mapping[str, Method], at: Mapping[str, TabularPolicy]) -> pd.DataFrame:
     """Compare every method at every policy.
 
     Args:
-        methods: name -> settings.
-        at: name -> policy; those of `policies` where not given.
+        methods: name -> settings; those without a gradient of their own, a tree or a learned critic
+            are left out.
+        at: name -> policy.
+
+    Returns:
+        A row for each policy and method, and one for its question term alone, `ALONE`: `cosine_` of
+        each part with the exact gradient's part, `ratio_` of their norms; `asking`, cosine of the
+        choice part with the gradient of the expected number of questions, less that of the exact
+        gradient; `norm_choice`, the largest absolute entry of the choice part. NaN where either
+        gradient is nothing.
     """
-    found = []
-    for name, policy in (policies(CLINIC) if at is None else at).items():
-        reference = terminal_gradient(policy, reference_credits(policy, 4))
-        compare = Comparison(name, policy)
-        found.append(compare.row(REFERENCE, reference))
-        for method in audited(methods).values():
-            found.append(compare.row(method.title, method_gradient(policy, method)))
+    rows = []
+    for name, policy in at.items():
+        gradients = {REFERENCE: terminal_gradient(policy, reference_credits(policy, 4))}
+        for method in methods.values():
+            if not isinstance(method, Grpo):
+                continue
+            gradients[method.title] = method_gradient(policy, method)
             if isinstance(method, Pcqc):
-                alone = question_gradient(policy, method)
-                found.append(compare.row(f"{method.title}, {ALONE}", alone))
-    return found
+                gradients[f"{method.title}, {ALONE}"] = question_gradient(policy, method)
+        exact = exact_gradient(policy)
+        more_questions = exact_gradient(policy, questions).choice
+        for title, gradient in gradients.items():
+            pairs = dict(zip(Parts.NAMES, zip(gradient, exact, strict=True), strict=True))
+            rows.append(
+                {
+                    "policy": name,
+                    "method": title,
+                    **{f"cosine_{part}": cosine(*pair) for part, pair in pairs.items()},
+                    **{f"ratio_{part}": _ratio(*pair) for part, pair in pairs.items()},
+                    "asking": cosine(gradient.choice, more_questions)
+                    - cosine(exact.choice, more_questions),
+                    "norm_choice": float(np.abs(gradient.choice).max()),
+                }
+            )
+    return pd.DataFrame(rows)
 
 
-class Comparison:
-    """What gradients are compared with at one policy."""
-
-    def __init__(self, name: str, policy: TabularPolicy):
-        self.name, self.exact = name, exact_gradient(policy)
-        self.more_questions = exact_gradient(policy, questions).choice
-
-    def row(self, method: str, gradient: Table) -> Row:
-        """A method's gradient beside the exact one."""
-        numbers = {}
-        for part, own, exact in zip(Table.PARTS, gradient.parts, self.exact.parts, strict=True):
-            numbers[f"cosine_{part}"] = cosine(own, exact)
-            numbers[f"ratio_{part}"] = _ratio(own, exact)
-        own_asking = cosine(gradient.choice, self.more_questions)
-        numbers["asking"] = own_asking - cosine(self.exact.choice, self.more_questions)
-        numbers["norm_choice"] = float(np.abs(gradient.choice).max())
-        return Row(self.name, method, **numbers)
-
-
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
+def cosine(first: np.ndarray, second: np.ndarray) -> float:
     """Of two parts of gradients; NaN where either is nothing."""
-    norms = np.linalg.norm(one), np.linalg.norm(other)
-    return float((one * other).sum() / np.prod(norms)) if min(norms) > NOTHING else np.nan
+    norms = np.linalg.norm(first), np.linalg.norm(second)
+    return float((first * second).sum() / np.prod(norms)) if min(norms) > NOTHING else np.nan
 
 
 def _ratio(own: np.ndarray, exact: np.ndarray) -> float:
@@ -109,51 +114,43 @@ def _ratio(own: np.ndarray, exact: np.ndarray) -> float:
     return float(np.linalg.norm(own) / norm) if norm > NOTHING else np.nan
 
 
-def rendered(rows: Sequence[Row]) -> str:
-    """The table as Markdown: one line per method, each number over all policies."""
-    names = [f.name for f in fields(Row)][2:-1]
-    titles = [name.replace("_", ", ") for name in names]
-    lines = [HEADING, "", f"| method | {' | '.join(titles)} |", "|---|" + "---|" * len(names)]
-    for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
-        cells = [_mean_and_range([getattr(row, name) for row in own]) for name in names]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    alone = [row.norm_choice for row in rows if row.method.endswith(ALONE)]
-    if alone:
-        lines += ["", f"Largest entry of the choice part of any {ALONE}: {max(alone):.1e}."]
-    return "\n".join(lines) + "\n"
-
-
-def by_policy(rows: Sequence[Row], name: str) -> str:
-    """One number of every method at each policy, as Markdown."""
-    columns = list(dict.fromkeys(row.policy for row in rows))
-    lines = [f"| {name.replace('_', ', ')} | {' | '.join(columns)} |"]
-    lines.append("|---|" + "---|" * len(columns))
-    for method in dict.fromkeys(row.method for row in rows):
-        own = {row.policy: getattr(row, name) for row in rows if row.method == method}
-        cells = [_number(own[c]) for c in columns]
-        lines.append(f"| {method} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def write_audit(methods: Mapping[str, Method], folder: Path) -> str:
+def write_audit(
+    methods: Mapping[str, Method], at: Mapping[str, TabularPolicy], folder: Path
+) -> str:
     """Write `table.csv`, a row per policy and method, and `table.md`; returns the latter's text."""
-    rows = audit(methods)
-    detail = [by_policy(rows, f"cosine_{part}") for part in Table.PARTS]
-    text = "\n".join([rendered(rows), *detail, by_policy(rows, "asking")])
-    header = [f.name for f in fields(Row)]
-    values = [["" if value != value else value for value in asdict(row).values()] for row in rows]
-    write_atomic(folder / "table.csv", csv_text(header, values))
+    rows = audit(methods, at)
+    numbers = list(rows.columns[2:-1])
+    overall = rows.groupby("method", sort=False)[numbers].agg(_mean_and_range)
+    alone = rows.loc[rows["method"].str.endswith(ALONE), "norm_choice"].max()
+    parts = [
+        f"{HEADING}\n\n{_markdown(overall)}",
+        f"Largest entry of the choice part of any {ALONE}: {alone:.1e}.\n",
+    ]
+    for name in [*(f"cosine_{part}" for part in Parts.NAMES), "asking"]:
+        by_policy = rows.pivot(index="method", columns="policy", values=name)
+        by_policy = by_policy.loc[overall.index, list(at)].map(_number)
+        parts.append(_markdown(by_policy.rename_axis(name)))
+    text = "\n".join(parts)
+    values = rows.astype(object).where(rows.notna(), "").to_numpy().tolist()
+    write_atomic(folder / "table.csv", csv_text(list(rows.columns), values))
     write_atomic(folder / "table.md", text)
     return text
 
 
-def _mean_and_range(values: Sequence[float]) -> str:
-    known = [value for value in values if not np.isnan(value)]
-    if not known:
+def _markdown(frame: pd.DataFrame) -> str:
+    titles = [name.replace("_", ", ") for name in (frame.index.name, *frame.columns)]
+    head, *rows = (
+        f"| {' | '.join(cells)} |" for cells in (titles, *frame.reset_index().to_numpy().tolist())
+    )
+    return "\n".join([head, "|---|" + "---|" * len(frame.columns), *rows]) + "\n"
+
+
+def _mean_and_range(values: pd.Series) -> str:
+    known = values.dropna()
+    if known.empty:
         return _number(np.nan)
-    low, high = min(known), max(known)
-    return f"{_number(float(np.mean(known)))} ({_number(low)} to {_number(high)})"
+    low, high = known.min(), known.max()
+    return f"{_number(float(np.mean(known.tolist())))} ({_number(low)} to {_number(high)})"
 
 
 def _number(value: float) -> str:

@@ -7,12 +7,15 @@ option. A state is what was asked and answered so far, in order, as the actor se
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from credit_lab.parts import Parts, softmax
 
 ASK, ANSWER = 0, 1
 Act = tuple[int, int]  # ASK and a finding, or ANSWER and an option
@@ -53,13 +56,13 @@ class TinyClinic:
     @cached_property
     def patients(self) -> list[Patient]:
         """Every possible patient."""
-        found = []
-        for option, shown in product(
-            range(self.options), product((True, False), repeat=self.findings)
-        ):
-            likelihood = np.where(shown, self.present[:, option], 1 - self.present[:, option])
-            found.append(Patient(option, shown, float(self.prior[option] * likelihood.prod())))
-        return found
+        patients = []
+        for option in range(self.options):
+            for shown in product((True, False), repeat=self.findings):
+                likelihood = np.where(shown, self.present[:, option], 1 - self.present[:, option])
+                probability = float(self.prior[option] * likelihood.prod())
+                patients.append(Patient(option, shown, probability))
+        return patients
 
     @cached_property
     def states(self) -> dict[State, int]:
@@ -70,17 +73,23 @@ class TinyClinic:
     @cached_property
     def courses(self) -> list[Course]:
         """Every course that a consultation can take."""
-        found = []
+        courses: list[Course] = []
         for asked in self._asked():
             questions = tuple((ASK, finding) for finding in asked)
-            found += [(*questions, (ANSWER, option)) for option in range(self.options)]
+            courses += [(*questions, (ANSWER, option)) for option in range(self.options)]
             if len(asked) == self.turns - 1:
-                found += [(*questions, (ASK, finding)) for finding in range(self.findings)]
-        return found
+                courses += [(*questions, (ASK, finding)) for finding in range(self.findings)]
+        return courses
 
     def _asked(self) -> Iterator[tuple[int, ...]]:
+        """Findings asked about before a turn, in order."""
         for count in range(self.turns):
             yield from product(range(self.findings), repeat=count)
+
+    def zeros(self) -> Parts:
+        """Zero for each token in each state: choice [states, 2], question and answer likewise."""
+        sizes = 2, self.findings, self.options
+        return Parts(*(np.zeros((len(self.states), size)) for size in sizes))
 
     def posterior(self, state: State) -> np.ndarray:
         """Exact P(option | state), float [options]; a repeated question says nothing new."""
@@ -115,57 +124,23 @@ def questions(patient: Patient, course: Course) -> float:
     return float(sum(kind == ASK for kind, _ in course))
 
 
-@dataclass
-class Table:
-    """One number for each act in each state: logits, a gradient, or weights of chosen acts.
+class TabularPolicy:
+    """Softmax of separate logits in each state: first ask or answer, then which.
 
     Attributes:
-        choice: float [states, 2], ask or answer.
-        question: float [states, findings].
-        answer: float [states, options].
+        logits: see `TinyClinic.zeros`.
+        probabilities: of each token.
     """
 
-    choice: np.ndarray
-    question: np.ndarray
-    answer: np.ndarray
-
-    PARTS = ("choice", "question", "answer")
-
-    @classmethod
-    def zeros(cls, clinic: TinyClinic) -> "Table":
-        sizes = 2, clinic.findings, clinic.options
-        return cls(*(np.zeros((len(clinic.states), size)) for size in sizes))
-
-    @property
-    def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.choice, self.question, self.answer
-
-    def content(self, kind: int) -> np.ndarray:
-        """The part that a second token is of."""
-        return self.question if kind == ASK else self.answer
-
-    def combined(self, weight: float, other: "Table") -> "Table":
-        """This plus `weight` times the other."""
-        pairs = zip(self.parts, other.parts, strict=True)
-        return Table(*(own + weight * one for own, one in pairs))
-
-
-@dataclass(eq=False)
-class TabularPolicy:
-    """Softmax of separate logits in each state: first ask or answer, then which."""
-
-    clinic: TinyClinic
-    logits: Table
-    probabilities: Table = field(init=False)
-
-    def __post_init__(self):
-        self.probabilities = Table(*(_softmax(part) for part in self.logits.parts))
+    def __init__(self, clinic: TinyClinic, logits: Parts):
+        self.clinic, self.logits = clinic, logits
+        self.probabilities = Parts(*map(softmax, logits))
 
     def probability(self, state: State, act: Act) -> float:
         """P(act | state), both tokens."""
         number, (kind, content) = self.clinic.states[state], act
         chosen = self.probabilities.choice[number, kind]
-        return float(chosen * self.probabilities.content(kind)[number, content])
+        return float(chosen * content_of(self.probabilities, kind)[number, content])
 
     def course_probability(self, patient: Patient, course: Course) -> float:
         """P(course | patient)."""
@@ -182,10 +157,15 @@ class TabularPolicy:
             right += self.probability(state, (ASK, finding)) * self.value(patient, later)
         return right
 
-    def gradient(self, weights: Table) -> Table:
+    def gradient(self, weights: Parts) -> Parts:
         """sum_s,k weights[s, k] * d log pi(k | s) / d logits: that of each part by itself."""
-        pairs = zip(weights.parts, self.probabilities.parts, strict=True)
-        return Table(*(w - w.sum(axis=1, keepdims=True) * p for w, p in pairs))
+        pairs = zip(weights, self.probabilities, strict=True)
+        return Parts(*(w - w.sum(axis=1, keepdims=True) * p for w, p in pairs))
+
+
+def content_of(parts: Parts, kind: int) -> np.ndarray:
+    """The part of a response's second token."""
+    return parts.question if kind == ASK else parts.answer
 
 
 def expected(policy: TabularPolicy, amount: Callable[[Patient, Course], float] = reward) -> float:
@@ -199,9 +179,9 @@ def expected(policy: TabularPolicy, amount: Callable[[Patient, Course], float] =
 
 def exact_gradient(
     policy: TabularPolicy, amount: Callable[[Patient, Course], float] = reward
-) -> Table:
+) -> Parts:
     """Gradient of `expected` in the logits: sum of P(course) amount(course) grad log P(course)."""
-    weights = Table.zeros(policy.clinic)
+    weights = policy.clinic.zeros()
     for patient in policy.clinic.patients:
         for course in policy.clinic.courses:
             share = patient.probability * policy.course_probability(patient, course)
@@ -210,15 +190,11 @@ def exact_gradient(
 
 
 def add_course(
-    weights: Table, clinic: TinyClinic, patient: Patient, course: Course, amount: float
+    weights: Parts, clinic: TinyClinic, patient: Patient, course: Course, amount: ArrayLike
 ) -> None:
-    """Add an amount to the weight of every token of a course."""
-    for state, (kind, content) in zip(visited(patient, course), course, strict=True):
+    """Add an amount, the same or one per turn, to the weights of both tokens of every turn."""
+    turns = zip(visited(patient, course), course, np.broadcast_to(amount, len(course)), strict=True)
+    for state, (kind, content), more in turns:
         number = clinic.states[state]
-        weights.choice[number, kind] += amount
-        weights.content(kind)[number, content] += amount
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+        weights.choice[number, kind] += more
+        content_of(weights, kind)[number, content] += more

@@ -67,9 +67,9 @@ def see(policy: Parts, weight: np.ndarray, asked: np.ndarray, used: float) -> Se
         used: share of the turns that are over.
     """
     posterior = softmax(weight)
-    one = np.ones((*weight.shape[:-1], 1))
-    choice = np.concatenate([one, posterior.max(-1, keepdims=True), used * one], axis=-1)
-    question = np.concatenate([one, posterior, asked], axis=-1)
+    ones = np.ones((*weight.shape[:-1], 1))
+    choice = np.concatenate([ones, posterior.max(-1, keepdims=True), used * ones], axis=-1)
+    question = np.concatenate([ones, posterior, asked], axis=-1)
     answer = np.log(np.maximum(posterior, SURE))
     to_answer, questions, answers = (
         features @ part.swapaxes(1, 2)

@@ -1,7 +1,7 @@
 """Settings of the map, `config/map.yaml`: its cells, how they are trained, and the rule."""
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,6 @@ from pcqc.study.settings import (
     STRICT,
     Count,
     Positive,
-    SettingsFile,
     Share,
     Some,
     build,
@@ -71,7 +70,7 @@ class Training:
         budgets: ascending; each is the cost of so many full updates of PCQC with the centre's G_Q.
         budget: the one by which predictions are judged.
         learning_rate: of Adam, for all methods.
-        own_rates: method -> its best rate on the pilot, with which all is done once more.
+        own_rates: method -> its best rate on the pilot, with which everything is repeated.
         chance_to_answer: P(answer) at each turn before training.
         evaluated: consultations by which a run's policy is judged.
     """
@@ -122,9 +121,9 @@ class Map:
     seed: int
     runs: Annotated[int, Field(ge=2)]
     centre: Cell
-    grid: dict[str, list[float]]
-    axes: dict[str, list[float]]
-    pilot: dict[str, float]
+    grid: dict[str, list[int | float]]
+    axes: dict[str, list[int | float]]
+    pilot: dict[str, int | float]
     pilot_rates: Some[Positive]
     training: Training
     rule: Rule
@@ -135,47 +134,48 @@ class Map:
         (row, rows), (column, columns) = self.grid.items()
         changes = [{row: a, column: b} for a in rows for b in columns]
         changes += [{name: value} for name, values in self.axes.items() for value in values]
-        return {_name(change): self._cell(change) for change in changes}
+        return {
+            "_".join(f"{name}-{value:g}" for name, value in change.items()): self._cell(change)
+            for change in changes
+        }
 
     def cell(self, name: str) -> Cell:
         """A cell of the map, or the pilot. Raises UserError for another name."""
-        if name == PILOT:
-            return self._cell(self.pilot)
-        if name not in self.cells:
+        cells = {**self.cells, PILOT: self._cell(self.pilot)}
+        if name not in cells:
             raise UserError(f"unknown cell '{name}'{nearest(name, self.cells)}")
-        return self.cells[name]
+        return cells[name]
 
-    def _cell(self, change: dict[str, float]) -> Cell:
-        whole = {f.name for f in dataclasses.fields(Cell) if f.type is not float}
-        kinds = {name: type(getattr(self.centre, name)) for name in whole}
-        values = {name: kinds[name](value) for name, value in change.items()}
-        return Cell(**{**dataclasses.asdict(self.centre), **values})
+    def _cell(self, change: dict[str, int | float]) -> Cell:
+        return Cell(**{**dataclasses.asdict(self.centre), **change})
 
 
 def load_map(path: Path = FILE) -> Map:
     """Read the settings. Raises UserError for an unknown, missing or wrong one."""
     file = read_settings(path)
     settings = build(Map, file.data, file.error)
-    _check_cells(settings, file)
-    for place, problem in _contradictions(settings):
-        raise file.error(place, problem)
+    centre = dataclasses.asdict(settings.centre)
+    for place, values in _changes(settings):
+        if place[1] not in centre:
+            raise file.error(place, f"no setting of a cell{nearest(place[1], centre)}")
+
+        def in_the_file(_: tuple, problem: str, place: tuple = place) -> UserError:
+            return file.error(place, problem)
+
+        for value in values:
+            build(Cell, {**centre, place[1]: value}, in_the_file)
+    for where, problem in _contradictions(settings):
+        raise file.error(where, problem)
     return settings
 
 
-def _check_cells(settings: Map, file: SettingsFile) -> None:
-    """Every cell of the grid and the axes, and the pilot, has settings of a cell."""
-    centre = dataclasses.asdict(settings.centre)
-    for group in ("grid", "axes", "pilot"):
-        for name, given in file.data[group].items():
-            if name not in centre:
-                raise file.error((group, name), f"no setting of a cell{nearest(name, centre)}")
-            for value in given if isinstance(given, list) else [given]:
-                build(Cell, {**centre, name: value}, _at(file, (group, name)))
-
-
-def _at(file: SettingsFile, place: tuple) -> Callable[[tuple, str], UserError]:
-    """The error of a value there, whatever its place in a cell."""
-    return lambda _, problem: file.error(place, problem)
+def _changes(settings: Map) -> Iterator[tuple[tuple[str, str], list[int | float]]]:
+    """Where the file changes a setting of the centre, and the values."""
+    for group in ("grid", "axes"):
+        for name, values in getattr(settings, group).items():
+            yield (group, name), values
+    for name, value in settings.pilot.items():
+        yield ("pilot", name), [value]
 
 
 def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -196,7 +196,3 @@ def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:
 def _simulated(method: Method) -> bool:
     """Whether `training.py` computes the method's credit: GRPO's, or PCQC's beside it."""
     return type(method) is Grpo or (type(method) is Pcqc and method.trained_candidates > 1)
-
-
-def _name(change: dict[str, float]) -> str:
-    return "_".join(f"{name}-{value:g}" for name, value in change.items())

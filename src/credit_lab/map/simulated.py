@@ -97,8 +97,8 @@ class SimulatedClinic:
         """
         new = where & ~np.take_along_axis(asked, finding[..., None], -1)[..., 0]
         weight = weight + new[..., None] * self.log_answer[heard.astype(int), finding]
-        now = asked | (where[..., None] & (np.arange(self.cell.findings) == finding[..., None]))
-        return weight, now
+        this = np.arange(self.cell.findings) == finding[..., None]
+        return weight, asked | (where[..., None] & this)
 
     def utility(
         self,
@@ -113,8 +113,8 @@ class SimulatedClinic:
         A repeated question leaves it as it is.
         """
         new = ~np.take_along_axis(asked, finding, axis=-1)
-        told = new[..., None] * self.log_answer[read.astype(int), finding]
-        after = softmax(weight[..., None, :] + told)
+        evidence = new[..., None] * self.log_answer[read.astype(int), finding]
+        after = softmax(weight[..., None, :] + evidence)
         right = np.broadcast_to(patients.option[..., None, None], (*finding.shape, 1))
         return np.take_along_axis(after, right, -1)[..., 0]
 

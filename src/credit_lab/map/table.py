@@ -94,12 +94,12 @@ def _notes(cells: Sequence[TrainedCell]) -> tuple[str, ...]:
     for rates, words in RATES.items():
         for budget in cells[0]["budgets"][1:]:
             of_rules = {name: hits(cells, rule, rates, budget) for rule, name in RULES.items()}
-            right = ", ".join(f"{name} {found.right}" for name, found in of_rules.items())
-            found = of_rules["rule"]
+            right = ", ".join(f"{name} {rule.right}" for name, rule in of_rules.items())
+            decided, always = of_rules["rule"].decided, of_rules["rule"].always
             notes.append(
-                f"Right, {words}, budget {budget}: {right} of {found.decided} decided cells of "
-                f"{len(cells)}; always '{AHEAD}' {found.always[AHEAD]}, always '{NONE}' "
-                f"{found.always[NONE]}."
+                f"Right, {words}, budget {budget}: {right} of {decided} decided cells of "
+                f"{len(cells)}; always '{AHEAD}' {always[AHEAD]}, always '{NONE}' "
+                f"{always[NONE]}."
             )
     return tuple(notes)
 

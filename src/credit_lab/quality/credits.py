@@ -53,21 +53,22 @@ def asking_credits(state: State, draw: int) -> dict[str, float]:
 
     The group has one more consultation, which ends at the state.
     """
-    played = [*(row[draw] for row in state.paths), state.answer]
-    credits = turn_credits(played, state.number)
-    rewards = [one.reward for row in state.paths for one in row]
+    consultations = [*(row[draw] for row in state.paths), state.answer]
+    credits = turn_credits(consultations, state.number)
+    rewards = [played.reward for row in state.paths for played in row]
     # V(s') of asking is the mean over continuations, of answering its reward: V(s) cancels.
     asking = [float(np.mean(rewards))] * len(state.paths)
     credits["vineppo"] = np.array([*asking, state.answer.reward])
     return {name: float(row[:-1].mean()) - float(row[-1]) for name, row in credits.items()}
 
 
-def turn_credits(played: Sequence[Played], turn: int) -> dict[str, np.ndarray]:
+def turn_credits(consultations: Sequence[Played], turn: int) -> dict[str, np.ndarray]:
     """Credit of one turn of each consultation of a case, by methods that credit turns."""
-    rewards, states = np.array([one.reward for one in played]), [one.states for one in played]
+    rewards = np.array([played.reward for played in consultations])
+    states = [played.states for played in consultations]
     credits = {"grpo": terminal_advantages(rewards)}
     for name, (credit, reader) in READS.items():
-        beliefs = [getattr(one, reader) for one in played]
+        beliefs = [getattr(played, reader) for played in consultations]
         (rows,) = CREDITS[credit]([Known(rewards, states, beliefs, [])])
         credits[name] = np.array([row[turn] for row in rows])
     return credits

@@ -1,7 +1,4 @@
-"""States of a policy's consultations with candidate questions, each played on to the end.
-
-They are what credits are compared on.
-"""
+"""States on which credits are compared: a policy's, with candidate questions played to the end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,9 +88,8 @@ def draw_states(
     with phases.time("utilities"):
         scored = score_groups(scorer, firsts)
     with phases.time("imagined answers"):
-        count = settings.imagined_answers
-        judged = imagine(context, scorer, firsts, count, seed=seed, stage=STAGE)
-    imagined = {(g.case.case_id, g.number): g.utilities for groups in judged for g in groups}
+        judged = imagine(context, scorer, firsts, settings.imagined_answers, seed=seed, stage=STAGE)
+    imagined = {(g.case.case_id, g.number): g.utilities for row in judged for g in row}
     groups, dialogues = [], []
     for (case, consultation), of_case in zip(firsts, scored, strict=True):
         for group in of_case:
@@ -119,7 +115,7 @@ def draw_states(
         case, number = group.case, group.number
         paths = [[_played(case, *consultation) for consultation in row] for row in rows]
         label = case.public.labels[int(rows[0][0][2][number].argmax())]
-        # All paths share what was before the state.
+        # All paths share the turns before the state.
         shared, turns = paths[0][0], slice(number + 1)
         answer = Played(
             float(label == case.answer),

@@ -1,26 +1,29 @@
 """The audit: the tiny clinic is exact, and expected gradients are what sampling gives."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
-from credit_lab.audit.dialogues import Words
-from credit_lab.audit.estimators import (
-    method_gradient,
-    question_gradient,
-    terminal_gradient,
+from credit_lab.audit.gradients import method_gradient, question_gradient, terminal_gradient
+from credit_lab.audit.table import (
+    ALONE,
+    REFERENCE,
+    audit,
+    cosine,
+    diagnostician,
+    random_policy,
+    write_audit,
 )
-from credit_lab.audit.policies import diagnostician, random_policy
-from credit_lab.audit.table import ALONE, REFERENCE, audit, cosine, write_audit
 from credit_lab.audit.tabular import (
     ANSWER,
     ASK,
     CLINIC,
-    Table,
     TabularPolicy,
     TinyClinic,
+    content_of,
     exact_gradient,
     expected,
     questions,
@@ -28,8 +31,13 @@ from credit_lab.audit.tabular import (
     visited,
 )
 from credit_lab.audit.turn_credits import outcome_credits, reference_credits, turn_credits
+from credit_lab.parts import Parts
+from pcqc.cases.case import Case
+from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER, Exchange
+from pcqc.consultation import Consultation, Turn
+from pcqc.consultation.turns import read_response
+from pcqc.engines.base import Completion
 from pcqc.methods.credit import terminal_advantages
-from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import CREDITS, Known
@@ -38,12 +46,11 @@ from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import token_counts
 
 METHODS = load_study("paper").methods
-QUESTIONED = [name for name, method in METHODS.items() if isinstance(method, Pcqc)]
 RANDOM = random_policy(CLINIC, 5)
 
 
-def together(table: Table) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in table.parts])
+def together(table: Parts) -> np.ndarray:
+    return np.concatenate([part.ravel() for part in table])
 
 
 @pytest.mark.parametrize("amount", [reward, questions])
@@ -51,8 +58,7 @@ def test_the_exact_gradient_is_that_of_finite_differences(amount):
     step, policy = 1e-5, random_policy(CLINIC, 5)
     found = together(exact_gradient(policy, amount))
     measured = []
-    for part in Table.PARTS:
-        logits = getattr(policy.logits, part)
+    for logits in policy.logits:
         for place in np.ndindex(logits.shape):
             kept, sides = logits[place], []
             for moved in (kept + step, kept - step):
@@ -106,18 +112,6 @@ def test_vineppo_with_exact_values_points_where_the_exact_gradient_points():
     assert cosine(together(found), together(exact_gradient(RANDOM))) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", QUESTIONED)
-def test_the_question_loss_leaves_choice_and_answers_alone(name):
-    found = question_gradient(RANDOM, METHODS[name])
-    assert np.abs(found.question).max() > 1e-3
-    assert np.abs(found.choice).max() < 1e-6
-    assert np.abs(found.answer).max() < 1e-6
-    # So does all of the method what the terminal term alone does with them.
-    whole, terminal = (method_gradient(RANDOM, METHODS[n]) for n in (name, "terminal_only"))
-    assert whole.choice == pytest.approx(terminal.choice)
-    assert np.abs(whole.question - terminal.question).max() > 1e-3
-
-
 # With two findings, the question part of a state has one direction: a cosine is only a sign.
 THREE = TinyClinic(CLINIC.prior, np.array([[0.9, 0.1, 0.1], [0.2, 0.7, 0.2], [0.3, 0.3, 0.6]]))
 
@@ -140,13 +134,13 @@ def test_c3_compares_the_questions_of_every_state_as_the_exact_gradient_does():
 
 def test_pcqc_agrees_where_the_doctor_uses_answers_and_goes_on_evenly():
     """Its credit looks one answer ahead and reads it as Bayes does, whatever the doctor does."""
-    zero, bayes = Table.zeros(CLINIC), diagnostician(CLINIC).logits.answer
+    zero, bayes = CLINIC.zeros(), diagnostician(CLINIC).logits.answer
     drawn, prepared = [], []
     for seed in range(1, 7):
         own = random_policy(CLINIC, seed).logits
         for logits, found in (
             (own, drawn),
-            (Table(zero.choice, own.question, bayes), prepared),
+            (Parts(zero.choice, own.question, bayes), prepared),
         ):
             policy = TabularPolicy(CLINIC, logits)
             credited = question_gradient(policy, METHODS["pcqc"]).question
@@ -159,7 +153,7 @@ def test_pcqc_asks_for_what_the_scorer_can_use():
     """The first sign tells the scorer more; the exact gradient agrees if the doctor can use it."""
     opening = CLINIC.states[()]
     assert question_gradient(diagnostician(CLINIC), METHODS["pcqc"]).question[opening, 0] > 0.01
-    deaf = TabularPolicy(CLINIC, Table.zeros(CLINIC))
+    deaf = TabularPolicy(CLINIC, CLINIC.zeros())
     assert question_gradient(deaf, METHODS["pcqc"]).question[opening, 0] > 0.01
     assert np.abs(exact_gradient(deaf).question).max() < 1e-12
 
@@ -170,16 +164,13 @@ def test_turn_credits_are_those_of_sampled_groups(name):
     method = dataclasses.replace(METHODS[name], terminal_group=2)
     patient = CLINIC.patients[0]
     shares = [RANDOM.course_probability(patient, course) for course in CLINIC.courses]
-    rng, words = np.random.default_rng(1), Words(CLINIC)
+    rng = np.random.default_rng(1)
     exact = turn_credits(RANDOM, method)
     differences = []
     for drawn in rng.choice(len(shares), (4000, 2), p=shares):
         row = [CLINIC.courses[i] for i in drawn]
         beliefs = [_beliefs(method, patient, course) for course in row]
-        states = [
-            [frozenset(turn.exchanges) for turn in words.consultation(patient, course).turns]
-            for course in row
-        ]
+        states = [[frozenset(state) for state in visited(patient, course)] for course in row]
         rewards = np.array([reward(patient, course) for course in row])
         [found] = CREDITS[method.turn_credit]([Known(rewards, states, beliefs, [])])
         difference = np.zeros(CLINIC.turns)
@@ -200,6 +191,61 @@ def _beliefs(method, patient, course) -> np.ndarray:
     return np.array(rows)[:, patient.option]
 
 
+class Words:
+    """The tiny clinic's consultations as the methods train on them; one token is one phrase.
+
+    It has what `read_response` needs of a `ChatFormat`.
+    """
+
+    labels = ("A", "B", "C")
+    texts: ClassVar = [QUESTION_MARKER, ANSWER_MARKER, "Is sign 0 present?", "Is sign 1 present?"]
+    texts += [*labels, "Absent.", "Present."]
+
+    def decode(self, ids) -> str:
+        return " ".join(self.texts[i] for i in ids)
+
+    def thinking_stop(self, action) -> int:
+        return 0
+
+    def tokens(self, act) -> list[int]:
+        """A response: its marker, then its question or label."""
+        kind, content = act
+        return [kind, 2 + content + (CLINIC.findings if kind == ANSWER else 0)]
+
+    def answer(self, shown: bool) -> int:
+        return len(self.texts) - 2 + shown
+
+    def turn(self, state, acts, patient) -> Turn:
+        """A state and the responses there, answered unless it is the last turn's."""
+        read, exchanges, responses = [], [], []
+        for finding, shown in state:
+            read += [*self.tokens((ASK, finding)), self.answer(shown)]
+            exchanges.append(Exchange(self.texts[2 + finding], self.texts[self.answer(shown)]))
+        for act in acts:
+            response = read_response(self, Completion(self.tokens(act), [0, 0], True), self.labels)
+            if act[0] == ASK and len(state) < CLINIC.turns - 1:
+                said = self.texts[self.answer(patient.findings[act[1]])]
+                response = dataclasses.replace(response, answer=said)
+            responses.append(response)
+        return Turn(read, tuple(exchanges), tuple(responses))
+
+    def consultation(self, patient, course) -> Consultation:
+        options = {label: f"disease {label}" for label in self.labels}
+        case = Case("case", "tiny", "Unwell.", "Which?", options, (), self.labels[patient.option])
+        pairs = zip(visited(patient, course), course, strict=True)
+        turns = [self.turn(state, [act], patient) for state, act in pairs]
+        return Consultation(case.public, rollout=0, prompt=[], turns=turns)
+
+    def place(self, tokens, place) -> tuple[int, int, int]:
+        """State, kind of response and content (-1: the marker) of a sampled token."""
+        start = place - place % 3
+        exchanges = np.reshape(tokens[:start], (-1, 3))
+        state = tuple((q - 2, bool(a == self.answer(True))) for _, q, a in exchanges)
+        kind = tokens[start]
+        content = tokens[place] - 2 - (CLINIC.findings if kind == ANSWER else 0)
+        return CLINIC.states[state], kind, -1 if place == start else content
+
+
 def draw(rng, policy, state):
     """A response of the policy."""
     acts = [(ASK, f) for f in range(CLINIC.findings)] + [(ANSWER, y) for y in range(CLINIC.options)]
@@ -208,7 +254,7 @@ def draw(rng, policy, state):
 
 def sampled_case(rng, policy, method):
     """A case as PCQC trains on it: its sequences, of consultations that are really sampled."""
-    words = Words(CLINIC)
+    words = Words()
     patients = CLINIC.patients
     patient = patients[rng.choice(len(patients), p=[p.probability for p in patients])]
     row, groups, rewards = [], [], []
@@ -233,36 +279,30 @@ def scored(words, patient, state, acts) -> QuestionGroup:
         (*state, (which, patient.findings[which])) if kind == ASK else state for kind, which in acts
     ]
     utilities = np.array([CLINIC.posterior(one)[patient.option] for one in states])
-    baseline, turn = CLINIC.posterior(state)[patient.option], words.turn(patient, state, acts)
-    return QuestionGroup(words.case(patient), len(state), turn, baseline, utilities, 0 * utilities)
+    baseline, turn = CLINIC.posterior(state)[patient.option], words.turn(state, acts, patient)
+    return QuestionGroup(None, len(state), turn, baseline, utilities, 0 * utilities)
 
 
 def learner_gradient(policy, sequences, term) -> tuple[np.ndarray, float]:
     """Of the learner's own loss of a term, by autograd, before its division by the tokens."""
-    words = Words(CLINIC)
-    logits = [torch.tensor(part, requires_grad=True) for part in policy.logits.parts]
-    choice, question, answer = (torch.log_softmax(part, 1) for part in logits)
+    logits = Parts(*(torch.tensor(part, requires_grad=True) for part in policy.logits))
+    of_parts = Parts(*(torch.log_softmax(part, 1) for part in logits))
     logprobs, advantages = [], []
     for sequence in sequences:
         chosen = sequence.terms.get(term)
         for place in np.flatnonzero(chosen.weights) if chosen else ():
-            start = place - place % 3
-            number = CLINIC.states[words.read_state(sequence.tokens[:start])]
-            marker = sequence.tokens[start]
-            if place == start:
-                logprobs.append(choice[number, marker])
-            else:
-                _, content = words.act(sequence.tokens[start : start + 2])
-                logprobs.append((question if marker == ASK else answer)[number, content])
+            number, kind, content = Words().place(sequence.tokens, place)
+            part = of_parts.choice if content < 0 else content_of(of_parts, kind)
+            logprobs.append(part[number, kind if content < 0 else content])
             advantages.append(chosen.advantages[place])
     if not logprobs:
-        return np.zeros(sum(part.size for part in policy.logits.parts)), 0.0
+        return np.zeros(together(policy.logits).size), 0.0
     stacked = torch.stack(logprobs)
     loss = clipped_policy_loss(
         stacked, stacked.detach(), torch.tensor(advantages), Clip(0.2, 0.2)
     ).sum()
-    found = torch.autograd.grad(-loss, logits, allow_unused=True, materialize_grads=True)
-    return np.concatenate([one.numpy().ravel() for one in found]), token_counts(sequences)[term]
+    found = torch.autograd.grad(-loss, list(logits), allow_unused=True, materialize_grads=True)
+    return np.concatenate([part.numpy().ravel() for part in found]), token_counts(sequences)[term]
 
 
 def worst_score(pairs, gradient) -> float:
@@ -283,8 +323,7 @@ def test_expected_gradients_are_means_of_the_learners(name):
     """Against sampled cases, whose sequences and loss are the ones that training has."""
     method = dataclasses.replace(METHODS[name], terminal_group=2, question_group=3)
     # No act is rare: one that a sample lacks would make its deviation look small.
-    zero = Table.zeros(CLINIC)
-    policy = TabularPolicy(CLINIC, zero.combined(0.3, RANDOM.logits))
+    policy = TabularPolicy(CLINIC, RANDOM.logits.times(0.3))
     rng = np.random.default_rng(2)
     cases = [sampled_case(rng, policy, method) for _ in range(1000)]
     for term, exact in (
@@ -294,21 +333,22 @@ def test_expected_gradients_are_means_of_the_learners(name):
         pairs = [learner_gradient(policy, case, term) for case in cases]
         assert worst_score(pairs, exact) < 4
         # And the sample is large enough to tell: the opposite is refused.
-        assert worst_score(pairs, zero.combined(-1, exact)) > 5
+        assert worst_score(pairs, exact.times(-1)) > 5
         if term == QUESTION:
             assert max(np.abs(g[: exact.choice.size]).max() for g, _ in pairs) < 1e-6
 
 
-def test_the_table_has_every_method_at_every_policy(tmp_path, monkeypatch):
+def test_the_table_has_every_method_at_every_policy(tmp_path):
     chosen = {name: METHODS[name] for name in ("grpo", "atpo", "pcqc", "shared_sft")}
-    at = {"one": RANDOM, "deaf": TabularPolicy(CLINIC, Table.zeros(CLINIC))}
+    at = {"one": RANDOM, "deaf": TabularPolicy(CLINIC, CLINIC.zeros())}
     rows = audit(chosen, at)
     names = [REFERENCE, "GRPO", "PCQC", f"PCQC, {ALONE}"]
-    assert [(row.policy, row.method) for row in rows] == [(p, n) for p in at for n in names]
+    assert list(zip(rows["policy"], rows["method"], strict=True)) == [
+        (policy, name) for policy in at for name in names
+    ]
     # A doctor that does not listen has no question part to compare with.
-    assert np.isnan(rows[-2].cosine_question)
-    monkeypatch.setattr("credit_lab.audit.table.policies", lambda clinic: at)
-    text = write_audit(chosen, tmp_path)
+    assert np.isnan(rows["cosine_question"].iloc[-2])
+    text = write_audit(chosen, at, tmp_path)
     assert "| PCQC, question loss alone | — |" in text
     assert (tmp_path / "table.md").read_text(encoding="utf-8") == text
     assert len((tmp_path / "table.csv").read_text().splitlines()) == 1 + len(rows)

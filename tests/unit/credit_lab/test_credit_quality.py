@@ -1,4 +1,4 @@
-"""What is said of a credit, from a few states worked out by hand."""
+"""Measures of a credit, from a few states worked out by hand."""
 
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ import pytest
 from credit_lab.quality import measures
 from credit_lab.quality.measures import BEST, CHANCE, CREDITS, LAST, load
 from credit_lab.quality.table import build
+from pcqc.errors import UserError
 from pcqc.study import load_study
 
 
@@ -44,10 +45,10 @@ def test_luck_is_the_share_of_variance_between_draws():
     assert measures.luck(same, "grpo") is None
 
 
-def drawn(study):
+def judged(study, better=0.8):
     """Two states of two questions: `pcqc` knows which is better, `grpo` has it the wrong way."""
     rows, asking = [], []
-    for case, values in (("a", (0.6, 0.8)), ("b", (0.5, 0.5))):
+    for case, values in (("a", (0.6, better)), ("b", (0.5, 0.5))):
         for draw in (0, 1):
             place = {"policy": "pcqc", "case_id": case, "turn": 1, "draw": draw}
             for k, value in enumerate(values):
@@ -63,7 +64,7 @@ def drawn(study):
 
 
 def test_only_states_whose_questions_differ_are_judged():
-    found = drawn(load_study("clinic-mini"))
+    found = judged(load_study("clinic-mini"))
     assert (found.states, found.asking) == (2, 100.0)
     assert found.differing == {LAST: 1, BEST: 1}
     assert found.qualities["pcqc"].rank[BEST].mean == pytest.approx(1.0)
@@ -81,17 +82,19 @@ def test_only_states_whose_questions_differ_are_judged():
     )
 
 
-def test_the_table_says_where_it_is_of_the_first_of_several_base_models():
+def test_without_a_state_whose_questions_differ_the_table_has_dashes():
+    found = judged(load_study("clinic-mini"), better=0.6)
+    assert found.differing == {LAST: 0, BEST: 0}
+    row = next(row for row in build(found).rows if row.key == "pcqc")
+    assert row.cells[1:8] == ("—",) * 7
+
+
+def test_the_caption_names_the_first_of_several_base_models():
     study = load_study("clinic-mini")
-    several = replace(study, replicates=("twin",))
-    ends = [
-        build(drawn(one)).caption.endswith("First of 2 base models.") for one in (study, several)
-    ]
-    assert ends == [False, True]
+    several = build(judged(replace(study, replicates=("twin",)))).caption
+    assert several == f"{build(judged(study)).caption} First of 2 base models."
 
 
 def test_a_study_without_the_settings_says_so():
-    from pcqc.errors import UserError
-
     with pytest.raises(UserError, match="has no settings 'credit_quality'; add the group"):
         load(load_study("paper"))
