@@ -56,7 +56,7 @@ def together(table: Parts) -> np.ndarray:
 @pytest.mark.parametrize("amount", [reward, questions])
 def test_the_exact_gradient_is_that_of_finite_differences(amount):
     step, policy = 1e-5, random_policy(CLINIC, 5)
-    found = together(exact_gradient(policy, amount))
+    gradient = together(exact_gradient(policy, amount))
     measured = []
     for logits in policy.logits:
         for place in np.ndindex(logits.shape):
@@ -66,8 +66,8 @@ def test_the_exact_gradient_is_that_of_finite_differences(amount):
                 sides.append(expected(TabularPolicy(CLINIC, policy.logits), amount))
             logits[place] = kept
             measured.append((sides[0] - sides[1]) / (2 * step))
-    assert np.abs(found).max() > 0.01
-    assert found == pytest.approx(measured, abs=1e-8)
+    assert np.abs(gradient).max() > 0.01
+    assert gradient == pytest.approx(measured, abs=1e-8)
 
 
 def test_patients_and_courses_are_all_there_are():
@@ -91,10 +91,10 @@ def test_the_posterior_is_bayes_and_a_repeat_says_nothing():
 def test_leave_one_out_rewards_give_the_exact_gradient(group):
     """Its only difference is the division by the expected number of tokens."""
     exact = together(exact_gradient(RANDOM))
-    found = together(terminal_gradient(RANDOM, reference_credits(RANDOM, group)))
+    gradient = together(terminal_gradient(RANDOM, reference_credits(RANDOM, group)))
     pairs = [(p, c) for p in CLINIC.patients for c in CLINIC.courses]
     tokens = sum(2 * len(c) * p.probability * RANDOM.course_probability(p, c) for p, c in pairs)
-    assert found == pytest.approx(exact / tokens, abs=1e-12)
+    assert gradient == pytest.approx(exact / tokens, abs=1e-12)
 
 
 def test_the_larger_group_strays_further():
@@ -108,8 +108,10 @@ def test_the_larger_group_strays_further():
 
 
 def test_vineppo_with_exact_values_points_where_the_exact_gradient_points():
-    found = method_gradient(RANDOM, METHODS["vineppo"])
-    assert cosine(together(found), together(exact_gradient(RANDOM))) == pytest.approx(1, abs=1e-9)
+    gradient = method_gradient(RANDOM, METHODS["vineppo"])
+    assert cosine(together(gradient), together(exact_gradient(RANDOM))) == pytest.approx(
+        1, abs=1e-9
+    )
 
 
 # With two findings, the question part of a state has one direction: a cosine is only a sign.
@@ -119,17 +121,17 @@ THREE = TinyClinic(CLINIC.prior, np.array([[0.9, 0.1, 0.1], [0.2, 0.7, 0.2], [0.
 def test_c3_compares_the_questions_of_every_state_as_the_exact_gradient_does():
     """Its weights of states differ: a state has more candidates where the policy asks more."""
     policy = random_policy(THREE, 5)
-    found = question_gradient(policy, METHODS["c3"]).question
+    gradient = question_gradient(policy, METHODS["c3"]).question
     exact = exact_gradient(policy).question
     asked = [row for row in range(len(exact)) if np.abs(exact[row]).max() > 1e-9]
     assert len(asked) == 7  # with an answer to come: the opening, and after one question
     for row in asked:
-        assert cosine(found[row], exact[row]) == pytest.approx(1, abs=1e-9)
-    assert 0.9 < cosine(found, exact) < 1 - 1e-6
+        assert cosine(gradient[row], exact[row]) == pytest.approx(1, abs=1e-9)
+    assert 0.9 < cosine(gradient, exact) < 1 - 1e-6
     # Equal chances of asking in all states: equal weights.
     policy = diagnostician(THREE)
-    found, exact = question_gradient(policy, METHODS["c3"]), exact_gradient(policy)
-    assert cosine(found.question, exact.question) == pytest.approx(1, abs=1e-9)
+    gradient, exact = question_gradient(policy, METHODS["c3"]), exact_gradient(policy)
+    assert cosine(gradient.question, exact.question) == pytest.approx(1, abs=1e-9)
 
 
 def test_pcqc_agrees_where_the_doctor_uses_answers_and_goes_on_evenly():
@@ -138,13 +140,13 @@ def test_pcqc_agrees_where_the_doctor_uses_answers_and_goes_on_evenly():
     drawn, prepared = [], []
     for seed in range(1, 7):
         own = random_policy(CLINIC, seed).logits
-        for logits, found in (
+        for logits, cosines in (
             (own, drawn),
             (Parts(zero.choice, own.question, bayes), prepared),
         ):
             policy = TabularPolicy(CLINIC, logits)
             credited = question_gradient(policy, METHODS["pcqc"]).question
-            found.append(cosine(credited, exact_gradient(policy).question))
+            cosines.append(cosine(credited, exact_gradient(policy).question))
     assert min(prepared) > 0.8
     assert min(drawn) < -0.5
 
@@ -172,9 +174,9 @@ def test_turn_credits_are_those_of_sampled_groups(name):
         beliefs = [_beliefs(method, patient, course) for course in row]
         states = [[frozenset(state) for state in visited(patient, course)] for course in row]
         rewards = np.array([reward(patient, course) for course in row])
-        [found] = CREDITS[method.turn_credit]([Known(rewards, states, beliefs, [])])
+        [credited] = CREDITS[method.turn_credit]([Known(rewards, states, beliefs, [])])
         difference = np.zeros(CLINIC.turns)
-        difference[: len(row[0])] = found[0] - exact[patient, row[0]]
+        difference[: len(row[0])] = credited[0] - exact[patient, row[0]]
         differences.append(difference)
     mean, error = np.mean(differences, axis=0), np.std(differences, axis=0) / np.sqrt(4000)
     assert (error > 0).all()
@@ -224,8 +226,8 @@ class Words:
         for act in acts:
             response = read_response(self, Completion(self.tokens(act), [0, 0], True), self.labels)
             if act[0] == ASK and len(state) < CLINIC.turns - 1:
-                said = self.texts[self.answer(patient.findings[act[1]])]
-                response = dataclasses.replace(response, answer=said)
+                answer = self.texts[self.answer(patient.findings[act[1]])]
+                response = dataclasses.replace(response, answer=answer)
             responses.append(response)
         return Turn(read, tuple(exchanges), tuple(responses))
 
@@ -278,7 +280,7 @@ def scored(words, patient, state, acts) -> QuestionGroup:
     states = [
         (*state, (which, patient.findings[which])) if kind == ASK else state for kind, which in acts
     ]
-    utilities = np.array([CLINIC.posterior(one)[patient.option] for one in states])
+    utilities = np.array([CLINIC.posterior(read)[patient.option] for read in states])
     baseline, turn = CLINIC.posterior(state)[patient.option], words.turn(state, acts, patient)
     return QuestionGroup(None, len(state), turn, baseline, utilities, 0 * utilities)
 
@@ -301,8 +303,10 @@ def learner_gradient(policy, sequences, term) -> tuple[np.ndarray, float]:
     loss = clipped_policy_loss(
         stacked, stacked.detach(), torch.tensor(advantages), Clip(0.2, 0.2)
     ).sum()
-    found = torch.autograd.grad(-loss, list(logits), allow_unused=True, materialize_grads=True)
-    return np.concatenate([part.numpy().ravel() for part in found]), token_counts(sequences)[term]
+    gradient = torch.autograd.grad(-loss, list(logits), allow_unused=True, materialize_grads=True)
+    return np.concatenate([part.numpy().ravel() for part in gradient]), token_counts(sequences)[
+        term
+    ]
 
 
 def worst_score(pairs, gradient) -> float:
@@ -310,9 +314,9 @@ def worst_score(pairs, gradient) -> float:
 
     A ratio of means is right if numerator less ratio times denominator has the mean 0.
     """
-    found, tokens = np.array([g for g, _ in pairs]), np.array([n for _, n in pairs])
-    errors = found - tokens[:, None] * together(gradient)
-    seen = (found != 0).sum(axis=0) >= 50  # fewer say little of their own deviation
+    sampled, tokens = np.array([g for g, _ in pairs]), np.array([n for _, n in pairs])
+    errors = sampled - tokens[:, None] * together(gradient)
+    seen = (sampled != 0).sum(axis=0) >= 50  # fewer say little of their own deviation
     scores = errors.mean(axis=0)[seen] / errors.std(axis=0)[seen] * np.sqrt(len(pairs))
     return float(np.abs(scores).max())
 

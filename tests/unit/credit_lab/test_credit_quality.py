@@ -64,28 +64,28 @@ def judged(study, better=0.8):
 
 
 def test_only_states_whose_questions_differ_are_judged():
-    found = judged(load_study("clinic-mini"))
-    assert (found.states, found.asking) == (2, 100.0)
-    assert found.differing == {LAST: 1, BEST: 1}
-    assert found.qualities["pcqc"].rank[BEST].mean == pytest.approx(1.0)
-    assert found.qualities["grpo"].rank[LAST].mean == pytest.approx(-1.0)
-    assert found.qualities["grpo"].regret[BEST].mean == pytest.approx(20.0)
-    assert found.qualities["pcqc"].regret[LAST].mean == pytest.approx(0.0)
-    assert found.qualities["grpo"].asking.mean == 100.0
-    assert found.qualities["pcqc"].asking is None
-    assert np.isfinite(found.qualities[CHANCE].rank[LAST].mean)
+    quality = judged(load_study("clinic-mini"))
+    assert (quality.states, quality.asking) == (2, 100.0)
+    assert quality.differing == {LAST: 1, BEST: 1}
+    assert quality.qualities["pcqc"].rank[BEST].mean == pytest.approx(1.0)
+    assert quality.qualities["grpo"].rank[LAST].mean == pytest.approx(-1.0)
+    assert quality.qualities["grpo"].regret[BEST].mean == pytest.approx(20.0)
+    assert quality.qualities["pcqc"].regret[LAST].mean == pytest.approx(0.0)
+    assert quality.qualities["grpo"].asking.mean == 100.0
+    assert quality.qualities["pcqc"].asking is None
+    assert np.isfinite(quality.qualities[CHANCE].rank[LAST].mean)
     # One of two continuations, half a second a state; all of them for VinePPO.
-    assert found.qualities["grpo"].costs["seconds"] == pytest.approx(0.5 + 0.25)
-    assert found.qualities["vineppo"].costs["seconds"] == pytest.approx(0.5 + 0.5)
-    assert found.qualities["pcqc"].costs == pytest.approx(
+    assert quality.qualities["grpo"].costs["seconds"] == pytest.approx(0.5 + 0.25)
+    assert quality.qualities["vineppo"].costs["seconds"] == pytest.approx(0.5 + 0.5)
+    assert quality.qualities["pcqc"].costs == pytest.approx(
         {"seconds": 1.0, "sampled": 100, "read": 300}
     )
 
 
 def test_without_a_state_whose_questions_differ_the_table_has_dashes():
-    found = judged(load_study("clinic-mini"), better=0.6)
-    assert found.differing == {LAST: 0, BEST: 0}
-    row = next(row for row in build(found).rows if row.key == "pcqc")
+    quality = judged(load_study("clinic-mini"), better=0.6)
+    assert quality.differing == {LAST: 0, BEST: 0}
+    row = next(row for row in build(quality).rows if row.key == "pcqc")
     assert row.cells[1:8] == ("—",) * 7
 
 
