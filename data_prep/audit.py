@@ -10,7 +10,7 @@ from pcqc.study.manifest import checked
 from pcqc.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]

@@ -13,7 +13,7 @@ from pcqc.study.manifest import checked
 from pcqc.system.files import read_json, write_atomic
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def run(task: "Task") -> dict:

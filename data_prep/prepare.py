@@ -21,7 +21,7 @@ from pcqc.system.seeds import generator
 
 if TYPE_CHECKING:
     from pcqc.study import Data
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 TRAINING = "train"
 CARD = "card "

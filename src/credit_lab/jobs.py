@@ -11,9 +11,10 @@ from credit_lab.map.settings import load_map
 from pcqc.errors import UserError
 from pcqc.study import Study, load_study
 from pcqc.study.data import Benchmark
-from pcqc.study.graph import Jobs, NoSettings, RolloutSettings
+from pcqc.study.graph import Jobs
 from pcqc.study.recipe import Job
 from pcqc.study.study import CreditQuality
+from pcqc.study.tasks import NoSettings, RolloutSettings
 
 RESULTS = Path("results")
 

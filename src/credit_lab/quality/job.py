@@ -25,7 +25,7 @@ from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Phases
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 _STATE = [("case_id", pa.string()), ("turn", pa.int64()), ("draw", pa.int64())]
 # A row for each candidate and draw. `last` and `best`: the diagnosis's accuracy after the question,

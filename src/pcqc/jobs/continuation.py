@@ -25,7 +25,7 @@ from pcqc.system.files import read_json, write_json
 from pcqc.system.progress import Progress
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 CANDIDATES = pa.schema(
     [

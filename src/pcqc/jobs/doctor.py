@@ -42,9 +42,9 @@ from pcqc.planning.work import trained
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Server, Study
-from pcqc.study.graph import Task
 from pcqc.study.instruction import instruction
 from pcqc.study.paths import Paths
+from pcqc.study.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, require_gpu, shutdown
 from pcqc.training.policy import Policy

@@ -15,7 +15,7 @@ from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 class Engines:

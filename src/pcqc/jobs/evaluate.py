@@ -11,7 +11,7 @@ from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Progress
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def run(task: "Task") -> dict:

@@ -24,7 +24,7 @@ from pcqc.system.determinism import single_threaded
 from pcqc.system.files import csv_text, no_formula, write_atomic
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 Key = tuple[str, int]  # case id and candidate
 

@@ -7,7 +7,7 @@ from pcqc.clinic.world import World
 from pcqc.study.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def run(task: "Task") -> None:

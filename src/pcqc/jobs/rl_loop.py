@@ -35,7 +35,7 @@ from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 # Cases and the dialogues on them -> further numbers of a validation.
 Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.graph import Jobs, RolloutSettings, Task, Where
+from pcqc.study.graph import Jobs
 from pcqc.study.manifest import (
     LATEST,
     STATE,
@@ -21,6 +21,7 @@ from pcqc.study.manifest import (
     verify,
 )
 from pcqc.study.recipe import Job, Part, input_paths
+from pcqc.study.tasks import RolloutSettings, Task, Where
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 LEARNING = ("sft", "train")  # in several processes, where the study places its learner

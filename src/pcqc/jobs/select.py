@@ -11,7 +11,7 @@ from pcqc.study.shapes import Checkpoint, Selection
 from pcqc.system.files import read_json, write_json
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def run(task: "Task") -> None:

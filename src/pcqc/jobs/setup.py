@@ -20,8 +20,8 @@ from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
     from pcqc.study.models import Server
+    from pcqc.study.tasks import Task
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability: the logit of an

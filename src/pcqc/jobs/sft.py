@@ -24,7 +24,7 @@ from pcqc.training.sft import (
 from pcqc.training.supervised import Example, train_supervised
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> None:

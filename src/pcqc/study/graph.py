@@ -1,203 +1,40 @@
-"""The jobs of a study: what each is told, what it reads, and where its result is.
+"""The jobs of a study: what each is told (`tasks.py`) and reads, and where its result is."""
 
-Each job is told its own settings, a class below, and nothing else of the study: what a job does not
-read cannot change its recipe. `Where` is told beside it and is no part of a recipe.
-"""
-
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from pcqc.errors import UserError
-from pcqc.study.data import Benchmark, Clinic, Data
 from pcqc.study.load import ROOT, tracking_uri
-from pcqc.study.method import Method, method_module
-from pcqc.study.models import Decoding, Engine, Judge, Pretrained, ScratchModel, Servers
-from pcqc.study.placement import Assumptions, Placement
+from pcqc.study.method import method_module
 from pcqc.study.rates import RIVALS
 from pcqc.study.recipe import Job, Part
 from pcqc.study.settings import nearest
 from pcqc.study.study import Study
-from pcqc.study.training import Protocol, Rl, Sft
+from pcqc.study.tasks import (
+    ClinicSettings,
+    ContinuationSettings,
+    ConvertSettings,
+    EvaluateSettings,
+    GroundingSettings,
+    InstructionSettings,
+    MirrorSettings,
+    NoSettings,
+    OverlapSettings,
+    PrepareSettings,
+    PretrainedSettings,
+    PretrainSettings,
+    ReportSettings,
+    SelectSettings,
+    SftSettings,
+    TrainSettings,
+)
 
 STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
 TEMPLATES = (".html", ".css", ".js")
 RUN_JOBS = ("train", "select", "evaluate", "continuation", "grounding")
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where a job runs, which is no part of what it makes."""
-
-    placement: Placement | None
-    servers: Servers
-    assumptions: Assumptions
-
-    @classmethod
-    def of(cls, study: Study) -> "Where":
-        return cls(study.placement, study.servers, study.assumptions)
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a job function is handed.
-
-    Attributes:
-        name: such as `train pcqc A`.
-        whose: such as `("pcqc", "A")`.
-        settings: one of the classes below.
-        inputs: name -> file or folder; call `manifest.checked` before reading one.
-        folder: where the job writes.
-        where: devices and servers.
-    """
-
-    name: str
-    whose: tuple[str, ...]
-    settings: Any
-    inputs: Mapping[str, Path]
-    folder: Path
-    where: Where
-
-    @property
-    def state(self) -> Path:
-        """Folder of what the job needs to go on after it was stopped."""
-        return self.folder / "state"
-
-
-@dataclass(frozen=True)
-class ClinicSettings:
-    clinic: Clinic
-    benchmarks: Mapping[str, Benchmark]
-    protocol: Protocol
-
-
-@dataclass(frozen=True)
-class ConvertSettings:
-    format: str | None
-
-
-@dataclass(frozen=True)
-class OverlapSettings:
-    training: tuple[str, ...]
-    evaluation: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class InstructionSettings:
-    training: tuple[str, ...]
-    development: str
-
-
-@dataclass(frozen=True)
-class NoSettings:
-    pass
-
-
-@dataclass(frozen=True)
-class PrepareSettings:
-    """Of the training cases, with conversations, or of one benchmark's cases."""
-
-    name: str
-    protocol: Protocol
-    data: Data
-    expected: int | None  # number of cases
-
-
-@dataclass(frozen=True)
-class PretrainSettings:
-    clinic: Clinic
-    scratch_model: ScratchModel
-    protocol: Protocol
-    tokens_per_micro_batch: int
-
-
-@dataclass(frozen=True)
-class PretrainedSettings:
-    pretrained: Mapping[str, Pretrained]  # folder -> weights
-
-
-@dataclass(frozen=True)
-class SftSettings:
-    sft: Sft
-    protocol: Protocol
-    engine: Engine
-    dtypes: Mapping[str, str]
-    deterministic: bool
-    tokens_per_micro_batch: int
-
-
-@dataclass(frozen=True)
-class RolloutSettings:
-    """What consultations are held with.
-
-    Attributes:
-        dtypes: role -> number format of its weights.
-        deterministic: GPUs use deterministic kernels.
-    """
-
-    protocol: Protocol
-    actor_decoding: Decoding
-    patient_decoding: Decoding
-    engine: Engine
-    dtypes: Mapping[str, str]
-    deterministic: bool
-
-
-@dataclass(frozen=True)
-class TrainSettings(RolloutSettings):
-    rl: Rl
-    method: Method
-    seed: int
-    evaluation_seed: int
-    development: Mapping[str, Benchmark]  # the development benchmark alone
-
-
-@dataclass(frozen=True)
-class SelectSettings:
-    development: str
-    trained: bool
-
-
-@dataclass(frozen=True)
-class EvaluateSettings(RolloutSettings):
-    evaluation_seed: int
-    benchmarks: tuple[str, ...]
-    also_evaluate: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class ContinuationSettings(RolloutSettings):
-    development: str
-    states: int
-    candidates: int
-    continuations: int
-    seed: int
-    ungrounded: float
-
-
-@dataclass(frozen=True)
-class GroundingSettings:
-    protocol: Protocol
-    engine: Engine
-    dtypes: Mapping[str, str]
-    deterministic: bool
-    judges: Mapping[str, Judge]
-    synthetic: bool
-
-
-@dataclass(frozen=True)
-class MirrorSettings:
-    title: str
-    uri: str
-    consultations_as_traces: int
-    stores_lost: int
-
-
-@dataclass(frozen=True)
-class ReportSettings:
-    study: Mapping[str, Any]
 
 
 def store_address(study: Study) -> str:

@@ -6,7 +6,7 @@ from pcqc.study.manifest import checked
 from pcqc.system.files import read_bytes
 
 if TYPE_CHECKING:
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 
 def instruction(task: "Task") -> str:

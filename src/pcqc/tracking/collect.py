@@ -32,7 +32,7 @@ from pcqc.tracking.values import is_number
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = (

@@ -24,7 +24,7 @@ from pcqc.tracking.store import Store, answering, artifact_paths, open_store
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.study.graph import Task
+    from pcqc.study.tasks import Task
 
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
