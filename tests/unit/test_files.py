@@ -15,7 +15,6 @@ from pcqc.system.files import (
     read_json,
     read_jsonl,
     sha256_file,
-    unquote_formula,
     write_atomic,
     write_json,
     write_jsonl,
@@ -114,7 +113,7 @@ def test_jsonl_keeps_rows_and_counts_blank_lines(tmp_path):
 def test_no_cell_starts_a_formula_and_its_text_is_kept(text):
     cell = no_formula(text)
     assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    assert unquote_formula(cell) == text
+    assert text in (cell, cell[1:])
 
 
 def test_unusual_but_valid_json_is_read(tmp_path):

@@ -3,7 +3,6 @@
 from pcqc.study import Study
 from pcqc.study.graph import Jobs
 from pcqc.study.manifest import make_latest, verify
-from pcqc.study.recipe import Job
 
 
 def prepare_to_run(study: Study) -> None:
@@ -20,8 +19,3 @@ def prepare_to_run(study: Study) -> None:
         if job.manifest.exists():
             verify(job.path)
             make_latest(job)
-
-
-def begun(job: Job) -> bool:
-    """Whether the job has begun and not finished."""
-    return job.path.is_dir() and not job.manifest.exists()

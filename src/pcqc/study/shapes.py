@@ -1,6 +1,6 @@
 """What the JSON files that jobs write for each other must hold; see `files.read_json`."""
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any
 
 from annotated_types import MinLen
 from pydantic import ConfigDict
@@ -69,16 +69,6 @@ class Checkpoint(TypedDict):
     validation: Validation
 
 
-class Totals(TypedDict):
-    """What a run has used."""
-
-    trajectories: int
-    actor_tokens: int
-    sampled_tokens: NotRequired[int]  # of all roles; runs of earlier versions lack it
-    scored_tokens: NotRequired[int]  # read by the scorer; likewise
-    device_seconds: float
-
-
 class Selected(TypedDict):
     """The checkpoint that was chosen."""
 
@@ -92,17 +82,6 @@ class Selection(TypedDict):
     criterion: str
     selected: Selected
     rejected: list[dict[str, Any]]
-
-
-class BenchmarkSummary(TypedDict):
-    """Numbers and files of one benchmark's evaluation."""
-
-    cases: int
-    accuracy: float
-    turns: float
-    actor_tokens: float
-    predictions: str
-    dialogues: str
 
 
 class Block(TypedDict):

@@ -265,11 +265,6 @@ def no_formula(text: str) -> str:
     return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
 
 
-def unquote_formula(cell: str) -> str:
-    """The text that `no_formula` quoted."""
-    return cell[1:] if cell[:1] == "'" and cell.lstrip("'").startswith(_FORMULA) else cell
-
-
 def csv_text(header: Iterable[str], rows: Iterable[Iterable]) -> str:
     """A header and rows as CSV, the same on every system."""
     text = io.StringIO()
