@@ -136,7 +136,7 @@ class VllmEngine(Engine):
             self.llm.sleep(level=1)
 
     def wake(self) -> None:
-        """See `Engine.wake`; first the learner's allocator gives back what it does not use."""
+        """See `Engine.wake`; first the learner's allocator frees what it does not use."""
         if self.sleeps:
             torch.cuda.empty_cache()
             self.llm.wake_up()

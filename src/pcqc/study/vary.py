@@ -98,14 +98,14 @@ def _parsed(change: str) -> tuple[str, Any]:
 
 
 def _nested(given: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for name, value in given.items():
         group, dot, part = name.partition(".")
         if dot:
-            found.setdefault(group, {})[part] = value
+            nested.setdefault(group, {})[part] = value
         else:
-            found[name] = value
-    return found
+            nested[name] = value
+    return nested
 
 
 def _check(study: Study, method: str, given: dict[str, Any]) -> None:

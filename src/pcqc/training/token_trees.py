@@ -20,9 +20,9 @@ import torch
 from pcqc.training.batching import HasTokens, Padded
 from pcqc.training.tree_attention import has_blocks, padded_length, tree_mask
 
-# With a dense mask a sequence joins a tree when it shares at least this part of its tokens with the
-# sequence before, and while the tree is at most so many times as large as its first sequence. The
-# cut with the fewest FLOPs would save the clinic's model 0 to 8 % of these.
+# With a dense mask a sequence joins a tree if it shares at least this part of its tokens with the
+# sequence before it, and if the tree stays at most `LARGEST_TREE` times as large as its first
+# sequence. The cut with the fewest FLOPs would save the clinic's model 0 to 8 % of these.
 SHARED_PART = 0.5
 LARGEST_TREE = 4
 
@@ -83,7 +83,7 @@ def _small_trees(lengths: Sequence[int], shared: Sequence[int], most_nodes: int)
 
     Args:
         lengths: tokens of each sequence.
-        shared: of them, those that it shares with the sequence before.
+        shared: how many of them it shares with the sequence before it.
         most_nodes: of a tree.
     """
     starts: set[int] = set()
