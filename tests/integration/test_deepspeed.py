@@ -10,11 +10,20 @@ from types import SimpleNamespace
 import pytest
 import torch
 from deepspeed_worker import SMALL_STEPS, fine_tune
-from helpers import Alone, tiny_model
-from learner_material import COEFFICIENTS, RL, SFT, UPDATES, critic, sequences, value_sequences
+from helpers import Alone, in_processes, tiny_model
+from learner_material import (
+    COEFFICIENTS,
+    RL,
+    SFT,
+    UPDATES,
+    critic,
+    gradients,
+    sequences,
+    value_sequences,
+)
 from safetensors.torch import load_file
 
-from pcqc.engines.base import Completion, Request, Sampling
+from pcqc.engines.base import Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.errors import UserError
@@ -216,24 +225,20 @@ def test_a_state_of_the_other_kind_is_refused(trained, tmp_path):
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_gradients_of_shares_add_up(count):
     """Every share is divided by the components' weights in all of them."""
-    gradients, losses = [], []
+    parts, losses = [], []
     for rank in range(count):
         policy = Policy(tiny_model(0), tiny_model(1), RL)
         policy.backend.processes = Alone(rank, count)
         used = []
-        policy.backend.step = lambda rate, p=policy, u=used: u.append(grads(p.model)) or 1.0
+        policy.backend.step = lambda rate, p=policy, u=used: u.append(gradients(p.model)) or 1.0
         losses.append(policy.update(sequences(), COEFFICIENTS).losses)
-        gradients += used
+        parts += used
     policy, whole = Policy(tiny_model(0), tiny_model(1), RL), []
-    policy.backend.step = lambda rate: whole.append(grads(policy.model)) or 1.0
+    policy.backend.step = lambda rate: whole.append(gradients(policy.model)) or 1.0
     expected = policy.update(sequences(), COEFFICIENTS).losses
-    assert torch.allclose(sum(gradients), whole[0], rtol=1e-4, atol=1e-4)
+    assert torch.allclose(sum(parts), whole[0], rtol=1e-4, atol=1e-4)
     summed = {name: sum(loss[name] for loss in losses) for name in expected}
     assert summed == pytest.approx(expected, rel=1e-5)
-
-
-def grads(model) -> torch.Tensor:
-    return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 40])
@@ -249,27 +254,19 @@ def test_trees_are_sharded_evenly(count, budget):
     assert max(tokens) - min(tokens) <= max(len(tree.tokens) for tree in trees)
 
 
-def test_work_is_sharded_in_order():
-    parts = [
-        Alone(rank, 3).map_sharded(lambda part: [x * x for x in part], range(8))
-        for rank in (0, 1, 2)
-    ]
-    assert [len(part) for part in parts] == [2, 3, 3]
-    assert [y for part in parts for y in part] == [x * x for x in range(8)]
+def test_a_sharded_engine_does_its_share_and_gets_all_results():
+    requests = [Request([n], (10 * n, 10 * n + 1)) for n in range(8)]
+    sampling = Sampling(1.0, 1.0, 4, 7)
 
+    def work(processes):
+        own = ScriptedEngine(lambda prompt, stream: [stream, 7])
+        return ShardedEngine(own, processes).generate(requests, sampling), own.prompts
 
-def test_a_sharded_engine_generates_its_share_alone():
-    asked = []
-
-    def say(prompt, stream):
-        asked.append(stream)
-        return [7]
-
-    engine = ShardedEngine(ScriptedEngine(say), Alone(1, 2))
-    requests = [Request([n], (10 * n, 10 * n + 1)) for n in range(4)]
-    drawn = engine.generate(requests, Sampling(1.0, 1.0, 4, 7))
-    assert asked == [20, 21, 30, 31]
-    assert [[type(c) for c in row] for row in drawn] == [[Completion] * 2] * 2
+    results, prompts = zip(*in_processes(3, work), strict=True)
+    expected = [[[stream, 7] for stream in request.streams] for request in requests]
+    for result in results:
+        assert [[completion.tokens for completion in row] for row in result] == expected
+    assert prompts == ([(0,), (1,)], [(2,), (3,), (4,)], [(5,), (6,), (7,)])
 
 
 def failure(exitcode: int, **data) -> SimpleNamespace:

@@ -142,24 +142,33 @@ def test_a_loss_that_is_not_finite_changes_nothing():
     assert all(torch.equal(before[n], t) for n, t in policy.model.state_dict().items())
 
 
+EVEN, ATPO = Clip(0.2, 0.2), Clip(0.2, 0.28, dual=10.0)
+
+
 @pytest.mark.parametrize(
-    ("ratio", "advantage", "loss"),
+    ("clip", "ratio", "advantage", "loss"),
     [
-        (1.0, 2.0, -2.0),
-        (1.1, 2.0, -2.2),
-        (1.5, 2.0, -2.4),  # clipped at 1.2
-        (0.5, 2.0, -1.0),  # the minimum keeps the unclipped
-        (0.9, -2.0, 1.8),
-        (0.5, -2.0, 1.6),  # clipped at 0.8
-        (1.5, -2.0, 3.0),
-        (1.5, 0.0, 0.0),
+        (EVEN, 1.0, 2.0, -2.0),
+        (EVEN, 1.1, 2.0, -2.2),
+        (EVEN, 1.5, 2.0, -2.4),  # clipped at 1.2
+        (EVEN, 0.5, 2.0, -1.0),  # the minimum keeps the unclipped
+        (EVEN, 0.9, -2.0, 1.8),
+        (EVEN, 0.5, -2.0, 1.6),  # clipped at 0.8
+        (EVEN, 1.5, -2.0, 3.0),
+        (EVEN, 1.5, 0.0, 0.0),
+        (ATPO, 1.25, 1.0, -1.25),  # between the two bounds above
+        (ATPO, 1.5, 1.0, -1.28),
+        (ATPO, 0.5, -1.0, 0.8),
+        (ATPO, 1.5, -1.0, 1.5),
+        (ATPO, 25.0, -1.0, 10.0),  # the dual bound
+        (ATPO, 25.0, 1.0, -1.28),
     ],
 )
-def test_the_clipped_objective(ratio, advantage, loss):
+def test_the_clipped_objective(clip, ratio, advantage, loss):
     new = torch.tensor([math.log(ratio)], requires_grad=True)
-    found = clipped_policy_loss(new, torch.zeros(1), torch.tensor([advantage]), Clip(0.2, 0.2))
-    assert found.item() == pytest.approx(loss, rel=1e-5)
-    found.sum().backward()
+    computed = clipped_policy_loss(new, torch.zeros(1), torch.tensor([advantage]), clip)
+    assert computed.item() == pytest.approx(loss, rel=1e-5)
+    computed.sum().backward()
     is_clipped = loss != pytest.approx(-ratio * advantage)
     assert new.grad.item() == pytest.approx(0 if is_clipped else -ratio * advantage, rel=1e-5)
 

@@ -49,8 +49,8 @@ def load(write):
     return lambda changes={}, **kind: load_study(write(changes, **kind))
 
 
-# Setting, its value as YAML (- removes it), and words of the error. Of the bounds, types and choices
-# that pydantic checks, there is a row of each kind; another test: every number has a bound.
+# Setting, its value as YAML (- removes it), and words of the error. Each kind of bound, type and
+# choice that pydantic checks has one row; another test sees that every number has a bound.
 WRONG = """
 titel | x | unknown setting; did you mean 'title'?
 zzz | 1 | unknown setting; known are
