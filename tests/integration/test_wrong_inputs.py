@@ -137,7 +137,7 @@ def test_a_study_in_utf_16(capsys):
     )
 
 
-@pytest.mark.parametrize("name", ["all", "transcripts"])
+@pytest.mark.parametrize("name", ["all", "mirror"])
 def test_a_method_named_as_a_rule_of_the_workflow(capsys, name):
     Path("mine.yaml").write_text(CLINIC, encoding="utf-8")
     Path("variations").mkdir()

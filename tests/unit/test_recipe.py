@@ -73,6 +73,7 @@ def package(tmp_path, monkeypatch):
 def forget_source():
     recipe._file.cache_clear()
     recipe._read.cache_clear()
+    recipe._others.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ RESERVED_BENCHMARKS = (
 )
 # Rules of the workflow. A method's name is one too.
 RULES = (
-    *("all", "atpo_ablations", "base", "benchmark", "collect", "compare", "continuation"),
-    *("credit_quality", "credits", "peers", "peers_table", "publish", "question_credits"),
-    *("continue_candidates", "convert", "data", "evaluate", "figures", "ground_answers"),
-    *("credit_audit", "map", "map_cell", "map_figure", "replicate"),
-    *("instruction", "overlap", "paper", "report", "search_tree", "select", "sft", "tables"),
-    *("track", "track_prepare", "train", "training", "transcripts"),
+    *("all", "atpo_ablations", "audit_credits", "base", "clinic", "collect", "continuation"),
+    *("continue_candidates", "convert", "credit_audit", "credit_quality", "credits", "evaluate"),
+    *("ground_answers", "instruction", "map", "map_cell", "map_figure", "mirror", "overlap"),
+    *("peers", "peers_table", "prepare", "publish", "question_credits", "replicate", "report"),
+    *("select", "sft", "train"),
 )
 
 Problem = tuple[str, str]  # path of a setting, and what is wrong with it

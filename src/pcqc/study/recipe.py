@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -210,10 +211,7 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
 @functools.cache
 def _file(module: str) -> Path | None:
     package, _, rest = module.partition(".")
-    folder = _PACKAGES.get(package)
-    if package in {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}:
-        source = Path(importlib.util.find_spec(package).origin)  # of another distribution's method
-        folder = source.parent if source.name == "__init__.py" else source.with_suffix("")
+    folder = _PACKAGES.get(package) or _others(tuple(sys.path)).get(package)
     if folder is None:
         return None
     base = folder.joinpath(*rest.split(".")) if rest else folder
@@ -221,6 +219,16 @@ def _file(module: str) -> Path | None:
         if path.is_file():
             return path
     return None
+
+
+@functools.cache
+def _others(path: tuple[str, ...]) -> dict[str, Path]:
+    """Packages of methods from other distributions on Python's path -> where their source is."""
+    folders = {}
+    for package in {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}:
+        source = Path(importlib.util.find_spec(package).origin)
+        folders[package] = source.parent if source.name == "__init__.py" else source.with_suffix("")
+    return folders
 
 
 @functools.cache

@@ -133,9 +133,10 @@ def test_another_run_of_a_method_trains_that_run_alone(copy):
 ALL = list(RUNS)
 AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
 TRAINED = jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE]) + END
+BY_GRPO = [method for method in ALL[1:] if method != "atpo"]
 SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
 EDITS = {
-    "src/pcqc/methods/grpo.py": TRAINED,
+    "src/pcqc/methods/grpo.py": jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/methods/credit.py": TRAINED + jobs(["shared_sft"], SCORED),
     "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
