@@ -17,10 +17,10 @@ from typing import Any
 from analysis.load import collected_files, load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import begin, finish, hold_folder, read_manifest, write_manifest
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import begin, finish, hold_folder, read_manifest, write_manifest
-from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
 

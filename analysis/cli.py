@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from analysis.contents import FIGURES, TABLES
+from analysis.tables_and_figures import FIGURES, TABLES
 from pcqc.study import Study, load_study
 
 # Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
@@ -110,7 +110,7 @@ def run_restore(arguments: argparse.Namespace) -> None:
 
 def run_answer(arguments: argparse.Namespace) -> None:
     """Print the conclusion of a study and where its report is, or the numbers of methods."""
-    from analysis.answer import answer_of, conclusion
+    from analysis.conclusion import answer_of, conclusion
     from analysis.load import load
 
     study = load_study(arguments.study)

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from pcqc.errors import UserError
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, Study, digest
-from pcqc.study.paths import Paths
 from pcqc.system.files import write_atomic
 
 PAGES = ("README.md", "docs/*.md")

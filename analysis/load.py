@@ -19,11 +19,11 @@ from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import World
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
+from pcqc.results.json_shapes import CollectedRuns
+from pcqc.results.manifest import MANIFEST, checked, read_manifest
+from pcqc.results.paths import Paths
 from pcqc.study import Study
-from pcqc.study.manifest import MANIFEST, checked, read_manifest
-from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
-from pcqc.study.shapes import CollectedRuns
 from pcqc.system.files import read_json, read_jsonl
 
 TRAINING_FILES = ("consultations.jsonl", "candidate_groups.jsonl", "trees.jsonl")

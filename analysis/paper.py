@@ -6,12 +6,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from analysis.beside_the_paper import comparable
 from analysis.collected import Collected
-from analysis.companion import comparable
-from analysis.contents import FIGURES, TABLES, Part, contents
 from analysis.figures import caption, module
 from analysis.formats import escape_tex as escape
 from analysis.notices import notice
+from analysis.tables_and_figures import FIGURES, TABLES, Part, contents
 from pcqc.errors import UserError
 from pcqc.system.files import write_atomic
 

@@ -22,9 +22,9 @@ from pcqc.cases.case import read_cases
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Request, Sampling, WrappedEngine, vllm_seed
 from pcqc.engines.vllm import VllmEngine
-from pcqc.jobs.setup import make_context, role_weights
+from pcqc.jobs.make_roles import make_context, role_weights
+from pcqc.results.paths import Paths
 from pcqc.study import load_study
-from pcqc.study.paths import Paths
 from pcqc.system.determinism import single_threaded
 
 LEAST_OF_BARE = 0.85

@@ -42,7 +42,7 @@ def _fetch(arguments: argparse.Namespace) -> None:
     from data_prep.sources import load_sources
     from pcqc.errors import UserError
     from pcqc.study.data import data_folder
-    from pcqc.study.settings import nearest
+    from pcqc.study.yaml_reader import nearest
 
     known = load_sources()
     if unknown := [name for name in arguments.sources if name not in known]:
@@ -144,7 +144,7 @@ def _named_file(text: str) -> tuple[str, Path]:
 
 
 def _overlap(arguments: argparse.Namespace) -> None:
-    from data_prep.audit import audit
+    from data_prep.overlap_audit import audit
 
     for row in audit(arguments.training, arguments.evaluation, arguments.to):
         kinds = ", ".join(f"{name} {row[name]}" for name in row if isinstance(row[name], int))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.files import read_json, write_atomic
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task") -> dict:

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from data_prep.conversations import write_conversations
 from data_prep.convert import NOTHING_TO_ASK, Exclusion, write_exclusions
 from data_prep.instruction import published_otherwise
-from data_prep.templates import compare_renderings
+from data_prep.template_check import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.sft_rows import read_sft_rows
 from pcqc.errors import UserError
+from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import load_tokenizer
-from pcqc.study.instruction import instruction
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.files import write_json, write_jsonl
 from pcqc.system.seeds import generator
 
 if TYPE_CHECKING:
+    from pcqc.results.tasks import Task
     from pcqc.study import Data
-    from pcqc.study.tasks import Task
 
 TRAINING = "train"
 CARD = "card "

@@ -6,7 +6,7 @@ from types import ModuleType
 from data_prep import atpo_dialogues, atpo_sft, mediq, own_cases
 from data_prep.rows import BadRow, parse
 from pcqc.errors import UserError, one_line
-from pcqc.study.settings import nearest
+from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import read_lines
 
 FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq, own_cases)}

@@ -1,4 +1,4 @@
-"""The figures, one module each; `analysis.contents` lists them."""
+"""The figures, one module each; `analysis.tables_and_figures` lists them."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from analysis.contents import FIGURES
+from analysis.tables_and_figures import FIGURES
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from analysis.tables import peers
 from pcqc.study import Study
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task", study: Study) -> None:

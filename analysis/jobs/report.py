@@ -9,7 +9,7 @@ from analysis.load import load
 from pcqc.study import Study
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 # Linked at the top of a study's results, where a person looks for them.
 SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.pdf")

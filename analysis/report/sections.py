@@ -6,11 +6,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from analysis.answer import conclusion
+from analysis.beside_the_paper import companion, comparable
 from analysis.collected import Collected
-from analysis.companion import companion, comparable
-from analysis.contents import FIGURES, contents
-from analysis.contents import Item as Listed
+from analysis.conclusion import conclusion
 from analysis.figures import caption, module
 from analysis.notices import notice, on_base_models
 from analysis.published import published
@@ -18,7 +16,9 @@ from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import Table, listed, number
 from analysis.tables import ablations, build, peers
-from pcqc.study.paths import Paths
+from analysis.tables_and_figures import FIGURES, contents
+from analysis.tables_and_figures import Item as Listed
+from pcqc.results.paths import Paths
 
 CARDS = (
     "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one SD "

@@ -1,4 +1,4 @@
-"""The tables: a module or two functions of one for each; `analysis.contents` lists them."""
+"""The tables: a function each; `analysis/tables_and_figures.py` lists them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.contents import TABLES
 from analysis.notices import PATH_TEST
+from analysis.tables_and_figures import TABLES
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write(collected: "Collected", folder: Path, only: Sequence[str] | None = Non
     Returns:
         the files written.
     """
-    from analysis.companion import companion
+    from analysis.beside_the_paper import companion
     from analysis.formats import render
     from analysis.tables import ablations
 

@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
-from analysis.contents import TABLES
 from analysis.formats import render
 from analysis.load import load, load_peers, of_methods
 from analysis.notices import captioned
@@ -28,11 +27,12 @@ from analysis.table import (
     number,
 )
 from analysis.tables.layout import by_base
+from analysis.tables_and_figures import TABLES
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
+from pcqc.results.paths import Paths
 from pcqc.study import Study
-from pcqc.study.paths import Paths
-from pcqc.study.rates import RIVALS, at_rates
+from pcqc.study.peer_rates import RIVALS, at_rates
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_atomic
 

@@ -93,7 +93,7 @@ def _figure(_: argparse.Namespace) -> None:
     from credit_lab.map.job import read_predictions
     from credit_lab.map.results import write_results
     from pcqc.jobs.run import perform
-    from pcqc.study.recipe import input_paths
+    from pcqc.results.recipe import input_paths
 
     job = map_figure(list(read_predictions()))
     perform(job, lambda: write_results(input_paths(job), job.path))

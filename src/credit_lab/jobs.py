@@ -1,4 +1,4 @@
-"""The jobs of the experiments on credit, beside those of a study (`pcqc.study.graph`)."""
+"""The jobs of the experiments on credit, beside those of a study (`pcqc.results.graph`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from typing import Any
 from credit_lab.map.job import PREDICTIONS
 from credit_lab.map.settings import load_map
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
+from pcqc.results.recipe import Job
+from pcqc.results.tasks import NoSettings, RolloutSettings
 from pcqc.study import Study, load_study
 from pcqc.study.data import Benchmark
-from pcqc.study.graph import Jobs
-from pcqc.study.recipe import Job
 from pcqc.study.study import CreditQuality
-from pcqc.study.tasks import NoSettings, RolloutSettings
 
 RESULTS = Path("results")
 

@@ -10,7 +10,7 @@ from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.errors import UserError
 from pcqc.jobs.consult import consult
 from pcqc.jobs.run import run_job
-from pcqc.study.paths import Paths
+from pcqc.results.paths import Paths
 
 pytestmark = pytest.mark.numerical
 

@@ -16,9 +16,9 @@ from pcqc.jobs import rl_loop
 from pcqc.jobs.clean import outdated
 from pcqc.jobs.explain import explain
 from pcqc.jobs.run import run_job
-from pcqc.study import recipe
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import hold_folder
+from pcqc.results import recipe
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import hold_folder
 
 METHOD, RUN = "pcqc", "A"
 

@@ -22,8 +22,8 @@ from pcqc.jobs import sft as sft_job
 from pcqc.jobs.explain import explain
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import load_tokenizer
+from pcqc.results.paths import Paths
 from pcqc.study import Server, Servers
-from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 METHOD, RUN = "pcqc", "A"

@@ -9,9 +9,9 @@ from small_runs import small_study
 
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import read_manifest
 from pcqc.study import ROOT, load_study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import read_manifest
 from pcqc.study.method import method_module
 from pcqc.system.files import read_jsonl
 

@@ -6,7 +6,7 @@ from small_runs import small_study
 from pcqc.engines.metered import MeteredEngine
 from pcqc.jobs import rl_loop
 from pcqc.jobs.run import task_of
-from pcqc.study.graph import Jobs
+from pcqc.results.graph import Jobs
 
 DECODED = (0.7, 0.9)  # temperature and top-p of the study's evaluation and of its patient
 

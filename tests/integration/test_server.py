@@ -14,7 +14,7 @@ from pcqc.engines.base import Completion, Failure, Request, Sampling
 from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.jobs.make_roles import make_engine, role_weights
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc

@@ -9,7 +9,7 @@ from pcqc.jobs import rl_loop
 from pcqc.jobs.run import run_job, task_of
 from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
-from pcqc.study.graph import Jobs
+from pcqc.results.graph import Jobs
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 from pcqc.system.processes import SINGLE_PROCESS
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
 
 
 def folder_of(study: Study, kind: str, *whose: str) -> Path:

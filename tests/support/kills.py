@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 from workplace import Workplace, digests
 
-from pcqc.study.manifest import is_result
+from pcqc.results.manifest import is_result
 from pcqc.system.files import read_json
 
 # The paper holds the table of training costs.

@@ -11,9 +11,9 @@ from hand_made import finish_job, folder_of
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, write_cases
 from pcqc.jobs.run import run_job
+from pcqc.results.manifest import read_manifest
+from pcqc.results.paths import Paths
 from pcqc.study import Study
-from pcqc.study.manifest import read_manifest
-from pcqc.study.paths import Paths
 from pcqc.system.files import write_atomic, write_json
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from pcqc.study import ROOT, load_study
-from pcqc.study.settings import read_settings
+from pcqc.study.yaml_reader import read_settings
 from pcqc.system.files import sha256_file
 
 

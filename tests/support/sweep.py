@@ -11,10 +11,10 @@ from kills import essence
 from workplace import STUDY, Workplace
 
 from pcqc.errors import UserError
-from pcqc.jobs.start import prepare_to_run
+from pcqc.jobs.check_results import prepare_to_run
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import MANIFEST, is_result, result_of, verify
 from pcqc.study import load_study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import MANIFEST, is_result, result_of, verify
 
 
 def results(root: Path) -> list[Path]:

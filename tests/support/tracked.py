@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcqc.jobs.run import mirror_some, run_job
+from pcqc.results.manifest import MANIFEST
+from pcqc.results.paths import Paths
 from pcqc.study import Study
-from pcqc.study.manifest import MANIFEST
-from pcqc.study.paths import Paths
 from pcqc.tracking.collect import add
 
 
@@ -34,7 +34,7 @@ def collect_more(study: Study) -> Path:
 def publish(study: Study) -> str:
     """Publish the report; the id of the study's own run."""
     _forget(study, "published")
-    from pcqc.study.manifest import read_manifest
+    from pcqc.results.manifest import read_manifest
 
     return read_manifest(run_job(study, "publish").path)["run_id"]
 

@@ -38,8 +38,8 @@ from pcqc.clinic.world import (
 )
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
+from pcqc.results.manifest import read_manifest
 from pcqc.study import Benchmark, Clinic, load_study
-from pcqc.study.manifest import read_manifest
 from pcqc.system.seeds import generator
 
 SETTINGS = Clinic(

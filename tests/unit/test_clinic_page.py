@@ -9,8 +9,8 @@ from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import best_accuracy, random_accuracy
 from pcqc.clinic.world import World
 from pcqc.jobs.run import run_job
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, load_study
-from pcqc.study.paths import Paths
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
 ACCURACY = {"best": best_accuracy, "random": random_accuracy}

@@ -32,9 +32,9 @@ from pcqc.evaluation.grounding import (
 from pcqc.jobs import continuation as job
 from pcqc.jobs import grounding
 from pcqc.jobs.run import run_job
+from pcqc.results.manifest import read_manifest
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Continuation, load_study
-from pcqc.study.manifest import read_manifest
 from pcqc.system.files import csv_text
 
 CASES = [make_case(i) for i in range(3)]

@@ -11,8 +11,8 @@ from helpers import config_of
 
 from pcqc.engines import vllm as engine_module
 from pcqc.errors import UserError
-from pcqc.jobs import setup
-from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.jobs import make_roles as setup
+from pcqc.jobs.make_roles import make_engine, role_weights
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
 from pcqc.planning.fit import changed

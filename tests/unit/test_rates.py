@@ -4,7 +4,7 @@ import pytest
 
 from pcqc.errors import UserError
 from pcqc.study import load_study
-from pcqc.study.rates import at_rates
+from pcqc.study.peer_rates import at_rates
 
 
 def load(folder, rates):

@@ -15,11 +15,12 @@ from small_runs import small_study
 from pcqc.errors import UserError
 from pcqc.jobs.explain import accept, why
 from pcqc.jobs.run import perform
-from pcqc.study import load_study, recipe
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import checked, read_manifest, verify
+from pcqc.results import recipe
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import checked, read_manifest, verify
+from pcqc.results.recipe import Job, Recipe, module_digests
+from pcqc.study import load_study
 from pcqc.study.method import method_module
-from pcqc.study.recipe import Job, Recipe, module_digests
 
 PLAIN = """import os
 from a import b
@@ -219,7 +220,7 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     assert {"pcqc.jobs.rl_loop", "pcqc.methods.base", "pcqc.methods.sequences"} <= modules.keys()
     assert set().union(*ENTERED.values()) & modules.keys() == ENTERED[method]
     # An edited table or mirror must not retrain anything.
-    outside = ("analysis.", "data_prep.", "pcqc.cli.", "pcqc.tracking.mirror", "pcqc.study.")
+    outside = ("analysis.", "data_prep.", "pcqc.cli.", "pcqc.tracking.mirror_runs", "pcqc.study.")
     assert not any(f"{module}.".startswith(outside) for module in modules)
 
 
@@ -463,7 +464,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 from test_recipe import make_job
-from pcqc.study.manifest import hold_folder
+from pcqc.results.manifest import hold_folder
 with hold_folder(make_job(Path({root!r}))):
     print("held", flush=True)
     time.sleep(60)

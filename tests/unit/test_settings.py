@@ -11,9 +11,9 @@ import yaml
 
 from pcqc.clinic.world import COMPLAINTS, FINDINGS
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
 from pcqc.study import ROOT, Study, digest, load_study, tracking_uri
 from pcqc.study.consistency import RULES
-from pcqc.study.graph import Jobs
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 import pcqc.engines.vllm
-from pcqc.jobs import setup
-from pcqc.jobs.setup import make_engine, role_weights
+from pcqc.jobs import make_roles as setup
+from pcqc.jobs.make_roles import make_engine, role_weights
 from pcqc.study import load_study
 from pcqc.study.placement import EnginePlacement
 

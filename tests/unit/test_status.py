@@ -7,9 +7,9 @@ from hand_made import finish_job
 
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, log, status, status_of_all
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import hold_folder, lock, make_latest
 from pcqc.study import load_study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import hold_folder, lock, make_latest
 from pcqc.system.files import hold, write_atomic
 
 RUN = ("train", "select", "evaluate")

@@ -7,8 +7,8 @@ import pytest
 from analysis.tables.ablations import parent
 from pcqc.cli import main
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
 from pcqc.study import ROOT, load_study
-from pcqc.study.graph import Jobs
 from pcqc.study.vary import vary
 
 

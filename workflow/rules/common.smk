@@ -9,11 +9,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir)))
 
 from pcqc.errors import UserError
-from pcqc.jobs.start import prepare_to_run
+from pcqc.jobs.check_results import prepare_to_run
 from pcqc.study import load_study
-from pcqc.study.graph import Jobs
+from pcqc.results.graph import Jobs
 from pcqc.study.replicates import replicates
-from pcqc.study.settings import nearest
+from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import hold
 
 # Where the published files of a real study lie; jobs inherit it.

@@ -9,7 +9,7 @@ from scipy import stats
 
 from credit_lab.map.exact import AHEAD, BEHIND, NONE
 from credit_lab.map.job import SHARED
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.files import read_json
 
 LEVEL = 0.95

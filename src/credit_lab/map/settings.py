@@ -13,7 +13,7 @@ from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.study import Method, load_study
 from pcqc.study.load import ROOT
-from pcqc.study.settings import (
+from pcqc.study.yaml_reader import (
     STRICT,
     Count,
     Positive,

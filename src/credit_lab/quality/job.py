@@ -16,16 +16,16 @@ from pcqc.clinic.quality import Values
 from pcqc.clinic.world import World, asked_findings
 from pcqc.engines.metered import MeteredEngine
 from pcqc.evaluation.predictions import write_table
+from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.jobs.select import selected_weights
-from pcqc.jobs.setup import checked_cases, make_context, make_scorer
 from pcqc.methods.peer_credit import expected_probability
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Phases
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 _STATE = [("case_id", pa.string()), ("turn", pa.int64()), ("draw", pa.int64())]
 # A row for each candidate and draw. `last` and `best`: the diagnosis's accuracy after the question,

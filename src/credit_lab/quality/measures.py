@@ -10,8 +10,8 @@ from scipy.stats import rankdata
 
 from analysis.statistics.bootstrap import percentile_interval, resampled_means
 from pcqc.errors import UserError
+from pcqc.results.manifest import LATEST, checked, read_manifest
 from pcqc.study import Study
-from pcqc.study.manifest import LATEST, checked, read_manifest
 
 SAME = 1e-9  # exact values that differ by less are equal
 # Credit -> its title, and the parts of the drawing that it costs.

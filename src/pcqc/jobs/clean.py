@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import LATEST, MANIFEST, is_result, lock_of, read_manifest
 from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import LATEST, MANIFEST, is_result, lock_of, read_manifest
 from pcqc.system.files import describe, held
 
 

@@ -14,18 +14,18 @@ from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.evaluation.predictions import write_table
+from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
 from pcqc.jobs.select import selected_weights
-from pcqc.jobs.setup import checked_cases, make_context, make_scorer
+from pcqc.results.json_shapes import Block
+from pcqc.results.manifest import checked
+from pcqc.results.recipe import digest
 from pcqc.roles import Patient
-from pcqc.study.manifest import checked
-from pcqc.study.recipe import digest
-from pcqc.study.shapes import Block
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
 from pcqc.system.progress import Progress
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 CANDIDATES = pa.schema(
     [

@@ -28,10 +28,11 @@ from pcqc.engines.base import Failure
 from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError, one_line
 from pcqc.jobs.engines import Engines
+from pcqc.jobs.instruction import instruction
 from pcqc.jobs.launch import join_job, launch, processes_wanted
 from pcqc.jobs.learner import make_backend
+from pcqc.jobs.make_roles import Weights, make_engine, weights_of
 from pcqc.jobs.run import rollout_task
-from pcqc.jobs.setup import Weights, make_engine, weights_of
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import load_tokenizer, save_model
 from pcqc.planning.devices import GIB, device
@@ -39,12 +40,11 @@ from pcqc.planning.fit import require_fit
 from pcqc.planning.memory import longest, role_memories
 from pcqc.planning.storage import storage
 from pcqc.planning.work import trained
+from pcqc.results.paths import Paths
+from pcqc.results.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Server, Study
-from pcqc.study.instruction import instruction
-from pcqc.study.paths import Paths
-from pcqc.study.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, require_gpu, shutdown
 from pcqc.training.policy import Policy

@@ -9,13 +9,13 @@ from pcqc.consultation import RolloutContext
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
-from pcqc.jobs.setup import make_sync
+from pcqc.jobs.make_roles import make_sync
 from pcqc.roles import Scorer
 from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 class Engines:

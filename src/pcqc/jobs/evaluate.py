@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
 from pcqc.evaluation.benchmark import evaluate
+from pcqc.jobs.make_roles import checked_cases, make_context
 from pcqc.jobs.select import checkpoint_weights, selected_weights
-from pcqc.jobs.setup import checked_cases, make_context
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Progress
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task") -> dict:

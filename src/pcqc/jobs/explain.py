@@ -1,10 +1,10 @@
 """What a run was made from, whether and why it would be made again, and what may stay as it is."""
 
 from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import LATEST, read_manifest, verify, write_manifest
+from pcqc.results.recipe import Job, Recipe
 from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import LATEST, read_manifest, verify, write_manifest
-from pcqc.study.recipe import Job, Recipe
 from pcqc.system.machine import now
 
 ACTIONS = {

@@ -18,13 +18,13 @@ from pcqc.evaluation.grounding import (
 )
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
-from pcqc.jobs.setup import chat_format, checked_cases, make_engine, role_weights, weights_of
-from pcqc.study.manifest import checked
+from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
+from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import csv_text, no_formula, write_atomic
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 Key = tuple[str, int]  # case id and candidate
 

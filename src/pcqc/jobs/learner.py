@@ -9,7 +9,7 @@ from pcqc.system.processes import Processes
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Where
+    from pcqc.results.tasks import Where
 
 
 def make_backend(where: "Where", processes: Processes) -> MakeBackend:

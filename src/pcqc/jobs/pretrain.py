@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from pcqc.clinic.pretrain import pretrain
 from pcqc.clinic.world import World
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task") -> None:

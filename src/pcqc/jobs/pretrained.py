@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pcqc.models.pretrained import install
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task") -> None:

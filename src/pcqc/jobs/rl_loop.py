@@ -13,20 +13,20 @@ from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.records import consultation_rows, event_row
-from pcqc.jobs.run_folder import RECORDS, RunFolder
-from pcqc.jobs.setup import (
+from pcqc.jobs.make_roles import (
     chat_format,
     checked_cases,
     make_context,
     make_scorer,
     role_weights,
 )
+from pcqc.jobs.record_rows import consultation_rows, event_row
+from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
 from pcqc.roles.actor import Actor
 from pcqc.study import Decoding
-from pcqc.study.settings import nearest
+from pcqc.study.yaml_reader import nearest
 from pcqc.system.machine import now
 from pcqc.system.processes import Processes
 from pcqc.system.progress import Phases, Progress
@@ -35,7 +35,7 @@ from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 # Cases and the dialogues on them -> further numbers of a validation.
 Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import (
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import (
     LATEST,
     STATE,
     begin,
@@ -20,8 +19,9 @@ from pcqc.study.manifest import (
     make_latest,
     verify,
 )
-from pcqc.study.recipe import Job, Part, input_paths
-from pcqc.study.tasks import RolloutSettings, Task, Where
+from pcqc.results.recipe import Job, Part, input_paths
+from pcqc.results.tasks import RolloutSettings, Task, Where
+from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 LEARNING = ("sft", "train")  # in several processes, where the study places its learner

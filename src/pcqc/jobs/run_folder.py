@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
+from pcqc.jobs.run_record import RunRecord
 from pcqc.models.folder import MANIFEST, check_folder
 from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
-from pcqc.tracking.record import RunRecord
 
 RECORDS = ("events", "consultations")  # of every run; a method may add its own
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import select
-from pcqc.jobs.setup import Weights, role_weights, weights_of
-from pcqc.study.manifest import checked, read_manifest
-from pcqc.study.shapes import Checkpoint, Selection
+from pcqc.jobs.make_roles import Weights, role_weights, weights_of
+from pcqc.results.json_shapes import Checkpoint, Selection
+from pcqc.results.manifest import checked, read_manifest
 from pcqc.system.files import read_json, write_json
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task") -> None:

@@ -8,9 +8,9 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.cases.order import batches_per_pass
 from pcqc.errors import UserError
 from pcqc.jobs.learner import make_backend, write_model
-from pcqc.jobs.setup import chat_format, role_weights
+from pcqc.jobs.make_roles import chat_format, role_weights
 from pcqc.models.folder import load_model, save_model
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import write_jsonl
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -24,7 +24,7 @@ from pcqc.training.sft import (
 from pcqc.training.supervised import Example, train_supervised
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.jobs.explain import action, why
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import LATEST, lock, read_manifest
+from pcqc.results.recipe import Job
 from pcqc.study import ROOT, Study, load_study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import LATEST, lock, read_manifest
-from pcqc.study.recipe import Job
 from pcqc.system.files import held
 
 STATES = ("running", "failed", "stale", "to do", "done")

@@ -4,12 +4,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pcqc.jobs.rl_loop import Run
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> dict | None:

@@ -16,7 +16,7 @@ from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.peer_credit import leave_one_out
 from pcqc.methods.question_groups import Firsts, Judged, group_by, states_of
-from pcqc.study.settings import STRICT, Count
+from pcqc.study.yaml_reader import STRICT, Count
 
 
 @settings(frozen=True, config=STRICT)

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.methods.credit import executed_local_credit
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
-from pcqc.study.settings import STRICT
+from pcqc.study.yaml_reader import STRICT
 
 
 @settings(frozen=True, config=STRICT)

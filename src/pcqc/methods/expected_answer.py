@@ -32,7 +32,7 @@ from pcqc.methods.question_groups import (
 )
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.study.settings import STRICT, Whole
+from pcqc.study.yaml_reader import STRICT, Whole
 from pcqc.system.seeds import generator, stream
 
 

@@ -20,7 +20,7 @@ from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
 from pcqc.study import Assumptions, Work
-from pcqc.study.settings import STRICT, Count
+from pcqc.study.yaml_reader import STRICT, Count
 from pcqc.training.sequences import KL, TrainingSequence
 
 if TYPE_CHECKING:

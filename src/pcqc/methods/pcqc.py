@@ -35,7 +35,7 @@ from pcqc.methods.question_groups import (
 )
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
 from pcqc.study import Assumptions, Work
-from pcqc.study.settings import STRICT, Weight
+from pcqc.study.yaml_reader import STRICT, Weight
 from pcqc.training.sequences import TrainingSequence
 
 

@@ -21,7 +21,7 @@ from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.peer_credit import Turns
 from pcqc.methods.sequences import executed_sequences
-from pcqc.study.settings import STRICT, Whole
+from pcqc.study.yaml_reader import STRICT, Whole
 
 Played = Sequence[tuple[Case, Consultation]]
 

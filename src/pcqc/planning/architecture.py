@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
+from pcqc.results.paths import Paths
 from pcqc.study import Pretrained, Study
-from pcqc.study.paths import Paths
 from pcqc.system.files import read_json
 
 BYTES = {"float32": 4, "bfloat16": 2}

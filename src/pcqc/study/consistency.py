@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from pcqc.study.settings import nearest
 from pcqc.study.study import Study
+from pcqc.study.yaml_reader import nearest
 
 # Names that a study's `data` folder and its tables have beside those of benchmarks.
 RESERVED_BENCHMARKS = (

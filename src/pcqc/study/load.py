@@ -11,9 +11,9 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.study.consistency import contradictions
 from pcqc.study.method import Method, method_class
-from pcqc.study.rates import with_rates
-from pcqc.study.settings import Name, SettingsFile, build, nearest, read_settings
+from pcqc.study.peer_rates import with_rates
 from pcqc.study.study import Study
+from pcqc.study.yaml_reader import Name, SettingsFile, build, nearest, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from pcqc.errors import UserError
 from pcqc.study.placement import Assumptions
-from pcqc.study.settings import STRICT, Title, Weight, Whole, nearest
+from pcqc.study.yaml_reader import STRICT, Title, Weight, Whole, nearest
 
 GROUP = "pcqc.methods"  # of our own modules, and of the entry points of other distributions
 

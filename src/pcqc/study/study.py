@@ -23,7 +23,8 @@ from pcqc.study.models import (
     Servers,
 )
 from pcqc.study.placement import Assumptions, Placement
-from pcqc.study.settings import (
+from pcqc.study.training import Protocol, Rl, Sft
+from pcqc.study.yaml_reader import (
     STRICT,
     Count,
     Name,
@@ -37,7 +38,6 @@ from pcqc.study.settings import (
     matching,
     nearest,
 )
-from pcqc.study.training import Protocol, Rl, Sft
 
 STORE = (
     rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from pcqc.study.settings import STRICT, Count, Positive, Weight, Whole
+from pcqc.study.yaml_reader import STRICT, Count, Positive, Weight, Whole
 
 
 @dataclass(frozen=True, config=STRICT)

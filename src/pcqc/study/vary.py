@@ -15,9 +15,9 @@ import yaml
 
 from pcqc.errors import UserError
 from pcqc.study.load import load_study, study_path, variations
-from pcqc.study.settings import build, read_settings
 from pcqc.study.study import Study
 from pcqc.study.training import Rl
+from pcqc.study.yaml_reader import build, read_settings
 from pcqc.system.files import write_atomic
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"

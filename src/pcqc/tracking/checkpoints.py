@@ -6,7 +6,7 @@ the alias of that version. Weights stay where the run wrote them: a version name
 
 from pcqc.tracking import notes
 from pcqc.tracking.finished import FinishedRun, selected_weights
-from pcqc.tracking.store import Store, artifacts
+from pcqc.tracking.mlflow_store import Store, artifacts
 
 
 def register(store: Store, run: FinishedRun, run_id: str) -> None:

@@ -10,9 +10,8 @@ import pyarrow
 
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import read_predictions, write_table
-from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import (
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import (
     MANIFEST,
     STATE,
     begin,
@@ -21,18 +20,19 @@ from pcqc.study.manifest import (
     read_manifest,
     write_manifest,
 )
-from pcqc.study.paths import Paths
-from pcqc.study.recipe import Job
+from pcqc.results.paths import Paths
+from pcqc.results.recipe import Job
+from pcqc.study import Study
 from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
-from pcqc.tracking.earlier import START, check_start, join, key
 from pcqc.tracking.finished import read_collected, read_record
-from pcqc.tracking.store import Store, answering, masked, open_store
+from pcqc.tracking.join_collections import START, check_start, join, key
+from pcqc.tracking.mlflow_store import Store, answering, masked, open_store
 from pcqc.tracking.values import is_number
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = (

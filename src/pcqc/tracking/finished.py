@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from pcqc.study import Study, digest
-from pcqc.study.manifest import MANIFEST, checked, read_manifest
-from pcqc.study.paths import Paths
-from pcqc.study.shapes import (
+from pcqc.results.json_shapes import (
     CollectedRuns,
     GroupRow,
     Selection,
     TrackingRecord,
     TreeRow,
 )
+from pcqc.results.manifest import MANIFEST, checked, read_manifest
+from pcqc.results.paths import Paths
+from pcqc.study import Study, digest
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 # Folder of a run's artifacts in MLflow -> their folder on disk.

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
+from pcqc.results.graph import STORES_LOST, stores_lost
+from pcqc.results.manifest import LATEST
 from pcqc.study import Study, tracking_uri
-from pcqc.study.graph import STORES_LOST, stores_lost
-from pcqc.study.manifest import LATEST
 from pcqc.system.files import hold, write_atomic
 from pcqc.tracking import notes, views
-from pcqc.tracking.store import (
+from pcqc.tracking.mlflow_store import (
     SQLITE,
     answering,
     artifacts,

@@ -9,13 +9,13 @@ from real_data import convert, lay_down, prepare
 
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
+from pcqc.jobs.instruction import instruction
+from pcqc.jobs.make_roles import chat_format
 from pcqc.jobs.run import latest_task, run_job
-from pcqc.jobs.setup import chat_format
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import read_manifest
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, RawFile, load_study
-from pcqc.study.graph import Jobs
-from pcqc.study.instruction import instruction
-from pcqc.study.manifest import read_manifest
-from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"

@@ -13,10 +13,10 @@ from real_data import convert, lay_down, prepare, prepared
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
+from pcqc.jobs.check_results import prepare_to_run
 from pcqc.jobs.run import run_job
-from pcqc.jobs.start import prepare_to_run
+from pcqc.results.paths import Paths
 from pcqc.study import RawFile, load_study
-from pcqc.study.paths import Paths
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 

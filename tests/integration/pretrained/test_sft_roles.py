@@ -11,8 +11,8 @@ from real_data import prepare
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import save_model
+from pcqc.results.paths import Paths
 from pcqc.study import Pretrained
-from pcqc.study.paths import Paths
 from pcqc.system.files import read_jsonl, sha256_file
 
 

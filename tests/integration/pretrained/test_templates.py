@@ -8,7 +8,7 @@ import pytest
 from helpers import INSTRUCTION, make_case, make_tokenizer
 
 from data_prep.conversations import write_conversations
-from data_prep.templates import compare_renderings
+from data_prep.template_check import compare_renderings
 from pcqc.cases.chat import ChatFormat
 
 QWEN3 = Path(__file__).parents[2] / "fixtures" / "qwen3_chat_template.jinja"

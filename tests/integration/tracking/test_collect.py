@@ -8,9 +8,9 @@ from hand_made import finish_job
 from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
-from pcqc.study.paths import Paths
+from pcqc.results.paths import Paths
 from pcqc.system.files import read_json, sha256_file, write_json
-from pcqc.tracking.store import open_store
+from pcqc.tracking.mlflow_store import open_store
 
 METHODS = ["shared_sft", "pcqc"]
 

@@ -5,7 +5,7 @@ from hand_made import finish_job, folder_of
 from tracked import collect, mirror
 
 from pcqc.system.files import read_json, write_atomic
-from pcqc.tracking.store import open_store
+from pcqc.tracking.mlflow_store import open_store
 
 TEXTS = {
     "candidates.parquet": "candidates",

@@ -13,7 +13,7 @@ from tracked import mirror
 from pcqc.errors import UserError
 from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
 from pcqc.tracking.finished import read_finished
-from pcqc.tracking.store import open_store
+from pcqc.tracking.mlflow_store import open_store
 from pcqc.tracking.traces import consultation, evenly
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds

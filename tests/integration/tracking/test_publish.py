@@ -9,7 +9,7 @@ from tracked import publish
 
 from pcqc.errors import UserError
 from pcqc.system.files import write_atomic
-from pcqc.tracking.store import artifact_paths, open_store
+from pcqc.tracking.mlflow_store import artifact_paths, open_store
 
 
 @pytest.fixture

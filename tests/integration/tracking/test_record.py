@@ -5,8 +5,8 @@ from contextlib import closing
 import pytest
 
 from pcqc.errors import UserError
+from pcqc.jobs.run_record import RunRecord
 from pcqc.system.files import sha256_file
-from pcqc.tracking.record import RunRecord
 
 
 def rows(path):

@@ -13,12 +13,12 @@ from tracked import mirror
 
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
+from pcqc.results.graph import stores_lost
 from pcqc.study import Tracking
-from pcqc.study.graph import stores_lost
 from pcqc.system.files import read_json
 from pcqc.tracking.finished import read_record
+from pcqc.tracking.mlflow_store import artifact_paths, is_lost, masked, open_store
 from pcqc.tracking.prepare import note_losses, prepare
-from pcqc.tracking.store import artifact_paths, is_lost, masked, open_store
 
 
 def together(target, *arguments):

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from workplace import STUDY, Workplace, digests
 
-from analysis.contents import FIGURES, TABLES
+from analysis.tables_and_figures import FIGURES, TABLES
 from credit_lab.quality.credits import QUESTIONS, TURNS
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
-from pcqc.tracking.store import SQLITE
+from pcqc.tracking.mlflow_store import SQLITE
 
 STATE_CREDITS = (*QUESTIONS, *TURNS)
 SETTINGS = f"config/studies/{STUDY}.yaml"
@@ -141,7 +141,7 @@ EDITS = {
     "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, ["evaluate", "mirror"]) + END,
-    "src/pcqc/tracking/mirror.py": jobs(ALL, ["mirror"]) + END,
+    "src/pcqc/tracking/mirror_runs.py": jobs(ALL, ["mirror"]) + END,
     "analysis/tables/main_accuracy.py": [PUBLISH, REPORT],
     "analysis/transcripts/exact.py": [PUBLISH, REPORT],
     "src/pcqc/cli.py": [],

@@ -8,9 +8,9 @@ import pytest
 import simulated
 from hand_made import finish_job, folder_of
 
-from analysis import answer
-from analysis.answer import answer_of, conclusion
+from analysis import conclusion as answer
 from analysis.claims import Claim, Comparison, claims
+from analysis.conclusion import answer_of, conclusion
 from analysis.formats import render
 from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
@@ -20,9 +20,9 @@ from analysis.tables.ablations import parent
 from analysis.tables.question_quality import shares_of_best
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
+from pcqc.results.paths import Paths
 from pcqc.study import load_study
-from pcqc.study.paths import Paths
-from pcqc.study.rates import with_rates
+from pcqc.study.peer_rates import with_rates
 from pcqc.system.files import write_jsonl
 
 # Of four cases of each benchmark; questions of each consultation are as many.

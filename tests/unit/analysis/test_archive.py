@@ -19,8 +19,8 @@ from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.jobs.run import run_job
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, load_study
-from pcqc.study.paths import Paths
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_jsonl
 

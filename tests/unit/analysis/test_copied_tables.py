@@ -8,8 +8,8 @@ import pytest
 from analysis.copied_tables import copy_pictures, copy_tables, edited
 from analysis.statistics.bootstrap import CONFIDENCE
 from pcqc.errors import UserError
+from pcqc.results.paths import Paths
 from pcqc.study import ROOT, load_study
-from pcqc.study.paths import Paths
 
 
 def test_no_copied_table_of_this_repository_was_edited():

@@ -7,7 +7,7 @@ import pytest
 from built_tables import build, cell
 
 from analysis import tables
-from analysis.companion import companion, differences
+from analysis.beside_the_paper import companion, differences
 from analysis.figures import FIGURES
 from analysis.published import published
 from analysis.table import Column, Number, Row, Statement, Table

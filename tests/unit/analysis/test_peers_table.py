@@ -7,7 +7,7 @@ import pytest
 
 from analysis.claims import compared
 from analysis.tables import peers
-from pcqc.study.rates import with_rates
+from pcqc.study.peer_rates import with_rates
 
 RATE = 0.5
 COPIES = {  # what stands for each entry

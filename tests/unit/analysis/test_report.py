@@ -14,7 +14,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.text import Annotation
 
 from analysis import cli, figures, report
-from analysis.answer import conclusion
+from analysis.conclusion import conclusion
 from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
 from analysis.formats import html_text

@@ -8,7 +8,7 @@ import pytest
 from built_tables import accuracies, build, cell
 
 from analysis import tables
-from analysis.companion import differences
+from analysis.beside_the_paper import differences
 from analysis.published import published
 from analysis.report.dialogues import consultations
 

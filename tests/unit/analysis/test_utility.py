@@ -24,7 +24,7 @@ from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import posterior
 from pcqc.clinic.world import World, ask, read_findings
 from pcqc.errors import UserError
-from pcqc.study.paths import Paths
+from pcqc.results.paths import Paths
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
 SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])

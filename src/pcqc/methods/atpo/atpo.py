@@ -25,7 +25,7 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
 from pcqc.study import Assumptions, Rl, Work
-from pcqc.study.settings import STRICT
+from pcqc.study.yaml_reader import STRICT
 from pcqc.system.seeds import generator
 from pcqc.training.sequences import KL
 

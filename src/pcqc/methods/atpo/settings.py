@@ -2,7 +2,7 @@
 
 from pydantic.dataclasses import dataclass
 
-from pcqc.study.settings import STRICT, Count, Positive, Share, Weight, Whole
+from pcqc.study.yaml_reader import STRICT, Count, Positive, Share, Weight, Whole
 
 
 @dataclass(frozen=True, config=STRICT)

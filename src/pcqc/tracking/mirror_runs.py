@@ -18,13 +18,13 @@ from pcqc.tracking.finished import (
     read_finished,
     trainings,
 )
+from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.tracking.prepare import prepare
-from pcqc.tracking.store import Store, answering, artifact_paths, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from analysis.notices import captioned
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.settings import nearest
+from pcqc.study.yaml_reader import nearest
 
 
 @dataclass(frozen=True)

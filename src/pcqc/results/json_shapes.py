@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 
 class RecipeShape(TypedDict):
-    """What a result was made from; see `pcqc.study.recipe.Recipe`."""
+    """What a result was made from; see `pcqc.results.recipe.Recipe`."""
 
     job: str
     settings: dict[str, Any]

@@ -4,15 +4,15 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from pcqc.results.manifest import checked, read_manifest
 from pcqc.study import Study
-from pcqc.study.manifest import checked, read_manifest
 from pcqc.tracking import notes
-from pcqc.tracking.store import Store, answering, artifact_paths, open_store
+from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def run(task: "Task", study: Study) -> dict:

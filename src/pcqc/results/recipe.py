@@ -21,8 +21,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, cast
 
+from pcqc.results.manifest import MANIFEST, accepted_folder
 from pcqc.study.load import ROOT, digest
-from pcqc.study.manifest import MANIFEST, accepted_folder
 from pcqc.study.method import GROUP
 from pcqc.system.files import sha256_file
 
@@ -33,7 +33,7 @@ _PACKAGES = {
     "analysis": ROOT / "analysis",
 }
 # Settings are in the recipe by value, so the modules that read and check them are not.
-_NOT_COUNTED = ("pcqc.study", "pcqc.errors", "pcqc.cli")
+_NOT_COUNTED = ("pcqc.study", "pcqc.results", "pcqc.errors", "pcqc.cli")
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from pcqc.study.manifest import checked
+from pcqc.results.manifest import checked
 from pcqc.system.files import read_bytes
 
 if TYPE_CHECKING:
-    from pcqc.study.tasks import Task
+    from pcqc.results.tasks import Task
 
 
 def instruction(task: "Task") -> str:

@@ -1,13 +1,13 @@
 """Where a person finds the newest results of a study: every name goes through a `latest` link.
 
-Jobs are handed the exact folders that they read (`pcqc.study.graph`). What only looks at a study,
+Jobs are handed the exact folders that they read (`pcqc.results.graph`). What only looks at a study,
 as the analysis and the mirror do, asks here.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pcqc.study.manifest import LATEST
+from pcqc.results.manifest import LATEST
 from pcqc.study.study import Study
 
 

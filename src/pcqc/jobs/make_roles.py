@@ -12,16 +12,16 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
+from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
+from pcqc.results.manifest import checked
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.study.instruction import instruction
-from pcqc.study.manifest import checked
 from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
 
 if TYPE_CHECKING:
+    from pcqc.results.tasks import Task
     from pcqc.study.models import Server
-    from pcqc.study.tasks import Task
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability: the logit of an

@@ -7,13 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pcqc.errors import UserError
-from pcqc.study.load import ROOT, tracking_uri
-from pcqc.study.method import method_module
-from pcqc.study.rates import RIVALS
-from pcqc.study.recipe import Job, Part
-from pcqc.study.settings import nearest
-from pcqc.study.study import Study
-from pcqc.study.tasks import (
+from pcqc.results.recipe import Job, Part
+from pcqc.results.tasks import (
     ClinicSettings,
     ContinuationSettings,
     ConvertSettings,
@@ -31,6 +26,11 @@ from pcqc.study.tasks import (
     SftSettings,
     TrainSettings,
 )
+from pcqc.study.load import ROOT, tracking_uri
+from pcqc.study.method import method_module
+from pcqc.study.peer_rates import RIVALS
+from pcqc.study.study import Study
+from pcqc.study.yaml_reader import nearest
 
 STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
 TEMPLATES = (".html", ".css", ".js")
@@ -99,7 +99,9 @@ class Jobs:
             training=tuple(name for name in names if name not in self.study.benchmarks),
             evaluation=tuple(name for name in names if name in self.study.benchmarks),
         )
-        return self._new("overlap", (), "data/overlap", settings, "data_prep.audit", **inputs)
+        return self._new(
+            "overlap", (), "data/overlap", settings, "data_prep.overlap_audit", **inputs
+        )
 
     def _instruction(self) -> Job:
         study = self.study
@@ -317,7 +319,9 @@ class Jobs:
                 kinds += ["continuation", "grounding"]
             inputs |= {f"{kind} {run}": self.job(kind, method, run) for kind in kinds}
         folder = f"tracking/{method}"
-        return self._new("mirror", (method,), folder, settings, "pcqc.tracking.mirror", **inputs)
+        return self._new(
+            "mirror", (method,), folder, settings, "pcqc.tracking.mirror_runs", **inputs
+        )
 
     def _collect(self) -> Job:
         inputs = {name: self.job("mirror", name) for name in self.methods}
@@ -360,7 +364,7 @@ class Jobs:
             self.study.title, store_address(self.study), 0, stores_lost(self.study)
         )
         report = self.job("report")
-        entry = "pcqc.tracking.publish"
+        entry = "pcqc.tracking.publish_report"
         return self._new("publish", (), "published", settings, entry, report=report)
 
     # Which there are.

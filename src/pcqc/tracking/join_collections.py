@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import write_table
+from pcqc.results.paths import Paths
 from pcqc.study import Study
-from pcqc.study.paths import Paths
 
 TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
 UPDATES = "updates.parquet"

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
+from pcqc.results.json_shapes import Begun, Manifest
 from pcqc.study.load import ROOT, digest
-from pcqc.study.shapes import Begun, Manifest
 from pcqc.system.files import hold, read_json, sha256_file, write_json
 from pcqc.system.machine import machine, now
 
 if TYPE_CHECKING:
-    from pcqc.study.recipe import Job
+    from pcqc.results.recipe import Job
 
 MANIFEST = "manifest.json"
 LATEST = "latest"
@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _read(folder: Path, shown: str, modified: int, inode: int) -> dict[str, Any]:
-    from pcqc.study.recipe import Recipe
+    from pcqc.results.recipe import Recipe
 
     remedy = f"move {shown} away and {REMEDY}"
     manifest = read_json(folder / MANIFEST, Manifest, remedy)

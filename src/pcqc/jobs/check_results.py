@@ -1,8 +1,8 @@
 """What is checked before a workflow starts: altered results, and what MLflow's store has lost."""
 
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import make_latest, verify
 from pcqc.study import Study
-from pcqc.study.graph import Jobs
-from pcqc.study.manifest import make_latest, verify
 
 
 def prepare_to_run(study: Study) -> None:
