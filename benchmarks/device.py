@@ -99,13 +99,13 @@ def product_rate(dtype: str) -> float:
     return 2 * size**3 / min(timed(product) for _ in range(PRODUCTS))
 
 
-def measure(worker: Worker, updates: int) -> dict[str, list[float]]:
+def measure(study: Study, worker: Worker, updates: int) -> dict[str, list[float]]:
     """Row of the table -> its value in each update, after a first update to warm up.
 
     Tokens a second of a phase are its tokens by the phase's seconds.
     """
     run, rows = worker.run, defaultdict(list)
-    shape, dtype = architecture(run.study, "actor")[1], run.study.dtype("actor")
+    shape, dtype = architecture(study, "actor")[1], study.dtype("actor")
     kind = named(gpu_name() or "")
     for update in range(1, updates + 2):
         worker.step(update)
@@ -125,7 +125,7 @@ def measure(worker: Worker, updates: int) -> dict[str, list[float]]:
         }
         for what, (phase, count) in tokens.items():
             rows[what].append(count / seconds[phase])
-        flops = update_flops(shape, worker.trees(), update_passes(run.settings, recomputed=False))
+        flops = update_flops(shape, worker.trees(), update_passes(run.method, recomputed=False))
         reached = 100 * flops / seconds["update"]
         rows[f"{UTILISATION}, by a product of matrices here"].append(reached / product_rate(dtype))
         if kind:
@@ -146,7 +146,7 @@ def measured(study: Study, updates: int) -> tuple[list[Finding], dict]:
         require_fit(study)
     processes = join_job(study)
     worker = Worker(study, METHOD, processes)
-    rows = measure(worker, updates)
+    rows = measure(study, worker, updates)
     largest = max(rows.pop("gap of engine and learner, largest"))
     units = {"update: model": "%", "gap": "nats"}
     findings = [

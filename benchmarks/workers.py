@@ -3,6 +3,7 @@
 import torch
 
 from pcqc.jobs.rl_loop import Phases, Run, cases_of_update
+from pcqc.jobs.run import latest_task
 from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
@@ -29,13 +30,14 @@ class Worker:
     """
 
     def __init__(self, study: Study, name: str, processes: Processes = SINGLE_PROCESS):
-        self.run = Run(study, name, next(iter(study.runs)), processes)
+        task = latest_task(study, "train", name, next(iter(study.runs)))
+        self.run = Run(task, processes)
         self.seconds: list[dict[str, float]] = []
 
     def step(self, update: int = 1) -> None:
         """Update number `update` of the run, from empty caches."""
         run, phases = self.run, Phases()
-        count = run.study.rl.cases_per_update
+        count = run.rl.cases_per_update
         cases = cases_of_update(run.cases, run.seed, update, count)
         with phases.time("rest"):
             self.batch, self.metrics = run.collect_rollouts(update, cases, phases)
@@ -48,7 +50,7 @@ class Worker:
 
     def trees(self) -> list[TokenTree]:
         """The token trees of the last update, merged as the learner merges them."""
-        budget = self.run.study.rl.tokens_per_micro_batch
+        budget = self.run.rl.tokens_per_micro_batch
         return merge_prefixes(self.batch.sequences, budget, self.run.policy.device)
 
     def counts(self) -> dict[str, float]:

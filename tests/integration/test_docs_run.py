@@ -70,7 +70,7 @@ def type_in(mini, fixtures, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     copy = mini.copied(folder / "copy")
     for name, source in GIVEN.items():
-        shutil.copy(copy.results / "data" / source, copy.folder / name)
+        shutil.copy(copy.results / "data/clinic/latest" / source, copy.folder / name)
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0

@@ -181,7 +181,7 @@ def _cached(repository: str, revision: str) -> Path:
     except LocalEntryNotFoundError:
         raise UserError(
             f"{repository} at revision {revision}: not on this machine; download it with "
-            "`pcqc models STUDY --download`, or name a local folder instead"
+            "`pcqc base STUDY --download`, or name a local folder instead"
         ) from None
 
 

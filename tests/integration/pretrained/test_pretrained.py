@@ -85,7 +85,7 @@ def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, 
     ("source", "said"),
     [
         (Pretrained("no/such/folder"), "no/such/folder: no folder with pretrained weights"),
-        (Pretrained("Qwen/Qwen3-0.6B", revision=REVISION), "pcqc models STUDY --download"),
+        (Pretrained("Qwen/Qwen3-0.6B", revision=REVISION), "pcqc base STUDY --download"),
         (Pretrained("/no folder", revision=REVISION), "no name of a Hugging Face repository"),
         (Pretrained("no-such-package", gguf="x.gguf"), "'no-such-package'.* is not installed"),
         (Pretrained("pytest", gguf="x.gguf"), "no file x.gguf"),
