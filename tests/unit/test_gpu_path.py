@@ -12,11 +12,12 @@ from helpers import config_of
 from pcqc.engines import vllm as engine_module
 from pcqc.errors import UserError
 from pcqc.jobs import make_roles as setup
-from pcqc.jobs.make_roles import make_engine, role_weights
+from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
 from pcqc.planning.fit import changed
 from pcqc.planning.memory import engine_memory, engines, learner_memory
+from pcqc.results.tasks import Where
 from pcqc.study import load_study
 from pcqc.system import processes
 from pcqc.system.determinism import single_threaded
@@ -66,13 +67,17 @@ def gpu(monkeypatch, tmp_path):
     return make
 
 
+def task_of(study) -> SimpleNamespace:
+    return SimpleNamespace(settings=study, where=Where.of(study))
+
+
 def write_config(study, role: str, folder: Path) -> None:
     shape = architecture(study, role)[1]
     config_of(shape, max_position_embeddings=40960).save_pretrained(folder)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("real", "H100"), ("real", "H200"), ("paper", "H800")])
-def test_every_engine_starts_beside_those_before_it(gpu, name, kind):
+def test_every_engine_starts_beside_those_before_it(gpu, tmp_path, name, kind):
     """The learner first, then servers, patient, actor and scorer, as a job starts them."""
     study, device = load_study(name), gpu(kind)
     device.taken = study.assumptions.reserve_gib
@@ -81,9 +86,9 @@ def test_every_engine_starts_beside_those_before_it(gpu, name, kind):
     for role in set(engines(study)) - set(own):
         device.taken += engine_memory(study, role).during("rollout")
     for role in own:
-        weights = role_weights(study, role)
+        weights = Weights(tmp_path / role, study.dtype(role))
         write_config(study, role, weights.folder)
-        make_engine(study, role, weights)
+        make_engine(task_of(study), role, weights)
         planned = engine_memory(study, role).during("rollout")
         asked = device.settings["gpu_memory_utilization"] * device.total / GIB
         assert asked == pytest.approx(planned, rel=0.01)
@@ -105,7 +110,7 @@ def test_a_placement_on_a_gpu_is_refused_without_one(monkeypatch, tmp_path):
     study = load_study("real")
     monkeypatch.setattr(processes, "DRIVER", tmp_path / "version")
     with pytest.raises(UserError, match=r"placement\.device is H100, .*no NVIDIA driver is loaded"):
-        make_engine(study, "actor", role_weights(study, "actor"))
+        make_engine(task_of(study), "actor", Weights(tmp_path, "bfloat16"))
     driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n"
     processes.DRIVER.write_text(driver)
     with pytest.raises(UserError, match=r"\(NVIDIA driver 470\.57\.02; .*\); run `make gpu`"):
@@ -137,7 +142,7 @@ def test_the_documented_servers_fit_their_part_of_a_device(role):
     """Beside weights, `working` memory holds a profile run, and the rest one longest request."""
     study = load_study("paper")
     (command,) = re.findall(
-        rf"vllm serve results/paper/models/{role} .*", (DOCS / "plan.md").read_text()
+        rf"vllm serve results/paper/models/\w+/latest/{role} .*", (DOCS / "plan.md").read_text()
     )
     flags = dict(re.findall(r"--([a-z-]+) (\S+)", command))
     shape, split = architecture(study, role)[1], int(flags["tensor-parallel-size"])
