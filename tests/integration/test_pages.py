@@ -32,7 +32,8 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("transcribed")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        path = transcripts.write(transcribed.write_study(CASES))
+        study = transcribed.write_study(CASES)
+        path = transcripts.write(study, study.results)
         return path.resolve().as_uri()
 
 

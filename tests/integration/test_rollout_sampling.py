@@ -7,6 +7,7 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.jobs import rl_loop
 from pcqc.jobs.run import task_of
 from pcqc.results.graph import Jobs
+from pcqc.system.processes import SINGLE_PROCESS
 
 DECODED = (0.7, 0.9)  # temperature and top-p of the study's evaluation and of its patient
 
@@ -22,7 +23,7 @@ def test_only_the_actor_of_rollouts_samples_from_the_policy_itself(study, monkey
     drawn = []
     for name in ("submit", "generate"):
         monkeypatch.setattr(MeteredEngine, name, noting(drawn, getattr(MeteredEngine, name)))
-    run = rl_loop.Run(task_of(study, Jobs(study).job("train", method, "A")), rl_loop.SINGLE_PROCESS)
+    run = rl_loop.Run(task_of(study, Jobs(study).job("train", method, "A")), SINGLE_PROCESS)
     cases = rl_loop.cases_of_update(run.cases, run.seed, 1, study.rl.cases_per_update)
     run.collect_rollouts(1, cases, rl_loop.Phases())
     assert {at for engine, at in drawn if engine is run.context.actor.engine} == {(1.0, 1.0)}

@@ -88,7 +88,9 @@ def test_methods_stand_with_mean_accuracy_and_turns_first(listed, link):
     rows = {row[NAME]: row for row in listed.value(ROWS)}
     assert set(rows) == {REPORT, *(method.title for method in METHODS)}
     folder = link[1].results / "evaluation" / "pcqc"
-    results = [read_json(folder / run / "manifest.json")["benchmarks"].values() for run in "AB"]
+    results = [
+        read_json(folder / run / "latest" / "manifest.json")["benchmarks"].values() for run in "AB"
+    ]
     for column, name in ((ACCURACY, "accuracy"), (TURNS, "turns")):
         mean = sum(result[name] for run in results for result in run) / sum(map(len, results))
         assert float(rows["PCQC"][column]) == pytest.approx(mean)

@@ -1,8 +1,8 @@
 """Served roles: what a server may do to us, and that nothing of it is trained on."""
 
-import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,13 +14,14 @@ from pcqc.engines.base import Completion, Failure, Request, Sampling
 from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.jobs.make_roles import make_engine, role_weights
+from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.models.folder import save_model
+from pcqc.results.tasks import Where
 from pcqc.roles import Patient, Scorer
-from pcqc.study import Decoding, Server, Servers, load_study
+from pcqc.study import Decoding, Server, load_study
 
 STOP = 7
 # How vLLM hands a completion over, which sampling does not depend on.
@@ -190,20 +191,21 @@ def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-mini")
     stub = serve(lambda body, attempt: completion([3, STOP]))
-    study = dataclasses.replace(study, servers=Servers(patient=Server(stub.url)))
-    weights = role_weights(study, "patient")
+    server = Server(stub.url)
+    task = SimpleNamespace(settings=study, where=Where.of(study))
+    weights = Weights(Path("models/patient"), "float32")
     own = model_folder(weights.folder, 0)
     other = model_folder(tmp_path / "other", 1)
     copy = model_folder(tmp_path / "copy", 0)
     stub.served = {"id": "patient", "root": str(other)}
     with pytest.raises(UserError, match=f"serves {other}, whose weights are not") as error:
-        make_engine(study, "patient", weights)
+        make_engine(task, "patient", weights, server=server)
     assert f"{stub.url}: " in str(error.value)
     assert f"start it with {own}" in str(error.value)
     unknown = ("not/here", "Qwen/Qwen3-8B", None, 5)
     for root in (str(own), str(tmp_path / own), str(copy), *unknown):
         stub.served["root"] = root
-        assert make_engine(study, "patient", weights).model == "patient"
+        assert make_engine(task, "patient", weights, server=server).model == "patient"
 
 
 def failing_patient(context, serve, fails) -> Patient:

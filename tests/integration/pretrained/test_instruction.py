@@ -97,7 +97,7 @@ def test_training_files_that_disagree_are_refused(open_study, publish):
 
 
 def test_a_job_before_the_data_says_what_to_do(open_study):
-    with pytest.raises(UserError, match=r"instruction/\w{8}: is not finished .* run the workflow"):
+    with pytest.raises(UserError, match=r"instruction\.txt: missing, .* run the workflow again"):
         message(open_study)
 
 

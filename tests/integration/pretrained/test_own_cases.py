@@ -74,9 +74,9 @@ def test_the_page_s_three_commands_lead_from_ten_cases_to_the_report(walked):
     assert said.splitlines()[-1] == f"The report: {report}"
     assert "This is a test of the path." in (place.folder / report).read_text()
     results = (place.folder / report).parent
-    assert len(read_cases(results / "data" / "train.jsonl")) == 2
+    assert len(read_cases(results / "data/train/latest/train.jsonl")) == 2
     for method in ("shared_sft", "grpo", "pcqc"):
-        path = results / "evaluation" / method / "A" / "own.jsonl"
+        path = results / "evaluation" / method / "A" / "latest" / "own.jsonl"
         ids = [row["case_id"] for _, row in read_jsonl(path)]
         assert ids == [f"mine-{i:02}" for i in range(5, 11)]
 

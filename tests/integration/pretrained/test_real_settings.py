@@ -64,12 +64,6 @@ def test_an_optional_benchmark_is_there_once_its_file_is(write, tmp_path):
     assert "medmcqa" not in study.absent
 
 
-def test_a_benchmark_that_was_converted_needs_no_raw_file(write, tmp_path):
-    path = write()
-    put(tmp_path / "results" / "mine" / "data" / "icraft_md.jsonl")
-    assert "icraft_md" in load_study(path).benchmarks
-
-
 def test_the_default_folder_is_below_the_working_directory(write, monkeypatch):
     monkeypatch.delenv("PCQC_DATA")
     raw = load_study(write()).benchmarks["medqa"].raw

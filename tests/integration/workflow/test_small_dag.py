@@ -201,7 +201,7 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     last = copy.make("executed_local").splitlines()[-1]
     found, _, limit = last.partition(" One run of each: ")
     assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", found)
-    assert limit == "the interval knows the cases alone."
+    assert limit == "the interval covers cases alone."
     after = digests(copy.results / "runs")
     assert before.items() < after.items()
     copy.edit(SETTINGS, "executed_local: {beta: 0.5, ", "executed_local: {")
@@ -289,9 +289,7 @@ def test_peers_are_made_when_asked_for_alone(copy):
 
 def test_a_method_whose_runs_are_there_is_only_evaluated(copy):
     shutil.rmtree(copy.results / "evaluation" / "terminal_only")
-    assert copy.planned("terminal_only") == sorted(
-        jobs(["terminal_only"], ["choose", "evaluate", "mirror"])
-    )
+    assert copy.planned("terminal_only") == sorted(jobs(["terminal_only"], ["evaluate", "mirror"]))
 
 
 @pytest.mark.parametrize(

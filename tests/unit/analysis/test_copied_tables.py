@@ -73,7 +73,9 @@ def test_captions_have_no_typed_numbers():
     assert CONFIDENCE == 0.95
     folders = ("tables", "figures", "report")
     paths = [p for name in folders for p in (ROOT / "analysis" / name).glob("*.py")]
-    paths += [ROOT / "analysis" / f"{n}.py" for n in ("claims", "beside_the_paper", "tables_and_figures")]
+    paths += [
+        ROOT / "analysis" / f"{n}.py" for n in ("claims", "beside_the_paper", "tables_and_figures")
+    ]
     typed = {
         (path.stem, text)
         for path in paths
