@@ -7,7 +7,7 @@ import simulated
 import transcribed
 from browser import CHROMIUM, Browser
 
-from analysis import report, transcripts
+from analysis import figures, report, tables, transcripts
 from analysis.load import load
 
 CASES = 1250  # on four benchmarks and by two methods: 10,000 consultations
@@ -142,7 +142,10 @@ def reported(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         study = simulated.write_study(folder, sizes)
-        return report.write(load(study)).resolve().as_uri()
+        collected, folder = load(study), study.results
+        tables.write(collected, folder)
+        figures.write(collected, folder)
+        return report.write(collected, folder).resolve().as_uri()
 
 
 @pytest.mark.parametrize("width", [1440, 400])

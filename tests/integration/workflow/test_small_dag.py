@@ -132,17 +132,20 @@ def test_another_run_of_a_method_trains_that_run_alone(copy):
 
 ALL = list(RUNS)
 AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
-TRAINED = jobs(ALL[1:], ["train", "choose", *AFTER_CHOICE]) + END
 BY_GRPO = [method for method in ALL[1:] if method != "atpo"]
 SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
 EDITS = {
     "src/pcqc/methods/grpo.py": jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/methods/credit.py": TRAINED + jobs(["shared_sft"], SCORED),
+    "src/pcqc/methods/credit.py": [
+        *jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]),
+        *jobs(["shared_sft"], SCORED),
+        *END,
+    ],
     "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, ["evaluate", "mirror"]) + END,
     "src/pcqc/tracking/mirror_runs.py": jobs(ALL, ["mirror"]) + END,
-    "analysis/tables/main_accuracy.py": [PUBLISH, REPORT],
+    "analysis/tables/main_results.py": [PUBLISH, REPORT],
     "analysis/transcripts/exact.py": [PUBLISH, REPORT],
     "src/pcqc/cli.py": [],
 }
