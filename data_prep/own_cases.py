@@ -12,7 +12,7 @@ FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answe
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     """The case of a row, its texts and its id unchanged; `origin` is this file. Raises BadRow."""
-    options = take(row, "options", dict)
+    options, initial = take(row, "options", dict), take(row, "initial", str)
     for label, text in options.items():
         check_text(text, f"option '{label}'")
     check_different(options)
@@ -20,7 +20,7 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
         case = Case(
             case_id=take_text(row, "case_id"),
             source=take_text(row, "source"),
-            initial=take(row, "initial", str),
+            initial=initial if initial.strip() else "",
             question=take_text(row, "question"),
             options=options,
             facts=tuple(take_texts(row, "facts")),
