@@ -65,9 +65,29 @@ def of_run(run: FinishedRun) -> str:
     return f"""{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
 
 {checkpoint}
-{SYNTHETIC if study.synthetic else ""}
+{_further_updates(run)}{SYNTHETIC if study.synthetic else ""}
 *Traces* show some of its consultations. A turn's name ends with its credit; the step inside it
 shows what the turn was compared with. Where the study was run, `{run.transcripts}` shows all.
+"""
+
+
+def _further_updates(run: FinishedRun) -> str:
+    """A table of the further updates that the study evaluates; empty where it names none."""
+    if "further_updates" not in run.evaluation:
+        return ""
+    rows = "\n".join(
+        f"| {update} | {run.study.benchmarks[name].title} | {100 * result['accuracy']:.1f} "
+        f"| {result['turns']:.2f} |"
+        for update, evaluated in run.evaluation["further_updates"].items()
+        for name, result in evaluated["benchmarks"].items()
+    )
+    return f"""
+Further updates that the study evaluates (`also_evaluate`), logged as `further_updates/...`; the
+run's `evaluation/...` are those of the selected checkpoint alone:
+
+| Update | Benchmark | Accuracy, % | Inquiry turns |
+|---|---|---|---|
+{rows}
 """
 
 

@@ -13,7 +13,7 @@ from pcqc.tracking.prepare import prepare
 def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     """An SQLite store stands for the server of that address."""
     database = f"sqlite:///{Path('server.db').resolve()}"
-    for module in ("store", "prepare"):
+    for module in ("mlflow_store", "prepare"):
         monkeypatch.setattr(f"pcqc.tracking.{module}.connection", lambda _: database)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
     for name in set(study.methods) - {"shared_sft", "pcqc"}:

@@ -79,6 +79,12 @@ def test_mlflow_labels_them_as_further_updates(mini):
             " JOIN tags run ON run.run_uuid = metrics.run_uuid AND run.key = 'run'"
             " WHERE metrics.key LIKE '%/accuracy'"
         ).fetchall()
+        ((note,),) = store.execute(
+            "SELECT note.value FROM tags note"
+            " JOIN tags method ON method.run_uuid = note.run_uuid AND method.key = 'method'"
+            " JOIN tags run ON run.run_uuid = note.run_uuid AND run.key = 'run'"
+            " WHERE note.key = 'mlflow.note.content' AND method.value = 'same_state_q1'"
+        ).fetchall()
     for method, updates in NAMED.items():
         entry = evaluation(mini, method, "A")
         logged = {(k, s): v for m, r, k, s, v in found if (m, r) == (method, "A")}
@@ -91,6 +97,8 @@ def test_mlflow_labels_them_as_further_updates(mini):
             assert further == {
                 u: entry["further_updates"][str(u)]["benchmarks"][name]["accuracy"] for u in updates
             }
+    assert "Further updates that the study evaluates" in note
+    assert "| 4 | Clinic-Wide |" in note
 
 
 def test_tables_8_and_12_are_at_the_last_further_update_of_all_their_runs(mini):
