@@ -71,6 +71,16 @@ def test_a_killed_training_goes_on_to_the_same_weights(mini, unmade):
     assert updates == [(row["kind"], row["update"]) for row in expected]
 
 
+def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(unmade):
+    """Snakemake has not noted then that the job ended; it must neither repeat it nor stop there."""
+    place = unmade("selection/pcqc", "evaluation/pcqc", "collected")
+    selected = place.results / "selection/pcqc"
+    kill_when(place, place.workflow(), lambda: list(selected.glob("A/[0-9a-f]*/manifest.json")))
+    planned = place.planned()
+    assert "Choose the checkpoint of pcqc, run A" not in planned
+    assert {"Evaluate pcqc, run A", "Collect all runs from MLflow"} <= set(planned)
+
+
 def read_events(path: Path) -> list[dict]:
     return [row for _, row in read_jsonl(path)]
 
