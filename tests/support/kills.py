@@ -17,7 +17,6 @@ from pathlib import Path
 import pandas as pd
 from workplace import Workplace, digests
 
-from pcqc.results.manifest import is_result
 from pcqc.system.files import read_json
 
 # The paper holds the table of training costs.
@@ -38,8 +37,9 @@ def essence(results: Path) -> dict[str, object]:
         if path.stem.startswith(TIMED_TABLES):
             continue
         kept[name] = digest
-        if path.name == "manifest.json" and is_result((results / path).parent):
-            manifest = read_json(results / name)
+        # A result's manifest or a copy of it holds times; that of a checkpoint does not.
+        manifest = read_json(results / name) if path.name == "manifest.json" else {}
+        if "recipe" in manifest:
             totals = manifest.get("totals", {})
             counts = {key: n for key, n in totals.items() if key != "device_seconds"}
             kept[name] = (manifest["recipe"], sorted(manifest["files"]), counts)
