@@ -53,7 +53,7 @@ results: env ## run a study: models, tables, figures, report
 	snakemake --cores $(CORES) --config study=$(STUDY)
 
 test: env ## run the tests, less those marked long
-	pytest -n 2 --dist worksteal -m "not long" tests
+	pytest -n 2 --dist worksteal -m "not long"
 
 test-numerical: env ## run the tests that compute with torch, with the plainest instructions
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
@@ -90,5 +90,5 @@ lock: env ## rewrite requirements/lock.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
 
 clean: ## remove .venv, caches and every result but the archive
-	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache src/*.egg-info
+	rm -rf .venv .snakemake .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache src/*.egg-info packages/*/src/*.egg-info
 	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name archive -exec rm -rf {} +

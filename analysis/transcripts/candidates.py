@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from pcqc.cases.prompts import visible
-from pcqc.methods.credit import executed_local_credit, same_state_credit
 from pcqc.study import Method
 from pcqc.tracking.traces import children, path_of
+from turn_credit.arithmetic import executed_local_credit, same_state_credit
 
 Turns = list[dict[str, Any]]
 # Value of a question in the clinic after some turns; None elsewhere.

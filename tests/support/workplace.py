@@ -22,6 +22,7 @@ CODE = (
     "profiles",
     "workflow",
     "src",
+    "packages",
     "data_prep",
     "analysis",
     "config",
@@ -99,7 +100,8 @@ class Workplace:
     def environment(self, **more: str) -> dict[str, str]:
         """This copy's modules go before the installed ones; no store but its own."""
         kept = {k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}
-        path = os.pathsep.join([str(self.folder / "src"), str(self.folder)])
+        folders = ("src", "packages/turn_credit/src", ".")
+        path = os.pathsep.join(str(self.folder / name) for name in folders)
         return {**kept, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
 
     def run(self, command: list[str], cwd: Path | None = None, **environment: str):

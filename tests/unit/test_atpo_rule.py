@@ -15,8 +15,8 @@ from tree_material import SAYS, Critic, make_context
 from pcqc.methods.atpo.search import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
-from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, visits
 from pcqc.methods.sequences import TERMINAL
+from turn_credit.tree import RunningVariance, atpo, back_up, visits
 
 CASES = [make_case(i) for i in range(4)]
 # Early ends are common here, so that many of them are pruned.
@@ -106,7 +106,7 @@ def test_searches_follow_the_description(budget, threshold):
 
 def check_credit(search):
     nodes, reached = search.tree.nodes, visits(search.tree)
-    targets, scores = back_up(search.tree), advantages(search.tree)
+    targets, scores = back_up(search.tree), atpo(search.tree)
     for i, node in enumerate(nodes):
         assert reached[i] == below(nodes, i)
         if (value := backed_up(nodes, i)) is not None:

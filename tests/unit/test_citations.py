@@ -7,7 +7,7 @@ import pytest
 from pcqc.study import ROOT
 
 LABEL = re.compile(r"\b(?:eq|app|tab|sec|fig):[a-z0-9_]+(?::[a-z0-9_]+)*")
-FOLDERS = ("src", "analysis", "data_prep", "docs", "config", "workflow", "tests/unit")
+FOLDERS = ("src", "packages", "analysis", "data_prep", "docs", "config", "workflow", "tests/unit")
 ENDINGS = {".py", ".md", ".yaml", ".smk", ".j2"}
 
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pcqc.methods.credit import (
+from pcqc.training.policy_loss import Clip, clipped_policy_loss
+from turn_credit.arithmetic import (
     EPSILON,
     THRESHOLD,
     diagnostic_gain,
@@ -16,7 +17,6 @@ from pcqc.methods.credit import (
     same_state_credit,
     terminal_advantages,
 )
-from pcqc.training.policy_loss import Clip, clipped_policy_loss
 
 settings.register_profile("pcqc", max_examples=60, derandomize=True, deadline=None)
 settings.load_profile("pcqc")

@@ -10,12 +10,12 @@ from helpers import PROTOCOL, make_case, scripted_context, scripted_scorer
 
 from pcqc.errors import UserError
 from pcqc.methods.base import Services
-from pcqc.methods.credit import same_state_credit
 from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training.sequences import KL, pack_turns, token_counts
+from turn_credit.arithmetic import same_state_credit
 
 PCQC = Pcqc("PCQC", "pcqc", terminal_group=2, question_group=4, beta=0.7)
 SAME_STATE_Q1 = dataclasses.replace(PCQC, supervise="executed")

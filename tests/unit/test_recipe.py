@@ -75,6 +75,7 @@ def forget_source():
     recipe._file.cache_clear()
     recipe._read.cache_clear()
     recipe._others.cache_clear()
+    recipe._only_lists.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -202,15 +203,11 @@ def edit(monkeypatch):
 
 ENTERED = {
     "grpo": set(),
-    "atpo": {"pcqc.methods.atpo.tree"},
+    "atpo": {"turn_credit.tree"},
     "pcqc": {"pcqc.methods.pcqc"},
-    "gigpo": {"pcqc.methods.turn_credit", "pcqc.methods.peer_credit"},
-    "c3": {"pcqc.methods.pcqc", "pcqc.methods.peer_credit"},
-    "expected_answer": {
-        "pcqc.methods.pcqc",
-        "pcqc.methods.peer_credit",
-        "pcqc.clinic.expected",
-    },
+    "gigpo": {"pcqc.methods.turn_credit", "turn_credit.turns", "turn_credit.tree"},
+    "c3": {"pcqc.methods.pcqc"},
+    "expected_answer": {"pcqc.methods.pcqc", "pcqc.clinic.expected"},
 }
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pcqc.methods.atpo.tree import (
+from turn_credit.tree import (
     RunningVariance,
     Tree,
-    advantages,
+    atpo,
     back_up,
     uncertainty,
     visits,
@@ -26,7 +26,7 @@ def grow(root: float, *nodes) -> Tree:
 def check(tree, backed_up, counts, scores):
     assert back_up(tree) == pytest.approx(backed_up, abs=1e-6)
     assert visits(tree).tolist() == counts
-    assert advantages(tree) == pytest.approx(scores, abs=1e-6)
+    assert atpo(tree) == pytest.approx(scores, abs=1e-6)
 
 
 def test_a_tree_with_early_finishes_at_each_depth():
@@ -86,8 +86,8 @@ def test_an_end_at_the_root_has_value_zero():
 
 def test_without_division_every_edge_has_its_whole_advantage():
     tree = grow(1.0, (0, 0.5, 0.0, False), (1, None, 3.0, False), (1, None, 0.0, False))
-    assert advantages(tree, by_visits=False) == pytest.approx([0, -0.5, 2.5, -0.5])
-    assert advantages(tree) == pytest.approx([0, -0.25, 2.5, -0.5])
+    assert atpo(tree, by_visits=False) == pytest.approx([0, -0.5, 2.5, -0.5])
+    assert atpo(tree) == pytest.approx([0, -0.25, 2.5, -0.5])
 
 
 def test_leaves_paths_and_action_values():

@@ -13,10 +13,10 @@ from pcqc.methods.atpo.atpo import Atpo
 from pcqc.methods.atpo.search import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
-from pcqc.methods.atpo.tree import RunningVariance, advantages, back_up, uncertainty, visits
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
 from pcqc.training.sequences import KL
+from turn_credit.tree import RunningVariance, atpo, back_up, uncertainty, visits
 
 CASES = [make_case(i) for i in range(3)]
 NAME = "1/test"
@@ -131,7 +131,7 @@ def test_a_prompt_that_is_too_long_is_a_tree_of_one_end():
 def test_what_the_actor_trains_on():
     searches = grow(candidates=3, threshold=0.5)
     for one in searches:
-        scores = advantages(one.tree)
+        scores = atpo(one.tree)
         per_token = 0.0
         for (consultation, path), t in zip(
             one.trajectories, trajectories(one, by_visits=True), strict=True
@@ -147,7 +147,7 @@ def test_what_the_actor_trains_on():
                 assert sequence.tokens[start:stop] == turn.executed.completion.tokens
                 assert set(term.advantages[start:stop]) == {scores[node]}
                 per_token += term.advantages[start]
-        counts, whole = visits(one.tree), advantages(one.tree, by_visits=False)
+        counts, whole = visits(one.tree), atpo(one.tree, by_visits=False)
         assert per_token == pytest.approx(sum(whole[1:][counts[1:] > 0]), abs=1e-9)
 
 

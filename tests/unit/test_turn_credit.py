@@ -6,11 +6,11 @@ from helpers import make_case, scripted_context, scripted_scorer
 from test_methods import chances, pieces, say
 
 from pcqc.consultation import roll_out
-from pcqc.methods import peer_credit
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.sequences import TERMINAL
-from pcqc.methods.turn_credit import CREDITS, Known, TurnCredit
+from pcqc.methods.turn_credit import TurnCredit
+from turn_credit import Group, gigpo, igpo, mt_grpo, tips
 
 CASES = [make_case(0)]
 # The scorer's belief in B before each turn of `say`'s consultations.
@@ -27,11 +27,11 @@ def draw(**settings):
 @pytest.mark.parametrize(
     ("credit", "expected"),
     [
-        ("igpo", lambda r: peer_credit.igpo([BELIEFS, BELIEFS], r)),
-        ("tips", lambda r: peer_credit.tips([np.log(BELIEFS)] * 2, r)),
-        ("mt_grpo", lambda r: peer_credit.mt_grpo([BELIEFS, BELIEFS], r)),
+        ("igpo", lambda r: igpo(Group(r, beliefs=[BELIEFS] * 2))),
+        ("tips", lambda r: tips(Group(r, beliefs=[BELIEFS] * 2))),
+        ("mt_grpo", lambda r: mt_grpo(Group(r, beliefs=[BELIEFS] * 2))),
         # Both consultations come to the same states.
-        ("gigpo", lambda r: peer_credit.gigpo([["", "p", "pq"]] * 2, r)),
+        ("gigpo", lambda r: gigpo(Group(r, states=[["", "p", "pq"]] * 2))),
     ],
 )
 def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
@@ -46,8 +46,7 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
 
 
 def test_a_failed_belief_credits_nothing():
-    known = Known(np.array([1.0, 0.0]), [], [BELIEFS, np.full(3, np.nan)], [])
-    (rows,) = CREDITS["mt_grpo"]([known])
+    rows = mt_grpo(Group([1, 0], beliefs=[BELIEFS, np.full(3, np.nan)]))
     assert np.isnan(rows[1][:2]).all()
 
 

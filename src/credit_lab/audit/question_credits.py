@@ -8,11 +8,10 @@ import numpy as np
 from credit_lab.audit.tabular import ANSWER, ASK, Act, Patient, State, TabularPolicy, after
 from credit_lab.audit.turn_credits import LARGE_UPDATE, multisets, often
 from pcqc.methods.c3 import C3
-from pcqc.methods.credit import executed_local_credit
 from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.peer_credit import expected_probability
+from turn_credit.arithmetic import executed_local_credit, expected_probability
 
 
 @dataclass

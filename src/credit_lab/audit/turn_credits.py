@@ -20,10 +20,10 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
-from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.grpo import Grpo
-from pcqc.methods.peer_credit import leave_one_out
-from pcqc.methods.turn_credit import CREDITS, Known, TurnCredit
+from pcqc.methods.turn_credit import TurnCredit
+from turn_credit import Group, credit_update
+from turn_credit.arithmetic import leave_one_out, terminal_advantages
 
 # Consultations in an update that stands for an infinite one; each course is as frequent as its
 # probability says.
@@ -142,13 +142,12 @@ def _groups(
     groups, orders = multisets(len(rewards), size)
     credits = np.zeros((*groups.shape, clinic.turns))
     for number, row in enumerate(groups):
-        known = Known(
+        group = Group(
             np.array([rewards[i] for i in row]),
-            [states[i] for i in row],
-            [beliefs[i] for i in row],
-            [],
+            states=[states[i] for i in row],
+            beliefs=[beliefs[i] for i in row],
         )
-        for i, of_turns in enumerate(CREDITS[credit]([known])[0]):
+        for i, of_turns in enumerate(credit_update(credit, [group])[0]):
             credits[number, i, : len(of_turns)] = of_turns
     return groups, orders, credits
 
@@ -168,7 +167,7 @@ def _across_update(policy: TabularPolicy) -> Credits:
     ]
     rewards = np.repeat([reward(patient, course) for patient, course in pairs], times)
     every = [row for row, n in zip(values, times, strict=True) for _ in range(n)]
-    credits = CREDITS["vineppo"]([Known(rewards, [], every, every)])[0]
+    credits = credit_update("vineppo", [Group(rewards, values=every)])[0]
     firsts = np.cumsum(times) - times
     return {
         pair: credits[first] if n else np.zeros(len(pair[1]))

@@ -10,10 +10,10 @@ from credit_lab.map.rollouts import Rollouts, Streams, roll_out
 from credit_lab.map.settings import Cell, Map
 from credit_lab.map.simulated import SimulatedClinic
 from credit_lab.parts import Parts
-from pcqc.methods.credit import same_state_credit, terminal_advantages
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.study import load_study
+from turn_credit.arithmetic import same_state_credit, terminal_advantages
 
 
 def method_with(name: str, question_group: int) -> Grpo:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from credit_lab.quality.states import Played, State
-from pcqc.methods import peer_credit
-from pcqc.methods.credit import same_state_credit, terminal_advantages
-from pcqc.methods.turn_credit import CREDITS, Known
+from turn_credit import Group, credit_update
+from turn_credit.arithmetic import leave_one_out, same_state_credit, terminal_advantages
 
 # Methods that credit questions alone; whether to ask or to answer is left to the reward.
 QUESTIONS = ("pcqc", "executed_local", "c3", "expected_answer", "imagined_answers")
@@ -40,7 +39,7 @@ def question_credits(state: State, draw: int, expected: Sequence[float]) -> dict
         "pcqc": same_state_credit(state.group.gains),
         # Standardised across an update: within a state the gains themselves, up to a factor.
         "executed_local": state.group.gains,
-        "c3": peer_credit.leave_one_out(rewards[:, draw]),
+        "c3": leave_one_out(rewards[:, draw]),
         "expected_answer": same_state_credit(np.array(expected)),
         "imagined_answers": same_state_credit(state.imagined),
         **turn_credits([row[draw] for row in state.paths], state.number),
@@ -69,6 +68,6 @@ def turn_credits(consultations: Sequence[Played], turn: int) -> dict[str, np.nda
     credits = {"grpo": terminal_advantages(rewards)}
     for name, (credit, reader) in READS.items():
         beliefs = [getattr(played, reader) for played in consultations]
-        (rows,) = CREDITS[credit]([Known(rewards, states, beliefs, [])])
+        (rows,) = credit_update(credit, [Group(rewards, states=states, beliefs=beliefs)])
         credits[name] = np.array([row[turn] for row in rows])
     return credits

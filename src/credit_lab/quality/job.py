@@ -19,10 +19,10 @@ from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.jobs.select import selected_weights
-from pcqc.methods.peer_credit import expected_probability
 from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Phases
+from turn_credit.arithmetic import expected_probability
 
 if TYPE_CHECKING:
     from pcqc.results.tasks import Task

@@ -17,9 +17,9 @@ from pcqc.consultation import (
     roll_out,
 )
 from pcqc.errors import UserError
-from pcqc.methods.credit import same_state_credit
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
+from turn_credit.arithmetic import same_state_credit
 
 STAGE = "continuation"
 

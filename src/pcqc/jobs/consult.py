@@ -22,13 +22,13 @@ from pcqc.errors import UserError
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
 from pcqc.jobs.run import latest_task
 from pcqc.jobs.select import selected_weights
-from pcqc.methods.credit import same_state_credit
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Study
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.determinism import single_threaded
+from turn_credit.arithmetic import same_state_credit
 
 ENDINGS = {
     "invalid_answer": "The doctor's answer names no option.",

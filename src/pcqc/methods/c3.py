@@ -14,9 +14,9 @@ from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.peer_credit import leave_one_out
 from pcqc.methods.question_groups import Firsts, Judged, group_by, states_of
 from pcqc.study.yaml_reader import STRICT, Count
+from turn_credit.arithmetic import leave_one_out
 
 
 @settings(frozen=True, config=STRICT)

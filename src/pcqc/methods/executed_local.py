@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass as settings
 
-from pcqc.methods.credit import executed_local_credit
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.study.yaml_reader import STRICT
+from turn_credit.arithmetic import executed_local_credit
 
 
 @settings(frozen=True, config=STRICT)

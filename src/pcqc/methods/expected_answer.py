@@ -21,7 +21,6 @@ from pcqc.engines.base import Failure
 from pcqc.methods.base import Services, World
 from pcqc.methods.beliefs import actor_beliefs
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.peer_credit import expected_probability
 from pcqc.methods.question_groups import (
     Firsts,
     Judged,
@@ -34,6 +33,7 @@ from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study.yaml_reader import STRICT, Whole
 from pcqc.system.seeds import generator, stream
+from turn_credit.arithmetic import expected_probability
 
 
 @settings(frozen=True, config=STRICT)

@@ -15,13 +15,13 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.methods.base import RlMethod, Services
-from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
 from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Count
 from pcqc.training.sequences import KL, TrainingSequence
+from turn_credit.arithmetic import terminal_advantages
 
 if TYPE_CHECKING:
     from pcqc.training.policy import UpdateReport

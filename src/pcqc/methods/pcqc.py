@@ -22,7 +22,6 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods.base import Services
-from pcqc.methods.credit import same_state_credit
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.question_groups import (
     Firsts,
@@ -37,6 +36,7 @@ from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_seque
 from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Weight
 from pcqc.training.sequences import TrainingSequence
+from turn_credit.arithmetic import same_state_credit
 
 
 @dataclass

@@ -9,8 +9,8 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Turn
 from pcqc.engines.base import Failure
-from pcqc.methods.credit import diagnostic_gain
 from pcqc.roles import Scorer
+from turn_credit.arithmetic import diagnostic_gain
 
 Firsts = Sequence[tuple[Case, Consultation]]  # the first consultation of each case
 

@@ -1,11 +1,11 @@
 """Peers that credit the turns of GRPO's consultations one by one (docs/credits.md).
 
 Samples: GRPO's consultations; VinePPO also `continuations` that go on from each state.
-Credits: every turn by the function of `peer_credit.py` that `turn_credit` names.
+Credits: every turn by the function of the package `turn_credit` that the setting names.
 Trains on: GRPO's tokens, each with the credit of its turn.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,58 +14,15 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
-from pcqc.methods import peer_credit
 from pcqc.methods.base import Services
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
-from pcqc.methods.peer_credit import Turns
 from pcqc.methods.sequences import executed_sequences
 from pcqc.study.yaml_reader import STRICT, Whole
+from turn_credit import Group, Ragged, credit_update, share_alone
 
 Played = Sequence[tuple[Case, Consultation]]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of the consultations of one case; see `peer_credit`.
-
-    Attributes:
-        rewards: float [G].
-        states: what was said before each turn, in any order.
-        beliefs: float [T_i] of each consultation, where the credit reads them.
-        values: float [T_i] of each consultation, where the credit reads them.
-    """
-
-    rewards: np.ndarray
-    states: list[list[frozenset]]
-    beliefs: Turns
-    values: Turns
-
-
-def _by_case(credit: Callable[[Known], Turns]) -> Callable[[Sequence[Known]], list[Turns]]:
-    return lambda every: [credit(known) for known in every]
-
-
-def _vineppo(every: Sequence[Known]) -> list[Turns]:
-    """Standardised across the update."""
-    flat = iter(
-        peer_credit.vineppo(
-            [values for known in every for values in known.values],
-            np.concatenate([known.rewards for known in every]),
-        )
-    )
-    return [[next(flat) for _ in known.rewards] for known in every]
-
-
-# Turn credit -> function of all cases of an update.
-CREDITS: dict[str, Callable[[Sequence[Known]], list[Turns]]] = {
-    "igpo": _by_case(lambda known: peer_credit.igpo(known.beliefs, known.rewards)),
-    "tips": _by_case(lambda known: peer_credit.tips(_logs(known.beliefs), known.rewards)),
-    "vineppo": _vineppo,
-    "gigpo": _by_case(lambda known: peer_credit.gigpo(known.states, known.rewards)),
-    "mt_grpo": _by_case(lambda known: peer_credit.mt_grpo(known.beliefs, known.rewards)),
-}
 
 
 OF_BELIEFS = ("igpo", "tips", "mt_grpo")  # read the correct option's probability
@@ -78,10 +35,6 @@ WORDS = {
 }
 
 
-def _logs(beliefs: Turns) -> Turns:
-    return [np.log(np.maximum(belief, 1e-12)) for belief in beliefs]
-
-
 @dataclass
 class TurnBatch(GroupBatch):
     """Groups of consultations, credited turn by turn.
@@ -91,7 +44,7 @@ class TurnBatch(GroupBatch):
         alone: share of turns at a state that no other turn of the case has.
     """
 
-    credits: list[Turns] = field(default_factory=list)
+    credits: list[Ragged] = field(default_factory=list)
     alone: float = 0.0
 
     def metrics(self) -> dict[str, float]:
@@ -137,9 +90,9 @@ class TurnCredit(Grpo):
     ) -> TurnBatch:
         """See `RlMethod.collect_rollouts`; each turn has a credit of its own."""
         batch = TurnBatch(**vars(self.sample_groups(services, context, cases, update)))
-        known = self._known(services, context, batch, f"update/{update}")
-        batch.alone = float(np.mean([peer_credit.share_alone(k.states) for k in known]))
-        credited = CREDITS[self.turn_credit](known)
+        groups = self._groups(services, context, batch, f"update/{update}")
+        batch.alone = float(np.mean([share_alone(group) for group in groups]))
+        credited = credit_update(self.turn_credit, groups)
         for row, of_case in zip(batch.consultations, credited, strict=True):
             # What a served role did not answer credits nothing.
             credits = [np.nan_to_num(of_one) for of_one in of_case]
@@ -148,26 +101,31 @@ class TurnCredit(Grpo):
                 batch.sequences += executed_sequences(consultation, of_turns)
         return batch
 
-    def _known(
+    def _groups(
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
-    ) -> list[Known]:
+    ) -> list[Group]:
         """What the credit reads, of each case; a method reads no more than it needs."""
         rows = zip(batch.cases, batch.consultations, strict=True)
         every = [(case, consultation) for case, row in rows for consultation in row]
-        beliefs = values = [np.zeros(0)] * len(every)
-        if self.reads_beliefs:
-            beliefs = self._beliefs(services, context, every)
+        beliefs = self._beliefs(services, context, every) if self.reads_beliefs else None
+        values = None
         if self.continuations:
             values = self._values(services, context, batch, every, stage)
-        known, at = [], 0
+        groups, at = [], 0
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
             of_case = slice(at, at + len(row))
-            states = [[frozenset(turn.exchanges) for turn in c.turns] for c in row]
-            known.append(Known(rewards, states, beliefs[of_case], values[of_case]))
+            groups.append(
+                Group(
+                    rewards,
+                    states=[[frozenset(turn.exchanges) for turn in c.turns] for c in row],
+                    beliefs=beliefs and beliefs[of_case],
+                    values=values and values[of_case],
+                )
+            )
             at += len(row)
-        return known
+        return groups
 
-    def _beliefs(self, services: Services, context: RolloutContext, every: Played) -> Turns:
+    def _beliefs(self, services: Services, context: RolloutContext, every: Played) -> Ragged:
         """The correct option's probability before each turn."""
         consultations = [c for _, c in every]
         if self.belief == "actor":
@@ -186,7 +144,7 @@ class TurnCredit(Grpo):
         batch: TurnBatch,
         every: Played,
         stage: str,
-    ) -> Turns:
+    ) -> Ragged:
         """Monte-Carlo values before each turn; all consultations of a case share the first."""
         dialogues = [before_turns(case, consultation) for case, consultation in every]
         shared = [i for i, (_, c) in enumerate(every) if c.rollout and dialogues[i]]

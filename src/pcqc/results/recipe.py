@@ -28,6 +28,7 @@ from pcqc.system.files import sha256_file
 
 _PACKAGES = {
     "pcqc": ROOT / "src" / "pcqc",
+    "turn_credit": ROOT / "packages" / "turn_credit" / "src" / "turn_credit",
     "credit_lab": ROOT / "src" / "credit_lab",
     "data_prep": ROOT / "data_prep",
     "analysis": ROOT / "analysis",
@@ -188,8 +189,8 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
 
     A digest is of the syntax tree without docstrings and without imports for types alone; comments,
     formatting and the order of imports are no part of it. Imports inside functions count, and so do
-    the packages that hold a module; an import of names from a package counts as one of all that the
-    package imports.
+    the packages that hold a module, but for those that only list what they offer. An import of
+    names from a package counts as one of all that the package imports.
 
     Args:
         modules: dotted names to start from.
@@ -204,7 +205,9 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
             continue
         if module not in digests and _file(module):
             digests[module], imports = _read(module)
-            waiting += [module.rpartition(".")[0], *imports]
+            waiting += imports
+            if (package := module.rpartition(".")[0]) and not _only_lists(package):
+                waiting.append(package)
     return dict(sorted(digests.items()))
 
 
@@ -244,6 +247,17 @@ def _read(module: str) -> tuple[str, tuple[str, ...]]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             imports += _imported_by_name(node)
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16], tuple(dict.fromkeys(imports))
+
+
+@functools.cache
+def _only_lists(package: str) -> bool:
+    """Whether a package imports what it offers, and does nothing else."""
+    tree = _Meaning().visit(ast.parse(_file(package).read_text(encoding="utf-8")))
+    listed = (ast.Import, ast.ImportFrom)
+    return all(
+        isinstance(statement, listed) or ast.unparse(statement).startswith("__all__")
+        for statement in tree.body
+    )
 
 
 def _imported_by_name(call: ast.Call) -> list[str]:

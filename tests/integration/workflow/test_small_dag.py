@@ -134,14 +134,15 @@ ALL = list(RUNS)
 AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
 BY_GRPO = [method for method in ALL[1:] if method != "atpo"]
 SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
+CREDIT = "packages/turn_credit/src/turn_credit/"
 EDITS = {
     "src/pcqc/methods/grpo.py": jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/methods/credit.py": [
+    CREDIT + "arithmetic.py": [
         *jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]),
         *jobs(["shared_sft"], SCORED),
         *END,
     ],
-    "src/pcqc/methods/atpo/tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
+    CREDIT + "tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
     "src/pcqc/jobs/evaluate.py": jobs(ALL, ["evaluate", "mirror"]) + END,
     "src/pcqc/tracking/mirror_runs.py": jobs(ALL, ["mirror"]) + END,

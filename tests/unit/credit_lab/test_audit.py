@@ -37,13 +37,13 @@ from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER, Exchange
 from pcqc.consultation import Consultation, Turn
 from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
-from pcqc.methods.credit import terminal_advantages
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.methods.turn_credit import CREDITS, Known
 from pcqc.study import load_study
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import token_counts
+from turn_credit import Group, credit_update
+from turn_credit.arithmetic import terminal_advantages
 
 METHODS = load_study("paper").methods
 RANDOM = random_policy(CLINIC, 5)
@@ -174,7 +174,8 @@ def test_turn_credits_are_those_of_sampled_groups(name):
         beliefs = [_beliefs(method, patient, course) for course in row]
         states = [[frozenset(state) for state in visited(patient, course)] for course in row]
         rewards = np.array([reward(patient, course) for course in row])
-        [credited] = CREDITS[method.turn_credit]([Known(rewards, states, beliefs, [])])
+        group = Group(rewards, states=states, beliefs=beliefs)
+        [credited] = credit_update(method.turn_credit, [group])
         difference = np.zeros(CLINIC.turns)
         difference[: len(row[0])] = credited[0] - exact[patient, row[0]]
         differences.append(difference)

@@ -20,7 +20,6 @@ from pcqc.methods.atpo.records import tree_metrics, tree_row
 from pcqc.methods.atpo.search import Search, search_trees, tree_reward
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory, trajectories
-from pcqc.methods.atpo.tree import RunningVariance, width
 from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
@@ -28,6 +27,7 @@ from pcqc.study import Assumptions, Rl, Work
 from pcqc.study.yaml_reader import STRICT
 from pcqc.system.seeds import generator
 from pcqc.training.sequences import KL
+from turn_credit.tree import RunningVariance, width
 
 if TYPE_CHECKING:
     from pcqc.methods.atpo.critic import Critic

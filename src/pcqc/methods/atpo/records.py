@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pcqc.methods.atpo.search import Search
-from pcqc.methods.atpo.tree import advantages, back_up, visits
+from turn_credit.tree import atpo, back_up, visits
 
 
 def tree_row(search: Search, by_visits: bool) -> dict:
@@ -17,7 +17,7 @@ def tree_row(search: Search, by_visits: bool) -> dict:
         by_visits: whether advantages are divided by visits.
     """
     values, counts = back_up(search.tree), visits(search.tree)
-    scores = advantages(search.tree, by_visits)
+    scores = atpo(search.tree, by_visits)
     nodes = []
     for i, (node, dialogue) in enumerate(zip(search.tree.nodes, search.dialogues, strict=True)):
         turn = dialogue.consultation.turns[-1].executed if node.parent is not None else None

@@ -7,9 +7,9 @@ import numpy as np
 
 from pcqc.consultation import Consultation
 from pcqc.methods.atpo.search import Search
-from pcqc.methods.atpo.tree import advantages, back_up
 from pcqc.methods.sequences import executed_sequences
 from pcqc.training.sequences import TrainingSequence, ValueSequence, pack_turns
+from turn_credit.tree import atpo, back_up
 
 
 @dataclass
@@ -34,7 +34,7 @@ def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
         search: the searched tree.
         by_visits: whether advantages are divided by visits.
     """
-    targets, scores = back_up(search.tree), advantages(search.tree, by_visits)
+    targets, scores = back_up(search.tree), atpo(search.tree, by_visits)
     completed = []
     for consultation, path in search.trajectories:
         if not consultation.turns:

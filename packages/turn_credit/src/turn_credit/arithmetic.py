@@ -1,4 +1,4 @@
-"""Credit: the paper's arithmetic (sec:method:credit) as pure functions of numbers."""
+"""The arithmetic of credit (sec:method:credit): pure functions of numbers."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def standardise(values: ArrayLike) -> np.ndarray:
     return (x - x.mean()) / (deviation + EPSILON)
 
 
-def terminal_advantages(rewards: np.ndarray) -> np.ndarray:
+def terminal_advantages(rewards: ArrayLike) -> np.ndarray:
     """Group-relative advantage of each of the G_T consultations of one case (Shao et al. 2024).
 
     Args:
@@ -39,12 +39,12 @@ def terminal_advantages(rewards: np.ndarray) -> np.ndarray:
     return standardise(rewards)
 
 
-def diagnostic_gain(utilities: np.ndarray, baseline: float) -> np.ndarray:
+def diagnostic_gain(utilities: ArrayLike, baseline: float) -> np.ndarray:
     """Delta_i = u_i - b(O_t): change of the correct option's probability (eq:diagnostic_gain)."""
     return np.asarray(utilities, np.float64) - baseline
 
 
-def same_state_credit(gains: np.ndarray) -> np.ndarray:
+def same_state_credit(gains: ArrayLike) -> np.ndarray:
     """Relative question credit A^Q of the K candidates of one state (eq:group_credit).
 
     Args:
@@ -57,7 +57,7 @@ def same_state_credit(gains: np.ndarray) -> np.ndarray:
     return standardise(gains)
 
 
-def executed_local_credit(gains: Sequence[float]) -> np.ndarray:
+def executed_local_credit(gains: Sequence[float] | np.ndarray) -> np.ndarray:
     """Credit of executed questions, standardised across an update (app:executed_local_credit).
 
     Args:
@@ -67,3 +67,32 @@ def executed_local_credit(gains: Sequence[float]) -> np.ndarray:
         float64 [events]; zeros for fewer than two events or nearly equal gains.
     """
     return standardise(gains)
+
+
+def leave_one_out(values: ArrayLike) -> np.ndarray:
+    """Value of each alternative less the mean of the others.
+
+    Args:
+        values: float [K] of the alternatives at one state.
+
+    Returns:
+        float64 [K]; zeros for a single one.
+    """
+    v = np.asarray(values, np.float64)
+    return np.zeros_like(v) if len(v) < 2 else (v - v.mean()) * len(v) / (len(v) - 1)
+
+
+def expected_probability(belief: ArrayLike, answers: ArrayLike) -> float:
+    """The correct option's probability after a question, averaged over the answers it might get.
+
+    U = sum_y b(y) sum_a P(a | y) b(y | a), with Bayes' b(y | a). The realised utility is the term
+    of the one answer that was given. The average of b(y*) alone, with answers drawn from the
+    belief, would be b(y*) before the question, whatever is asked.
+
+    Args:
+        belief: float [options], b(y).
+        answers: float [answers, options], P(a | y).
+    """
+    joint = np.asarray(answers, np.float64) * np.asarray(belief, np.float64)
+    likely = joint.sum(axis=1, keepdims=True)  # P(a)
+    return float((joint**2 / np.where(likely > 0, likely, 1)).sum())

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from turn_credit.registry import credit
+
 EPSILON = 1e-7  # beside the standard deviation of the variances
 
 
@@ -180,13 +182,21 @@ def visits(tree: Tree) -> np.ndarray:
     return counts
 
 
-def advantages(tree: Tree, by_visits: bool = True) -> np.ndarray:
-    """Advantage of the turn into every node, float64 [nodes]; 0 at the root.
+@credit("ATPO", "nodes")
+def atpo(tree: Tree, by_visits: bool = True) -> np.ndarray:
+    """Advantage of the turn into every node of a searched tree, float64 [nodes]; 0 at the root.
 
-    A = r + V_psi(s') - V_psi(s), divided by the visits of s', so that a turn counts once over all
-    trajectories that share it. Turns that no completed trajectory takes are not trained on: 0.
+    A turn counts once over all trajectories that share it. Turns that no completed trajectory takes
+    are not trained on: 0.
+
+    Formula: A = (r + V(s') − V(s)) / visits of s'
+    Needs: a searched tree, and a learned critic V
+    Costs: a tree of consultations per case
+    Bias: that of the critic
+    Source: Cao et al. 2026 (arXiv 2603.02216), release 25af836
 
     Args:
+        tree: with rewards and the critic's values.
         by_visits: False leaves out the division.
     """
     counts = visits(tree)

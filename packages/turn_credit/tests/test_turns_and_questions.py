@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 
-from pcqc.methods import peer_credit
-from pcqc.methods.credit import same_state_credit
+from turn_credit import (
+    Group,
+    expected_probability,
+    gigpo,
+    igpo,
+    leave_one_out,
+    mt_grpo,
+    same_state_credit,
+    share_alone,
+    tips,
+    vineppo,
+)
 
 # Two consultations of a case: three turns, then two. The second is right.
 BELIEFS = [np.array([0.2, 0.5, 0.4]), np.array([0.2, 0.8])]
@@ -21,31 +31,31 @@ def test_igpo_normalises_gains_and_outcomes_apart_and_returns_to_go():
     # Gains 0.3, -0.1, 0.6: mean 0.26667, the population's deviation sqrt(0.24667 / 3) = 0.28674;
     # normalised 0.11625, -1.27872, 1.16247. Outcomes: mean 0.5, deviation 0.5: -1 and 1.
     expected = [[0.11625 - 1.27872 - 1, -1.27872 - 1, -1], [1.16247 + 1, 1]]
-    close(peer_credit.igpo(BELIEFS, REWARDS), expected)
+    close(igpo(Group(REWARDS, beliefs=BELIEFS)), expected)
 
 
 def test_igpo_discounts_what_comes_later():
     expected = [[0.11625 + 0.5 * (-1.27872 - 0.5), -1.27872 - 0.5, -1], [1.16247 + 0.5, 1]]
-    close(peer_credit.igpo(BELIEFS, REWARDS, discount=0.5), expected)
+    close(igpo(Group(REWARDS, beliefs=BELIEFS), discount=0.5), expected)
 
 
 def test_tips_pays_back_what_a_question_adds_to_the_potential():
     # Changes 1 and 2, mean 1.5: c = 0.15 / 1.5 = 0.1. To go: R - 0.1 Phi = 0.3, 0.2 | 1.3, 1.1;
     # means at the turns: 0.8 and 0.65.
-    potentials = [np.array([-3.0, -2.0]), np.array([-3.0, -1.0])]
-    found = peer_credit.tips(potentials, REWARDS, size=0.15)
+    beliefs = [np.exp([-3.0, -2.0]), np.exp([-3.0, -1.0])]
+    found = tips(Group(REWARDS, beliefs=beliefs), size=0.15)
     close(found, [[-0.5, 0.2 - 0.65], [0.5, 1.1 - 0.65]])
 
 
 def test_tips_without_any_change_leaves_the_reward():
-    potentials = [np.array([-1.0, -1.0]), np.array([-1.0, -1.0])]
-    close(peer_credit.tips(potentials, REWARDS), [[-0.5, -0.5], [0.5, 0.5]])
+    beliefs = [np.exp([-1.0, -1.0])] * 2
+    close(tips(Group(REWARDS, beliefs=beliefs)), [[-0.5, -0.5], [0.5, 0.5]])
 
 
 def test_vineppo_takes_the_change_of_value_standardised_across_the_update():
     # Changes 0.25, -0.75 | 0.5, 0.0: mean 0, sample deviation sqrt(0.875 / 3) = 0.54006.
     values = [np.array([0.5, 0.75]), np.array([0.5, 1.0])]
-    found = peer_credit.vineppo(values, REWARDS)
+    found = vineppo(Group(REWARDS, values=values))
     close(found, [[0.46291, -1.38873], [0.92582, 0.0]])
 
 
@@ -53,7 +63,7 @@ def test_vineppo_without_one_value_still_credits_the_other_turns():
     # Without V before the first one's second turn: changes 0.5 and 0.0 alone, whose deviation is
     # sqrt(0.125).
     values = [np.array([0.5, np.nan]), np.array([0.5, 1.0])]
-    first, second = peer_credit.vineppo(values, REWARDS)
+    first, second = vineppo(Group(REWARDS, values=values))
     assert np.isnan(first).all()
     assert second == pytest.approx([0.25 / 0.125**0.5, -0.25 / 0.125**0.5], abs=1e-5)
 
@@ -62,48 +72,48 @@ def test_gigpo_adds_the_comparison_among_turns_at_one_state():
     # Episodes: -0.70711, 0.70711. At the shared opening the returns are 0 and 0.5: the same again.
     # The other states are alone.
     states = [["opening", "x"], ["opening", "y"]]
-    found = peer_credit.gigpo(states, REWARDS, weight=0.1, discount=0.5)
+    found = gigpo(Group(REWARDS, states=states), weight=0.1, discount=0.5)
     close(found, [[-0.777817, -0.707107], [0.777817, 0.707107]])
-    assert peer_credit.share_alone(states) == 0.5
+    assert share_alone(Group(REWARDS, states=states)) == 0.5
 
 
 def test_gigpo_compares_turns_of_different_numbers_too():
     # `x` is reached at the first turn of one and at the second of the other: returns 0 and 1.
-    found = peer_credit.gigpo([["x", "p"], ["o", "x"]], REWARDS, discount=0.5)
+    found = gigpo(Group(REWARDS, states=[["x", "p"], ["o", "x"]]), discount=0.5)
     close(found, [[-1.414214, -0.707107], [0.707107, 1.414214]])
 
 
 def test_mt_grpo_normalises_each_turn_over_consultations():
     # First turns: 0.3 and 0.6 become -0.70711 and 0.70711; the second gain stands alone.
     z = 2**-0.5
-    close(peer_credit.mt_grpo(BELIEFS, REWARDS), [[-z - z, -z, -z], [z + z, z]])
+    close(mt_grpo(Group(REWARDS, beliefs=BELIEFS)), [[-z - z, -z, -z], [z + z, z]])
     close(
-        peer_credit.mt_grpo(BELIEFS, REWARDS, discount=0.5),
+        mt_grpo(Group(REWARDS, beliefs=BELIEFS), discount=0.5),
         [[-z - z / 4, -z / 2, -z], [1.5 * z, z]],
     )
 
 
 def test_leave_one_out_compares_with_the_mean_of_the_others():
-    assert peer_credit.leave_one_out([1, 0, 0, 0.5]) == pytest.approx([5 / 6, -0.5, -0.5, 1 / 6])
-    assert peer_credit.leave_one_out([0.7]) == [0]
+    assert leave_one_out([1, 0, 0, 0.5]) == pytest.approx([5 / 6, -0.5, -0.5, 1 / 6])
+    assert leave_one_out([0.7]) == [0]
 
 
 def test_leave_one_out_ranks_as_same_state_credit_does():
     values = np.random.default_rng(0).random(5)
-    ratio = peer_credit.leave_one_out(values) / same_state_credit(values)
+    ratio = leave_one_out(values) / same_state_credit(values)
     assert ratio == pytest.approx(np.full(5, ratio[0]))
 
 
 def test_the_expected_probability_averages_over_options_and_answers():
     # Present 0.5 * 0.9 + 0.5 * 0.1; then the belief is 0.9 in what is true in 0.9 of cases.
-    assert peer_credit.expected_probability([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]]) == pytest.approx(
+    assert expected_probability([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]]) == pytest.approx(
         0.9**2 + 0.1**2
     )
 
 
 def test_a_question_that_says_nothing_leaves_the_belief():
     belief = [0.7, 0.2, 0.1]
-    nothing = peer_credit.expected_probability(belief, np.full((2, 3), 0.5))
+    nothing = expected_probability(belief, np.full((2, 3), 0.5))
     assert nothing == pytest.approx(0.7**2 + 0.2**2 + 0.1**2)
 
 
@@ -111,5 +121,5 @@ def test_no_question_is_expected_to_hurt():
     rng = np.random.default_rng(1)
     for _ in range(200):
         belief, present = rng.dirichlet(np.ones(4)), rng.random(4)
-        value = peer_credit.expected_probability(belief, [present, 1 - present])
+        value = expected_probability(belief, [present, 1 - present])
         assert value > (belief**2).sum() - 1e-12

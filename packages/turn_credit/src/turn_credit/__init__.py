@@ -1,0 +1,51 @@
+"""Credit for the turns and questions of a dialogue: numbers in, numbers out; numpy alone."""
+
+from turn_credit.arithmetic import (
+    diagnostic_gain,
+    executed_local_credit,
+    expected_probability,
+    leave_one_out,
+    same_state_credit,
+    standardise,
+    terminal_advantages,
+)
+from turn_credit.group import Group, Ragged, join
+from turn_credit.questions import c3, executed_local, expected_answer, pcqc, same_state_q1
+from turn_credit.registry import CREDITS, Credit, credit, credit_update, table
+from turn_credit.tokens import Term, token_advantages
+from turn_credit.tree import Tree, atpo
+from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, vineppo
+
+__all__ = [
+    "CREDITS",
+    "Credit",
+    "Group",
+    "Ragged",
+    "Term",
+    "Tree",
+    "atpo",
+    "c3",
+    "credit",
+    "credit_update",
+    "diagnostic_gain",
+    "executed_local",
+    "executed_local_credit",
+    "expected_answer",
+    "expected_probability",
+    "gigpo",
+    "grpo",
+    "igpo",
+    "join",
+    "leave_one_out",
+    "mt_grpo",
+    "pcqc",
+    "same_state_credit",
+    "same_state_q1",
+    "share_alone",
+    "standardise",
+    "table",
+    "terminal_advantages",
+    "tips",
+    "token_advantages",
+    "vineppo",
+]

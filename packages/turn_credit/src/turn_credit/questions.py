@@ -1,0 +1,93 @@
+"""Credits of candidate questions: the paper's (sec:method:credit), its controls', and peers'."""
+
+import numpy as np
+
+from turn_credit.arithmetic import (
+    diagnostic_gain,
+    executed_local_credit,
+    leave_one_out,
+    same_state_credit,
+)
+from turn_credit.group import Group, Ragged
+from turn_credit.registry import credit
+
+
+@credit("PCQC", "questions")
+def pcqc(group: Group) -> Ragged:
+    """Each candidate question, compared with the others at its state (PCQC).
+
+    Formula: A_k = (u_k − mean u) / (sd u + 1e-6); 0 where sd < 1e-4
+    Needs: utilities: a frozen scorer that reads the answer, and the label
+    Costs: an answer and a reading per candidate
+    Bias: values an answer as the scorer reads it; opposes the policy gradient where the policy
+        reads it otherwise; does not shrink as the candidates become alike
+    Source: the paper, eq:group_credit
+    """
+    return [same_state_credit(utilities) for utilities in group.read("utilities")]
+
+
+@credit("Same-State-Q1", "questions")
+def same_state_q1(group: Group) -> Ragged:
+    """PCQC's credit of the executed question; the other candidates only compare (a control).
+
+    Formula: that of `pcqc` for k = 0; 0 for all others
+    Needs: utilities
+    Costs: an answer and a reading per candidate
+    Bias: that of `pcqc`
+    Source: the paper, app:same_state_q1
+    """
+    return [_first_alone(credits) for credits in pcqc(group)]
+
+
+@credit("Executed-local", "questions", scope="update")
+def executed_local(group: Group) -> Ragged:
+    """The executed question's gain, compared across all states of an update (a control).
+
+    Formula: A_0 = z(u_0 − b) over the executed questions of the update; 0 for the candidates
+    Needs: utilities and baselines: a frozen scorer, and the label
+    Costs: a reading per turn
+    Bias: that of `pcqc`; a state's own level is credited to its question
+    Source: the paper, eq:executed_local_gain
+    """
+    utilities = group.read("utilities")
+    if group.baselines is None:
+        raise ValueError("this credit needs `baselines`, which the group does not have")
+    gains = [
+        diagnostic_gain(row, baseline)[0]
+        for row, baseline in zip(utilities, np.asarray(group.baselines, np.float64), strict=True)
+    ]
+    credits = executed_local_credit(gains)
+    return [_first_alone(np.full(len(u), a)) for u, a in zip(utilities, credits, strict=True)]
+
+
+@credit("C3", "questions")
+def c3(group: Group) -> Ragged:
+    """Each candidate's value less the mean of the others, by playing on (C3).
+
+    The release then divides by the group's deviation, and its default subtracts a critic's values;
+    neither is done here.
+
+    Formula: A_k = V_k − mean_{j≠k} V_j
+    Needs: continued: consultations played on from each candidate
+    Costs: a consultation per candidate
+    Bias: none; a single continuation is mostly luck
+    Source: Chen et al. 2026 (arXiv 2603.06859)
+    """
+    return [leave_one_out(values) for values in group.read("continued")]
+
+
+@credit("Expected answer", "questions")
+def expected_answer(group: Group) -> Ragged:
+    """PCQC's comparison, of a utility averaged over the answers that a question might get.
+
+    Formula: A_k = z(U_k), U = Σ_y b(y) Σ_a P(a∣y) b(y∣a)
+    Needs: expected: the world's probabilities, or imagined answers; no label
+    Costs: nothing where the world is known; else n answers and readings per candidate
+    Bias: as `pcqc`; the luck of one answer is gone
+    Source: ours; see `expected_probability`
+    """
+    return [same_state_credit(values) for values in group.read("expected")]
+
+
+def _first_alone(credits: np.ndarray) -> np.ndarray:
+    return np.append(credits[:1], np.zeros(len(credits) - 1))
