@@ -17,6 +17,7 @@ from pcqc.jobs.explain import accept, why
 from pcqc.jobs.run import perform
 from pcqc.results import recipe
 from pcqc.results.graph import Jobs
+from pcqc.results.job_inputs import rollouts
 from pcqc.results.manifest import checked, read_manifest, verify
 from pcqc.results.recipe import Job, Recipe, module_digests
 from pcqc.study import load_study
@@ -244,7 +245,7 @@ def test_the_number_format_of_a_frozen_role_is_told_to_the_jobs_that_ask_it():
     other = replace(study, models=replace(study.models, scorer=scorer))
     told, told_other = (Jobs(each).job("sft").settings for each in (study, other))
     assert told == told_other
-    told, told_other = (Jobs(each).rollouts() for each in (study, other))
+    told, told_other = (rollouts(each) for each in (study, other))
     assert told != told_other
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
+from pcqc.results.job_inputs import rollouts
 from pcqc.results.manifest import (
     LATEST,
     STATE,
@@ -111,9 +112,8 @@ def latest_task(study: Study, kind: str, *whose: str) -> Task:
 
 def rollout_task(study: Study, folder: Path) -> Task:
     """What holding consultations needs, from the newest models, for no job of the workflow."""
-    jobs = Jobs(study)
-    newest = {name: _newest(part) for name, part in jobs.models().items()}
-    settings = RolloutSettings(**jobs.rollouts())
+    newest = {name: _newest(part) for name, part in Jobs(study).models().items()}
+    settings = RolloutSettings(**rollouts(study))
     return Task("trial", (), settings, newest, folder, Where.of(study))
 
 

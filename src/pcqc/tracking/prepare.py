@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.results.graph import STORES_LOST, stores_lost
+from pcqc.results.job_inputs import STORES_LOST, stores_lost
 from pcqc.results.manifest import LATEST
 from pcqc.study import Study, tracking_uri
 from pcqc.system.files import hold, write_atomic

@@ -13,7 +13,7 @@ from tracked import mirror
 
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
-from pcqc.results.graph import stores_lost
+from pcqc.results.job_inputs import stores_lost
 from pcqc.study import Tracking
 from pcqc.system.files import read_json
 from pcqc.tracking.finished import read_record
