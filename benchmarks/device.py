@@ -24,9 +24,9 @@ from benchmarks.workers import Worker, finish
 from pcqc.errors import UserError
 from pcqc.jobs.launch import join_job
 from pcqc.planning.architecture import Architecture, architecture
+from pcqc.planning.checks import require_fit
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import DEVICES, device, named
-from pcqc.planning.fit import require_fit
 from pcqc.study import LearnerPlacement, Placement, Servers, Study, load_study
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import shutdown

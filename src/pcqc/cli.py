@@ -208,7 +208,7 @@ def _doctor(arguments: argparse.Namespace) -> None:
 def _plan(arguments: argparse.Namespace) -> None:
     import json
 
-    from pcqc.planning.fit import require_fit
+    from pcqc.planning.checks import require_fit
     from pcqc.planning.plan import make_plan, render
 
     study = load(arguments)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from deepspeed_worker import SMALL_STEPS, fine_tune
-from helpers import Alone, in_processes, tiny_model
+from helpers import Alone, changed, in_processes, tiny_model
 from learner_material import (
     COEFFICIENTS,
     RL,
@@ -28,7 +28,6 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.errors import UserError
 from pcqc.jobs.launch import _reason, processes_wanted
-from pcqc.planning.fit import changed
 from pcqc.study import LearnerPlacement, load_study
 from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share

@@ -1,5 +1,6 @@
 """A small language, a tiny model and scripted roles; nothing here needs a network or training."""
 
+import dataclasses
 import re
 import string
 from collections.abc import Callable, Sequence
@@ -199,3 +200,10 @@ def in_processes(count: int, work: Callable[[Processes], Any]) -> list[Any]:
     group = Barrier(count), [None] * count
     with ThreadPoolExecutor(count) as threads:
         return list(threads.map(lambda rank: work(Thread(rank, count, group)), range(count)))
+
+
+def changed(settings: Any, path: str, value: Any) -> Any:
+    """A copy of settings in which the setting at the dotted `path` has another value."""
+    name, _, rest = path.partition(".")
+    inner = changed(getattr(settings, name), rest, value) if rest else value
+    return dataclasses.replace(settings, **{name: inner})

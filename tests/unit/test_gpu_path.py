@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import config_of
+from helpers import changed, config_of
 
 from pcqc.engines import vllm as engine_module
 from pcqc.errors import UserError
@@ -15,7 +15,6 @@ from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
-from pcqc.planning.fit import changed
 from pcqc.planning.memory import engine_memory, engines, learner_memory
 from pcqc.results.tasks import Where
 from pcqc.study import load_study

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from eager_blocks import eager_blocks
-from helpers import config_of
+from helpers import changed, config_of
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import BlockMask
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -16,7 +16,6 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
 from pcqc.planning.architecture import KNOWN
-from pcqc.planning.fit import changed
 from pcqc.planning.memory import activation_bytes, longest
 from pcqc.study import load_study
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel

@@ -103,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> None:
         run_job(study, arguments.kind, *whose, recipe=arguments.recipe)
         return
     from pcqc.jobs.launch import join_job, launch, processes_wanted
-    from pcqc.planning.fit import require_fit
+    from pcqc.planning.checks import require_fit
 
     require_fit(study)
     if (count := processes_wanted(study)) > 1:

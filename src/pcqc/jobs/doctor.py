@@ -35,8 +35,8 @@ from pcqc.jobs.make_roles import Weights, make_engine, weights_of
 from pcqc.jobs.run import rollout_task
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import load_tokenizer, save_model
+from pcqc.planning.checks import require_fit
 from pcqc.planning.devices import GIB, device
-from pcqc.planning.fit import require_fit
 from pcqc.planning.memory import longest, role_memories
 from pcqc.planning.storage import storage
 from pcqc.planning.work import trained

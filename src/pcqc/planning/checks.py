@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pcqc.errors import UserError
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
 from pcqc.planning.memory import RoleMemory, at_work, engines, longest, role_memories, served
@@ -11,6 +12,10 @@ from pcqc.study import EnginePlacement, Study
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}
+LESS_MEMORY = (
+    "a higher placement.learner.zero, gradient_checkpointing: true, tensor_parallel and sleeps of "
+    "engines, a smaller engine.cache_tokens, or more devices take less"
+)
 PHASES = {"rollout": "in rollouts", "update": "in the update"}
 
 
@@ -29,6 +34,16 @@ class Load:
     def excess(self) -> float:
         """GiB that are missing, negative where some are left."""
         return max(self.rollout, self.update) - self.available
+
+
+def require_fit(study: Study) -> None:
+    """Refuse a placement that cannot work; a study without a placement always passes.
+
+    Raises:
+        UserError: what does not fit, and what to change.
+    """
+    if problems := misfits(study):
+        raise UserError(f"study '{study.name}' cannot run: {'; '.join(problems)}")
 
 
 def misfits(study: Study) -> list[str]:
@@ -134,7 +149,8 @@ def _overloads(study: Study) -> Iterator[str]:
     yield (
         f"{', '.join(worst.methods)}: {span(worst.devices)} need {getattr(worst, phase):.1f} GiB "
         f"each {PHASES[phase]} ({parts}), and {study.placement.device} has "
-        f"{worst.available:.1f} available ({study.assumptions.reserve_gib:g} kept free)"
+        f"{worst.available:.1f} available ({study.assumptions.reserve_gib:g} kept free); "
+        f"{LESS_MEMORY}"
     )
 
 
@@ -151,7 +167,8 @@ def _too_small(study: Study) -> Iterator[str]:
         if needed > place.host_memory_gib:
             yield (
                 f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "
-                f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}"
+                f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}; let fewer "
+                "engines sleep, or set placement.learner.offload: none"
             )
     needed = storage(study)["total_gib"]
     if place.disk_gib is not None and needed > place.disk_gib:

@@ -8,7 +8,6 @@ from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.checks import contradictions, loads, misfits, span
 from pcqc.planning.cost import run_cost, sft_cost
 from pcqc.planning.devices import GIB
-from pcqc.planning.fit import advice
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import checkpoints, storage
 from pcqc.planning.work import fine_tunings, trained, training_work
@@ -23,7 +22,7 @@ TOO_LITTLE = "TOO LITTLE"
 
 
 def make_plan(study: Study) -> dict:
-    """Everything that `pcqc plan` prints; `problems` and `advice` are empty if the study fits.
+    """Everything that `pcqc plan` prints; `problems` is empty if the study fits.
 
     Raises:
         UserError: an unknown kind of device or an unknown shape of a model.
@@ -32,7 +31,6 @@ def make_plan(study: Study) -> dict:
     sound = placed and not contradictions(study)
     shapes = {role: architecture(study, role) for role in ("actor", "patient", "scorer")}
     roles = role_memories(study) if sound else []
-    problems = misfits(study)
     return {
         "study": study.name,
         "models": {
@@ -54,8 +52,7 @@ def make_plan(study: Study) -> dict:
         "placement": asdict(study.placement) if placed else None,
         "memory": [asdict(role) for role in roles],
         "devices": [asdict(load) for load in loads(study, roles)] if sound else [],
-        "problems": problems,
-        "advice": advice(study) if problems else [],
+        "problems": misfits(study),
     }
 
 
