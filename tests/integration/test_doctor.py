@@ -1,6 +1,5 @@
 """`pcqc doctor`: no red line on the clinic, and one for each fault that only it would notice."""
 
-from collections import namedtuple
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from pcqc.models.folder import save_folder
 from pcqc.study import Servers, load_study
 from pcqc.study.models import Server
 
-Usage = namedtuple("Usage", "total used free")
 WORDS = 1000  # vocabulary of the stub
 
 
@@ -60,7 +58,7 @@ def model_folder(study, role, text="weights"):
 
 def red(study, capsys) -> list[str]:
     """The red lines; none of the trial is tried after them."""
-    with pytest.raises(UserError, match="red above, then run `pcqc doctor x` again"):
+    with pytest.raises(UserError):
         examine(study, "x")
     lines = capsys.readouterr().out.splitlines()
     assert not any("learner" in line for line in lines)
@@ -70,29 +68,24 @@ def red(study, capsys) -> list[str]:
 def test_no_line_is_red_on_the_clinic_before_anything_is_made(capsys):
     assert main(["doctor", "clinic"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    names = ["plan", "devices", "disk", "learner", "engines", "one turn", "optimiser step"]
+    names = ["plan", "learner", "engines", "one turn", "optimiser step"]
     assert [line[:23].rstrip() for line in lines] == [
         *(f"ok    {name}" for name in names),
         "ready for clinic",
     ]
 
 
-def no_space(monkeypatch, serve):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 0))
-    return load_study("clinic"), "disk", "0.00 GiB free, 0.04 needed; free some"
-
-
-def dead_server(monkeypatch, serve):
+def dead_server(serve):
     stub = serve()
     stub.close()
     return served(stub), "server patient", "check the server and rerun"
 
 
-def other_sampling_defaults(monkeypatch, serve):
+def other_sampling_defaults(serve):
     return served(serve(top_k=20)), "server patient", "restart it with --generation-config vllm"
 
 
-def a_server_of_other_weights(monkeypatch, serve):
+def a_server_of_other_weights(serve):
     stub = serve()
     study = served(stub)
     model_folder(study, "patient")
@@ -100,25 +93,18 @@ def a_server_of_other_weights(monkeypatch, serve):
     return study, "server patient", "whose weights are not the role's; restart it with"
 
 
-def no_gpu(monkeypatch, serve):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(2**50, 0, 2**50))
-    return load_study("real"), "devices", "no GPU can be used here"
-
-
-FAULTS = (no_space, dead_server, other_sampling_defaults, a_server_of_other_weights, no_gpu)
+FAULTS = (dead_server, other_sampling_defaults, a_server_of_other_weights)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_has_the_only_red_line(fault, monkeypatch, serve, capsys):
-    study, name, words = fault(monkeypatch, serve)
+def test_a_fault_has_the_only_red_line(fault, serve, capsys):
+    study, name, words = fault(serve)
     (line,) = red(study, capsys)
     assert line.startswith(f"RED   {name} ")
     assert words in line
 
 
-def test_weights_that_are_missing_end_the_trial(monkeypatch, capsys):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(2**50, 0, 2**50))
+def test_weights_that_are_missing_end_the_trial(capsys):
     study = replace(load_study("real"), placement=None, servers=Servers())
     with pytest.raises(UserError, match=r"learner: .*: no weights; run `pcqc base real`"):
         examine(study, "real")
