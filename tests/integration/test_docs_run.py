@@ -26,7 +26,7 @@ NOT_HERE = {
     r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
-    r"make ui": "opens a server; tests/integration/test_run_list.py reads what it shows",
+    r"make ui": "opens a server; see test_ui.py",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
 # What differs from the page: the study is small and is named everywhere, the Makefile is the

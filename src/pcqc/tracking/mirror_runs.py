@@ -16,7 +16,6 @@ from pcqc.tracking.finished import (
     FinishedRun,
     evaluations,
     read_finished,
-    trainings,
 )
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.tracking.prepare import prepare
@@ -78,7 +77,6 @@ def _write_parent(
     if parent.data.tags.get(notes.NOTE) != note:
         client.set_tag(run_id, notes.NOTE, note)
     means = values.means(study, evaluations(study, method))
-    means |= values.learned(trainings(study, method))
     now = round(1000 * time.time())  # the interface shows the latest
     changed = [
         Metric(name, value, now, 0)

@@ -12,7 +12,7 @@ from pcqc.results.job_inputs import STORES_LOST, stores_lost
 from pcqc.results.manifest import LATEST
 from pcqc.study import Study, tracking_uri
 from pcqc.system.files import hold, write_atomic
-from pcqc.tracking import notes, views
+from pcqc.tracking import notes
 from pcqc.tracking.mlflow_store import (
     SQLITE,
     answering,
@@ -123,7 +123,6 @@ def describe_study(study: Study) -> "Experiment":
     tags = {
         notes.NOTE: notes.of_study(study),
         KIND: "custom_model_development",
-        views.TAG: views.of_study(study, experiment),
     }
     for name, value in tags.items():
         if experiment.tags.get(name) != value:

@@ -10,9 +10,6 @@ from pcqc.tracking.finished import FinishedRun, milliseconds
 
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
-# Metrics of the training in the list of runs: reward, and the share of states that earn no credit.
-LEARNED = ("reward/mean", "credit/zero_group_share")
-
 # Settings of the study that say nothing about one of its runs.
 OF_THE_STUDY = ("name", "title", "methods", "runs", "tracking", "absent", "assumptions")
 
@@ -90,22 +87,6 @@ def means(study: Study, evaluations: list[dict]) -> dict[str, float]:
                 numbers[f"evaluation/{benchmark}/{name}"] = mean(values)
             if len(values) > 1:
                 numbers[f"evaluation/{benchmark}/{name}_std"] = stdev(values)
-    return numbers
-
-
-def learned(trainings: list[list[dict]]) -> dict[str, float]:
-    """Mean over a method's runs of the metrics `LEARNED` at each run's last update that has them.
-
-    Args:
-        trainings: the rows of each run's `events.jsonl`.
-    """
-    numbers = {}
-    for name in LEARNED:
-        of_runs = [
-            [e[name] for e in run if e["kind"] == "update" and name in e] for run in trainings
-        ]
-        if last := [float(values[-1]) for values in of_runs if values]:
-            numbers[name] = mean(last)
     return numbers
 
 

@@ -35,17 +35,3 @@ def test_a_method_carries_mean_and_deviation_of_its_runs(study):
         "evaluation/clinic_dev/accuracy",
         "evaluation/clinic_dev/turns",
     }
-
-
-def test_a_method_carries_the_mean_of_its_runs_last_rewards_and_silent_groups():
-    def update(number, **numbers):
-        return {"kind": "update", "update": number, **numbers}
-
-    first = [update(1, **{"reward/mean": 0.1}), update(2, **{"reward/mean": 0.3})]
-    silent = {"reward/mean": 0.5, "credit/zero_group_share": 0.25}
-    second = [update(1, **silent), {"kind": "validation", "update": 1, "reward/mean": 9.0}]
-    assert values.learned([first, second]) == {
-        "reward/mean": pytest.approx(0.4),
-        "credit/zero_group_share": 0.25,
-    }
-    assert values.learned([]) == {}

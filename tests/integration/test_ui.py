@@ -1,0 +1,47 @@
+"""`make ui`: the link that it prints leads to the study's runs in MLflow."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+from urllib.request import Request, urlopen
+
+from workplace import STUDY
+
+from pcqc.study import ROOT, load_study
+
+
+def test_the_link_leads_to_the_runs_of_the_study(mini, tmp_path):
+    place = mini.copied(tmp_path / "copy")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # `make test` may have started this; a make in a make says so first.
+    make = ["make", "--no-print-directory", "-f", str(ROOT / "Makefile"), "-o", "env", "ui"]
+    served = subprocess.Popen(
+        [*make, f"STUDY={STUDY}", f"PORT={port}"],
+        cwd=place.folder,
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed = served.stdout.readline()
+        address, experiment = re.fullmatch(r"Open (.+)/#/experiments/(\d+)/runs\?\S+\n", printed)[
+            1, 2
+        ]
+        assert any("startup complete" in line for line in served.stdout)
+        query = json.dumps({"experiment_ids": [experiment], "max_results": 1000}).encode()
+        headers = {"Content-Type": "application/json"}
+        search = Request(f"{address}/api/2.0/mlflow/runs/search", query, headers)
+        with urlopen(search, timeout=60) as answer:
+            names = {run["info"]["run_name"] for run in json.load(answer)["runs"]}
+        methods = [m for m in load_study(STUDY).methods.values() if m.runs and not m.on_demand]
+        assert names >= {f"{m.title}, run {letter}" for m in methods for letter in m.runs}
+    finally:
+        os.killpg(served.pid, signal.SIGKILL)
+        served.communicate()
