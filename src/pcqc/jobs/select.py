@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import select
 from pcqc.jobs.make_roles import Weights, role_weights, weights_of
-from pcqc.results.json_shapes import Checkpoint, Selection
+from pcqc.results.json_shapes import Checkpoint
 from pcqc.results.manifest import checked, read_manifest
 from pcqc.system.files import read_json, write_json
 
@@ -36,7 +36,7 @@ def selected_weights(task: "Task") -> tuple[int, str, Weights]:
     Raises:
         UserError: the choice or the checkpoint is not the one that was written.
     """
-    update = read_json(checked(task.inputs["selection"]), Selection)["selected"]["update"]
+    update = read_json(checked(task.inputs["selection"]))["selected"]["update"]
     if not update:
         weights = role_weights(task, "actor")
         return 0, digest_of(weights.folder), weights

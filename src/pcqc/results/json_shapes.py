@@ -69,99 +69,11 @@ class Checkpoint(TypedDict):
     validation: Validation
 
 
-class Selected(TypedDict):
-    """The checkpoint that was chosen."""
-
-    update: int
-
-
-class Selection(TypedDict):
-    """`selection.json`."""
-
-    benchmark: str
-    criterion: str
-    selected: Selected
-    rejected: list[dict[str, Any]]
-
-
 class Block(TypedDict):
     """A finished block of a continuation study under way."""
 
     rows: list[Any]
     digest: str
-
-
-class Mirrored(TypedDict):
-    """A run in MLflow: its id, and the SHA-256 of each artifact."""
-
-    run_id: str
-    artifacts: dict[str, str]
-
-
-class TrackingRecord(TypedDict):
-    """`tracking/<method>.json`."""
-
-    experiment_id: str
-    runs: dict[str, Mirrored]
-
-
-class Candidate(TypedDict):
-    """A candidate of a row of `candidate_groups.jsonl`."""
-
-    response: str
-    question: str | None
-    answer: str | None
-    utility: float
-    gain: float
-    credit: float
-    executed: bool
-    supervised: bool
-
-
-class GroupRow(TypedDict):
-    """A row of `candidate_groups.jsonl`."""
-
-    update: int
-    case_id: str
-    turn: int
-    baseline: float
-    spread: float
-    initial: str
-    options: dict[str, str]
-    answer_label: str
-    history: list[dict[str, Any]]
-    candidates: list[Candidate]
-
-
-class TreeNode(TypedDict):
-    """A node of a row of `trees.jsonl`; the first is the root."""
-
-    parent: int | None
-    depth: int
-    reward: float
-    value: float
-    terminal: bool
-    uncertainty: float | None
-    pruned: bool
-    backed_up: float
-    visits: int
-    advantage: float
-    response: str | None
-    question: str | None
-    answer: str | None
-    predicted: str | None
-    ending: str | None
-
-
-class TreeRow(TypedDict):
-    """A row of `trees.jsonl`."""
-
-    update: int
-    case_id: str
-    initial: str
-    options: dict[str, str]
-    answer_label: str
-    nodes: Annotated[list[TreeNode], MinLen(1)]
 
 
 class CollectedRun(TypedDict):

@@ -1,11 +1,9 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
-import contextlib
 import csv
 import errno
 import fcntl
 import functools
-import glob
 import hashlib
 import io
 import json
@@ -58,19 +56,10 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
 
 
 def _write_beside(path: Path, data: bytes) -> None:
-    """Write `data` to a synced temporary file in the folder of `path`, and rename it.
-
-    What killed writers of the same file left goes first: a living one holds a lock on its own,
-    which is empty until then.
-    """
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
-            if left.stat().st_size and not held(left):
-                left.unlink()
+    """Write `data` to a synced temporary file in the folder of `path`, and rename it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     with os.fdopen(handle, "wb") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
             # mkstemp makes private files; a result is as readable as the user's umask allows.
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             file.write(data)
@@ -157,14 +146,11 @@ def read_bytes(path: str | Path) -> bytes:
 
 def sha256_file(path: str | Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes. Raises UserError where it cannot be read."""
-    digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as problem:
         raise UserError(f"cannot read {path}: {describe(problem)}") from problem
-    return digest.hexdigest()
 
 
 def write_json(path: str | Path, value: Any) -> None:
@@ -301,16 +287,14 @@ def parse_object(line: bytes) -> dict[str, Any]:
     return row
 
 
-def read_jsonl(path: str | Path, shape: Any = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number from 1, object) of a JSON-lines file; blank lines are skipped.
 
-    Raises UserError naming file and line of one that is no object or not of the shape.
+    Raises UserError naming file and line of one that is no object.
     """
     for number, line in read_lines(path):
         try:
             row = parse_object(line)
         except ValueError as problem:
             raise UserError(f"{path}, line {number}: {problem}; fix or remove the line") from None
-        if shape is not None:
-            _require_shape(f"{path}, line {number}", row, shape, "make the file again")
         yield number, row

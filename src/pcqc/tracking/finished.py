@@ -8,16 +8,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
-from pcqc.results.json_shapes import (
-    CollectedRuns,
-    GroupRow,
-    Selection,
-    TrackingRecord,
-    TreeRow,
-)
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
 from pcqc.results.paths import Paths
 from pcqc.study import Study, digest
@@ -82,17 +74,17 @@ class FinishedRun:
     @cached_property
     def groups(self) -> list[dict]:
         """The run's candidate groups; none for a method that draws none."""
-        return self.rows("training/candidate_groups.jsonl", GroupRow)
+        return self.rows("training/candidate_groups.jsonl")
 
     @cached_property
     def trees(self) -> list[dict]:
         """The trees that the run kept, one an update; none for a method that searches none."""
-        return self.rows("training/trees.jsonl", TreeRow)
+        return self.rows("training/trees.jsonl")
 
-    def rows(self, artifact: str, shape: Any = None) -> list[dict]:
+    def rows(self, artifact: str) -> list[dict]:
         """Rows of a JSON-lines file of the run; none where the run has no such file."""
         path = self.files.get(artifact)
-        return [row for _, row in read_jsonl(path, shape)] if path else []
+        return [row for _, row in read_jsonl(path)] if path else []
 
 
 def milliseconds(time_stamp: str | None) -> int:
@@ -142,7 +134,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         recipe=paths.evaluation(method, run).resolve().name,
         training=manifests.get("training"),
         evaluation=manifests["evaluation"],
-        selection=read_json(files["evaluation/selection.json"], Selection),
+        selection=read_json(files["evaluation/selection.json"]),
         continuation=manifests.get("continuation"),
         files=files,
         sha256={artifact: sha256_file(path) for artifact, path in files.items()},
@@ -167,18 +159,11 @@ def evaluations(study: Study, method: str) -> list[dict]:
     return [read_manifest(paths.evaluation(method, run)) for run in runs]
 
 
-def trainings(study: Study, method: str) -> list[list[dict]]:
-    """Rows of `events.jsonl` of all evaluated runs of a method, run by run."""
-    paths = Paths.of(study)
-    files = [paths.run(method, run) / "events.jsonl" for run in evaluated_runs(study, method)]
-    return [[row for _, row in read_jsonl(path)] for path in files if path.exists()]
-
-
 def read_record(study: Study, method: str) -> dict:
     """Which MLflow run holds what of a method; UserError where it is missing or was altered."""
-    return read_json(checked(Paths.of(study).tracking(method)), TrackingRecord)
+    return read_json(checked(Paths.of(study).tracking(method)))
 
 
 def read_collected(study: Study) -> list[dict]:
     """Entries of `collected/runs.json`; UserError where it is missing or altered."""
-    return read_json(checked(Paths.of(study).collected / "runs.json"), CollectedRuns)
+    return read_json(checked(Paths.of(study).collected / "runs.json"))
