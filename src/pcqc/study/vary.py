@@ -16,8 +16,7 @@ import yaml
 from pcqc.errors import UserError
 from pcqc.study.load import load_study, study_path, variations
 from pcqc.study.study import Study
-from pcqc.study.training import Rl
-from pcqc.study.yaml_reader import build, read_settings
+from pcqc.study.yaml_reader import read_settings
 from pcqc.system.files import write_atomic
 
 HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
@@ -54,6 +53,9 @@ def vary(
     if settings.role == "ablation":
         raise UserError(f"{method} is a variation itself; vary the method that it is of")
     given = dict(_parsed(change) for change in changes)
+    for setting in FIXED:
+        if setting in given:
+            raise UserError(f"--set {setting}: not to be varied; give another setting")
     entry = {
         "title": f"{settings.title}, {', '.join(f'{k} {_word(v)}' for k, v in given.items())}",
         "role": "ablation",
@@ -61,29 +63,31 @@ def vary(
         "runs": list(runs) or [settings.runs[0]],
         **_nested(given),
     }
-    _check(study, method, given)
     name = name or _name(method, given)
     path = variations(study_path(study_name))
     known = read_settings(path).data if path.exists() else {}
-    if known.get(name) != entry:
-        _record(study, study_name, path, known, name, entry)
-    return name, path
-
-
-def _record(
-    study: Study, study_name: str, path: Path, known: dict, name: str, entry: dict[str, Any]
-) -> None:
-    """Write the entry; where the study cannot be loaded with it, the file stays as it was."""
+    if known.get(name) == entry:
+        return name, path
     if name in study.methods:
         raise UserError(f"the study has a method '{name}' already; give another --name")
     before = path.read_bytes() if path.exists() else None
     text = yaml.safe_dump({**known, name: entry}, sort_keys=False, allow_unicode=True)
     write_atomic(path, HEAD + text)
     try:
-        load_study(study_name)
-    except UserError:
+        _refuse_the_same(load_study(study_name), name, method)
+    except UserError as problem:
         path.unlink() if before is None else write_atomic(path, before)
-        raise
+        raise UserError(f"--set {' '.join(changes)}: {problem}") from None
+    return name, path
+
+
+def _refuse_the_same(study: Study, name: str, method: str) -> None:
+    made, model = study.method(name), study.method(method)
+    same = dataclasses.replace(
+        made, title=model.title, role=model.role, runs=model.runs, rl=model.rl
+    )
+    if same == model and study.rl_of(made) == study.rl_of(model):
+        raise UserError(f"{method} has these values already; give others")
 
 
 def _parsed(change: str) -> tuple[str, Any]:
@@ -106,35 +110,6 @@ def _nested(given: dict[str, Any]) -> dict[str, Any]:
         else:
             nested[name] = value
     return nested
-
-
-def _check(study: Study, method: str, given: dict[str, Any]) -> None:
-    """Names and values, each against the settings that it changes."""
-
-    def error(place: tuple, problem: str) -> UserError:
-        return UserError(f"--set {'.'.join(map(str, place))}: {problem}")
-
-    settings = study.method(method)
-    whole = {**dataclasses.asdict(settings), "rl": dataclasses.asdict(study.rl_of(settings))}
-    groups = [name for name, value in whole.items() if isinstance(value, dict)]
-    if not given:
-        raise UserError("nothing to vary; give --set setting=value")
-    for name, value in given.items():
-        group, dot, part = name.partition(".")
-        if name in (*FIXED, *groups) or (dot and group not in groups):
-            known = " or ".join(["a setting of the method", *(f"{g}.SETTING" for g in groups)])
-            raise UserError(f"--set {name}: not to be varied; give {known}")
-        before, own = (whole[group], part) if dot else (whole, name)
-        if own in before and before[own] == value:
-            raise UserError(
-                f"--set {name}: {method} has {_word(value)} already; give another value"
-            )
-    changed = {
-        name: {**whole[name], **value} if name in groups else value
-        for name, value in _nested(given).items()
-    }
-    build(Rl, changed.pop("rl", whole["rl"]), lambda place, text: error(("rl", *place), text))
-    build(type(settings), {**dataclasses.asdict(settings), **changed}, error)
 
 
 def _name(method: str, given: dict[str, Any]) -> str:
