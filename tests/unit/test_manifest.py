@@ -1,0 +1,242 @@
+"""Results on disk: manifests vouch for every file, and what an edit leaves to do."""
+
+import json
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hand_made import finish_job
+from small_runs import small_study
+
+from pcqc.errors import UserError
+from pcqc.jobs.explain import accept, why
+from pcqc.jobs.run import perform
+from pcqc.results import recipe
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import checked, read_manifest, verify
+from pcqc.results.recipe import Job
+
+
+@dataclass(frozen=True)
+class Told:
+    number: int = 1
+
+
+def make_job(root: Path, kind: str = "first", number: int = 1, **inputs) -> Job:
+    return Job(kind, (), root / kind, Told(number), ("pcqc.jobs.clinic",), inputs)
+
+
+def test_inputs_are_told_apart_by_content(tmp_path):
+    path = tmp_path / "a"
+    names = []
+    for text in ("x", "y", "x"):
+        path.write_text(text)
+        names.append(make_job(tmp_path, raw=path).recipe.short)
+    assert names[0] == names[2] != names[1]
+
+
+def made(job: Job, **texts: str) -> Job:
+    """The job, done: files with their texts."""
+
+    def work():
+        for name, text in texts.items():
+            path = job.path / name.replace("__", "/")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        return {"count": len(texts)}
+
+    perform(job, work)
+    return job
+
+
+def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
+    job = made(make_job(tmp_path), a="1", sub__b="2")
+    manifest = read_manifest(job.path)
+    assert set(manifest["files"]) == {"a", "sub/b"}
+    assert (manifest["count"], manifest["recipe"]["job"]) == (2, "first")
+    assert manifest["machine"]["torch"]
+    assert (job.folder / "latest").resolve() == job.path
+    assert sorted(path.name for path in job.path.iterdir()) == ["a", "manifest.json", "sub"]
+    perform(job, lambda: pytest.fail("it is made"))
+    other = made(make_job(tmp_path, number=2), a="3")
+    assert other.path != job.path
+    assert (job.folder / "latest").resolve() == other.path
+    # Back to the first settings: what is there is taken, and `latest` names it.
+    perform(make_job(tmp_path), lambda: pytest.fail("it is there"))
+    assert (job.folder / "latest").resolve() == job.path
+    assert (job.path / "a").read_text() == "1"
+
+
+def test_an_unfinished_result_is_not_read_and_goes_on(tmp_path):
+    job = make_job(tmp_path)
+
+    def stopped():
+        (job.path / "half").write_text("x")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        perform(job, stopped)
+    with pytest.raises(UserError, match="is not finished"):
+        checked(job.path / "half")
+    begun = (job.path / "state" / "begun.json").read_text()
+    made(job, rest="y")
+    manifest = read_manifest(job.path)
+    assert set(manifest["files"]) == {"half", "rest"}
+    assert manifest["begun"] == json.loads(begun)["begun"]
+    assert not (job.path / "state").exists()
+
+
+def test_a_job_that_is_refused_leaves_nothing(tmp_path):
+    job = make_job(tmp_path)
+
+    def refused():
+        raise UserError("no input")
+
+    with pytest.raises(UserError, match="no input"):
+        perform(job, refused)
+    assert not job.path.exists()
+
+
+def test_folders_of_other_names_are_nobodys_result(tmp_path):
+    """A backup, or what a version of another layout left."""
+    job = made(make_job(tmp_path), a="1")
+    for name in ("aside", "checkpoints", f"{job.path.name}.old"):
+        shutil.copytree(job.path, job.folder / name)
+        (job.folder / name / "manifest.json").write_text("{}")
+    (job.folder / "manifest.json").write_text("{}")
+    made(make_job(tmp_path, number=2), a="2")
+
+
+def test_what_a_workflow_did_not_plan_is_refused(tmp_path):
+    with pytest.raises(UserError, match="settings or source changed since the workflow began"):
+        perform(make_job(tmp_path), lambda: pytest.fail("not planned"), recipe="00000000")
+
+
+DAMAGES = {
+    "a byte": lambda path: path.write_bytes(b"\0" + path.read_bytes()[1:]),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "missing": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "swapped": lambda path: (
+        path.rename(path.with_name("aside")),
+        path.with_name("b").rename(path),
+        path.with_name("aside").rename(path.with_name("b")),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("check", [checked, lambda path: checked(path.parent), None])
+def test_a_damaged_file_is_refused_by_whoever_reads_it_and_by_the_workflow(tmp_path, how, check):
+    job = made(make_job(tmp_path), a="12", b="34")
+    DAMAGES[how](job.path / "a")
+    with pytest.raises(UserError, match=rf"/a: (altered|missing).*; move {job.path} away and"):
+        check(job.path / "a") if check else verify(job.path)
+    shutil.move(job.path, tmp_path / "aside")
+    made(make_job(tmp_path), a="12", b="34")
+    checked(job.path)
+
+
+def test_a_file_that_no_job_wrote_is_not_read(tmp_path):
+    job = made(make_job(tmp_path), a="1")
+    (job.path / "mine").write_text("2")
+    with pytest.raises(UserError, match="mine: altered since it was written"):
+        checked(job.path / "mine")
+    verify(job.path)  # it stands in nobody's way
+
+
+def exchange(job: Job, other: Job) -> None:
+    """Exchange the manifests of two results."""
+    texts = [each.manifest.read_text() for each in (job, other)]
+    for each, text in zip((other, job), texts, strict=True):
+        each.manifest.write_text(text)
+
+
+def set_number(job: Job, other: Job) -> None:
+    job.manifest.write_text(job.manifest.read_text().replace('"count": 1', '"count": 2'))
+
+
+MANIFESTS = {
+    "altered": (set_number, "altered since it was written"),
+    "of a sibling": (exchange, "is of another result"),
+    "cut": (lambda job, _: job.manifest.write_text(job.manifest.read_text()[:99]), "not JSON"),
+    "{}": (lambda job, _: job.manifest.write_text("{}"), "field required"),
+    "a list": (lambda job, _: job.manifest.write_text("[]"), "dictionary"),
+}
+
+
+@pytest.mark.parametrize("how", MANIFESTS)
+def test_a_damaged_manifest_is_one_line(tmp_path, how):
+    job, other = made(make_job(tmp_path), a="1"), made(make_job(tmp_path, number=2), a="1")
+    damage, words = MANIFESTS[how]
+    damage(job, other)
+    for read in (lambda: checked(job.path / "a"), lambda: verify(job.path)):
+        with pytest.raises(UserError, match=words) as refused:
+            read()
+        assert "\n" not in str(refused.value)
+        assert f"move {job.path} away and run the workflow again" in str(refused.value)
+
+
+@pytest.fixture
+def edit(monkeypatch):
+    """Pretends that a module was edited."""
+
+    def edited(module):
+        original = recipe.module_digests
+
+        def digests(*modules, unused=()):
+            known = original(*modules, unused=unused)
+            return {**known, module: "0"} if module in known else known
+
+        monkeypatch.setattr(recipe, "module_digests", digests)
+
+    return edited
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A study whose every job is made by hand."""
+    monkeypatch.chdir(tmp_path)
+    study = small_study(tmp_path, continuation=None)
+    for job in Jobs(study).all():
+        finish_job(study, job.kind, *job.whose)
+    return study
+
+
+def to_do(study) -> dict[str, list[str]]:
+    return {job.name: why(job) for job in Jobs(study).all() if not job.manifest.exists()}
+
+
+def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, edit):
+    def paths():
+        return {job.name: job.path for job in Jobs(small).run("pcqc", "A")}
+
+    before = paths()
+    edit("pcqc.jobs.select")
+    again = to_do(small)
+    assert again["select pcqc A"] == ["module pcqc.jobs.select changed"]
+    assert {"select shared_sft A", "evaluate pcqc A", "mirror pcqc", "report"} <= again.keys()
+    assert "train pcqc A" not in again
+    accept(small, "pcqc", "A", "a message")
+    assert paths() == before
+    assert "evaluate pcqc A" not in to_do(small)
+    (note,) = read_manifest(before["select pcqc A"])["also_for"].values()
+    assert "a message (module pcqc.jobs.select changed)" in note
+    # Another edit is another matter, and another setting is never accepted.
+    edit("pcqc.evaluation.predictions")
+    assert "evaluate pcqc A" in to_do(small)
+    other = replace(small, rl=replace(small.rl, learning_rate=0.1))
+    with pytest.raises(UserError, match=r"setting rl.learning_rate: 0.001 -> 0.1.*run it again"):
+        accept(other, "pcqc", "A", "a message")
+
+
+def test_an_altered_result_is_not_accepted(small, edit):
+    path = Jobs(small).job("train", "pcqc", "A").path / "events.jsonl"
+    path.write_text("{}\n")
+    finish_job(small, "train", "pcqc", "A")
+    edit("pcqc.methods.grpo")
+    path.write_text("[]\n")
+    with pytest.raises(UserError, match=r"events\.jsonl: altered"):
+        accept(small, "pcqc", "A", "a message")
