@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hand_made import finish_job, folder_of
 from stub_server import Stub, completion
@@ -14,8 +13,6 @@ from pcqc.models.folder import save_folder
 from pcqc.study import Servers, load_study
 from pcqc.study.models import Server
 
-WORDS = 1000  # vocabulary of the stub
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
@@ -23,22 +20,11 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def serve():
-    """Starts a patient's server that draws evenly from its first `top_k` words; 0: from all."""
-    stubs = []
-
-    def start(top_k: int = 0) -> Stub:
-        def reply(body, attempt):
-            most = body.get("top_k", top_k) or WORDS
-            drawn = np.random.default_rng(body["seed"]).random(body["max_tokens"]) * most
-            return completion(drawn.astype(int).tolist())
-
-        stubs.append(Stub(reply))
-        return stubs[-1]
-
-    yield start
-    for stub in stubs:
-        stub.close()
+def stub():
+    """A patient's server."""
+    stub = Stub(lambda body, attempt: completion([1]))
+    yield stub
+    stub.close()
 
 
 def served(stub):
@@ -75,30 +61,24 @@ def test_no_line_is_red_on_the_clinic_before_anything_is_made(capsys):
     ]
 
 
-def dead_server(serve):
-    stub = serve()
+def dead_server(stub):
     stub.close()
     return served(stub), "server patient", "check the server and rerun"
 
 
-def other_sampling_defaults(serve):
-    return served(serve(top_k=20)), "server patient", "restart it with --generation-config vllm"
-
-
-def a_server_of_other_weights(serve):
-    stub = serve()
+def a_server_of_other_weights(stub):
     study = served(stub)
     model_folder(study, "patient")
     stub.served["root"] = str(model_folder(study, "actor", "other").resolve())
     return study, "server patient", "whose weights are not the role's; restart it with"
 
 
-FAULTS = (dead_server, other_sampling_defaults, a_server_of_other_weights)
+FAULTS = (dead_server, a_server_of_other_weights)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_fault_has_the_only_red_line(fault, serve, capsys):
-    study, name, words = fault(serve)
+def test_a_fault_has_the_only_red_line(fault, stub, capsys):
+    study, name, words = fault(stub)
     (line,) = red(study, capsys)
     assert line.startswith(f"RED   {name} ")
     assert words in line

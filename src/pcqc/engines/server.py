@@ -103,37 +103,6 @@ class ServerEngine(Engine):
                 f"restart it with {own}, or correct the study's 'servers'"
             )
 
-    def check_defaults(self) -> None:
-        """Compare samples of requests that leave values out with those that state neutral ones.
-
-        Requests of this project state every value, so other defaults change none of its samples;
-        but they show that the server was started for another use.
-
-        Raises:
-            UserError: more samples differ than rounding explains.
-        """
-        neutral = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
-        probe = {"prompt": list(range(8)), "max_tokens": 16, "ignore_eos": True, "logprobs": 0}
-        # The flatter the distribution, the more tokens a truncation would change.
-        by_default = [
-            {**probe, "stop_token_ids": [], "seed": seed, **temperature}
-            for seed in range(8)
-            for temperature in ({}, {"temperature": 5.0})
-        ]
-        stated = [neutral | body for body in by_default]
-        answers = self._complete([*by_default, *stated], _completion)
-        for answer in answers:
-            if isinstance(answer, Failure):
-                raise UserError(f"{self.server.url}: answers no probe ({answer}); check the server")
-        count = len(stated)
-        pairs = zip(answers[:count], answers[count:], strict=True)
-        differ = sum(a.tokens != b.tokens for a, b in pairs)
-        if differ > count // 4:
-            raise UserError(
-                f"{self.server.url}: {differ} of {count} samples depend on the server's own "
-                "sampling defaults; restart it with --generation-config vllm"
-            )
-
     def generate(
         self, requests: Sequence[Request], sampling: Sampling
     ) -> list[list[Completion | Failure]]:

@@ -109,13 +109,12 @@ def _servers(study: Study) -> dict[str, Server]:
 
 
 def _server(study: Study, role: str, server: Server) -> str:
-    """A server answers, has the role's weights, and samples as it is asked to."""
+    """A server answers and has the role's weights."""
     folder = study.starts_from(role) if role == "scorer" else role
     # A job is more patient with a server.
     engine = ServerEngine(dataclasses.replace(server, timeout_seconds=10.0, attempts=2))
     engine.check_weights(Paths.of(study).model(folder))
-    engine.check_defaults()
-    return f"{server.url} serves {engine.model}, and its defaults change no sample"
+    return f"{server.url} serves {engine.model}"
 
 
 def _try_here(study: Study) -> None:
