@@ -64,13 +64,6 @@ def test_candidates_answers_and_scores_are_counted_apart(paper):
     assert methods["same_state_q1"]["trained_tokens"] < methods["pcqc"]["trained_tokens"]
 
 
-def test_an_unpruned_tree_grows_fourfold_while_the_budget_allows(paper):
-    atpo = make_plan(paper)["methods"]["atpo"]
-    assert atpo["trajectories"] == 222 * 128 * 64
-    assert atpo["answers"] == 222 * 128 * (4 + 16)
-    assert atpo["actor_tokens"] == 222 * 128 * (4 + 16 + 64) * 130
-
-
 def test_zero_splits_what_each_stage_says(paper):
     """Rajbhandari et al. 2020, Figure 1: 16 bytes a parameter, split stage by stage."""
     gib = 8_190_735_360 / 2**30

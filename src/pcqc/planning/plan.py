@@ -1,4 +1,4 @@
-"""The plan of a study: models, work, disk; with a placement, memory and hours; as data and text."""
+"""The plan of a study: models, work, disk; with a placement, memory and hours."""
 
 from dataclasses import asdict
 
@@ -14,10 +14,7 @@ from pcqc.planning.work import fine_tunings, trained, training_work
 from pcqc.study import Method, Study
 
 PHASES = {"always": "resident", "in rollouts": "rollout", "in the update": "update"}
-AMOUNTS = (
-    *("runs", "updates", "trajectories", "candidates", "answers", "scores"),
-    *("actor_tokens", "trained_tokens"),
-)
+AMOUNTS = ("runs", "updates", "trajectories")
 TOO_LITTLE = "TOO LITTLE"
 
 
@@ -71,53 +68,46 @@ def _run(study: Study, method: Method, timed: bool) -> dict:
 
 
 def render(plan: dict) -> str:
-    """The plan of `make_plan` as tables, one below the other."""
-    courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
-    place, parts = plan["placement"], {**plan["methods"], **courses}
+    """The plan of `make_plan` in tables: sums of what its data has part by part."""
+    place = plan["placement"]
     heading = "no `placement` in the settings, so no memory and no hours"
     if place:
         heading = f"{place['nodes']} x {place['devices_per_node']} {place['device']}"
     memory = [
-        {"role": r["role"], "where": span(r["devices"]), "phase": name, "of": part, "GiB": gib}
-        for r in plan["memory"]
-        for name, phase in (*PHASES.items(), ("on the host", "host"))
-        for part, gib in (r[phase] if phase != "host" else {"weights": r["host"]}).items()
-        if gib
+        {
+            "role": role["role"],
+            "model": role["model"],
+            "where": span(role["devices"]),
+            **{name: sum(role[phase].values()) for name, phase in PHASES.items()},
+            "on the host": role["host"],
+        }
+        for role in plan["memory"]
     ]
     devices = [
         {
             "methods": ", ".join(load["methods"]),
             "where": span(load["devices"]),
-            **{f"GiB {name}": load[name] for name in ("rollout", "update", "available")},
+            **{name: load[name] for name in ("rollout", "update", "available")},
             "": "fits" if max(load["rollout"], load["update"]) <= load["available"] else TOO_LITTLE,
         }
         for load in plan["devices"]
     ]
-    work = [
-        {"method": name} | {what.replace("_", " "): round(part.get(what, 0)) for what in AMOUNTS}
-        for name, part in parts.items()
-    ]
-    hours = [
-        {"method": n, **p["hours"], "of all runs": p["hours"]["gpu_hours"] * p["runs"]}
-        for n, p in parts.items()
-        if p["hours"]
-    ]
-    total = sum(row["of all runs"] for row in hours)
+    courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
+    runs = []
+    for name, part in {**plan["methods"], **courses}.items():
+        row = {"method": name} | {what: round(part.get(what, 0)) for what in AMOUNTS}
+        if part["hours"]:
+            gpu_hours = part["hours"]["gpu_hours"]
+            row |= {"GPU-hours of one": gpu_hours, "of all": gpu_hours * part["runs"]}
+        runs.append(row)
+    if total := sum(row.get("of all", 0.0) for row in runs):
+        heading += f", {total:,.1f} GPU-hours"
+    disk = [{"": name.removesuffix("_gib"), "GiB": gib} for name, gib in plan["storage"].items()]
     tables = {
-        "Models": [{"role": role, **model} for role, model in plan["models"].items()],
-        "Memory per device": memory,
-        "Memory per device and phase": devices,
-        "Work of one run and of SFT; a tree search without pruning": work,
-        f"Hours of one run and of SFT; GPU-hours of all runs: {total:,.1f}": hours,
-        "Disk": [
-            {"": name.removesuffix("_gib").replace("_", " "), "GiB": gib}
-            for name, gib in plan["storage"].items()
-        ],
-        "Assumed (settings `assumptions`)": [
-            {"": name, "value": value}
-            for name, value in plan["assumptions"].items()
-            if value is not None
-        ],
+        "Memory of a role on each of its devices, GiB": memory,
+        "Memory of a device in each phase, GiB": devices,
+        "Runs and SFT; a tree search without pruning": runs,
+        "Disk": disk,
     }
     texts = [
         f"{title}\n{tabulate(rows, headers='keys', intfmt=',', floatfmt=',.2f')}"
