@@ -63,10 +63,10 @@ def test_a_file_where_the_folder_belongs_is_named(tmp_path):
 
 
 def test_refusal_by_the_folder_is_named_for_root_too(tmp_path, monkeypatch):
-    def refuse(**_):
+    def refuse(*_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(UserError, match=r"table\.csv: Permission denied; make the folder writable"):
         write_atomic(tmp_path / "table.csv", b"")
 

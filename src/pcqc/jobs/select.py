@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import select
 from pcqc.jobs.make_roles import Weights, role_weights, weights_of
-from pcqc.results.json_shapes import Checkpoint
 from pcqc.results.manifest import checked, read_manifest
 from pcqc.system.files import read_json, write_json
 
@@ -46,7 +45,7 @@ def selected_weights(task: "Task") -> tuple[int, str, Weights]:
 def checkpoint_weights(task: "Task", update: int) -> tuple[str, Weights]:
     """Digest and weights of the checkpoint after so many updates."""
     folder = task.inputs["run"]
-    checkpoints: list[Checkpoint] = read_manifest(folder)["checkpoints"]
+    checkpoints = read_manifest(folder)["checkpoints"]
     entry = next((entry for entry in checkpoints if entry["update"] == update), None)
     if entry is None:
         raise UserError(f"{folder}: the run has no checkpoint of update {update}")

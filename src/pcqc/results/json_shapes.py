@@ -50,25 +50,6 @@ class Cursor(TypedDict):
     step: int
 
 
-class Validation(TypedDict):
-    """How a checkpoint did on the development benchmark."""
-
-    benchmark: str
-    accuracy: float
-    turns: float
-    actor_tokens: float
-    predictions: str
-
-
-class Checkpoint(TypedDict):
-    """`validation/<update>.json`, and an entry of a run's manifest."""
-
-    update: int
-    path: str
-    digest: str
-    validation: Validation
-
-
 class Block(TypedDict):
     """A finished block of a continuation study under way."""
 

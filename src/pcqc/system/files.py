@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-import tempfile
+import secrets
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -57,18 +57,16 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
 
 def _write_beside(path: Path, data: bytes) -> None:
     """Write `data` to a synced temporary file in the folder of `path`, and rename it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    with os.fdopen(handle, "wb") as file:
-        try:
-            # mkstemp makes private files; a result is as readable as the user's umask allows.
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
@@ -118,13 +116,6 @@ def _locked(file: BinaryIO) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _umask() -> int:
-    """The process's umask, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 def sync(path: Path) -> None:

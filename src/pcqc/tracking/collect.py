@@ -1,7 +1,6 @@
 """What the analysis reads is fetched from MLflow; every file's SHA-256 is checked."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from pcqc.results.manifest import (
     write_manifest,
 )
 from pcqc.results.paths import Paths
-from pcqc.results.recipe import Job
 from pcqc.study import Study
 from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.finished import read_collected, read_record
@@ -65,19 +63,14 @@ def add(study: Study) -> Path:
     earlier = read_collected(study)
     inputs = {n: j for n, j in whole.inputs.items() if paths.tracking(n).exists()}
     job = replace(whole, inputs={**inputs, "earlier": paths.collected / MANIFEST})
-    perform_collection(job, lambda: _collect(study, job.path, earlier))
+    with hold_folder(job):
+        begin(job)
+        _collect(study, job.path, earlier)
+        finish(job, {})
     manifest = read_manifest(job.path)
     note = {whole.recipe.short: "the runs of this machine, joined to those collected earlier"}
     write_manifest(job.path, {**manifest, "also_for": {**manifest["also_for"], **note}})
     return job.path
-
-
-def perform_collection(job: Job, work: Callable[[], None]) -> None:
-    """Collect into a job's folder, and write its manifest."""
-    with hold_folder(job):
-        begin(job)
-        work()
-        finish(job, {})
 
 
 def _collect(study: Study, new: Path, earlier: list[dict]) -> None:

@@ -93,12 +93,6 @@ def milliseconds(time_stamp: str | None) -> int:
     return round(1000 * seconds)
 
 
-def evaluated_runs(study: Study, method: str) -> list[str]:
-    """Letters of the method's evaluated runs, in the study's order."""
-    paths = Paths.of(study)
-    return [r for r in study.runs if paths.evaluation(method, r).exists()]
-
-
 def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     """Read the newest results of a run and check every file against its manifest.
 
@@ -154,9 +148,8 @@ def selected_weights(run: FinishedRun) -> Path | None:
 
 def evaluations(study: Study, method: str) -> list[dict]:
     """Manifests of the evaluations of all evaluated runs of a method."""
-    paths = Paths.of(study)
-    runs = evaluated_runs(study, method)
-    return [read_manifest(paths.evaluation(method, run)) for run in runs]
+    folders = [Paths.of(study).evaluation(method, run) for run in study.runs]
+    return [read_manifest(folder) for folder in folders if folder.exists()]
 
 
 def read_record(study: Study, method: str) -> dict:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any
 
+from pcqc.results.recipe import flat
 from pcqc.study import Study
 from pcqc.tracking.finished import FinishedRun, milliseconds
 
@@ -21,16 +22,13 @@ def parameters(run: FinishedRun) -> dict[str, str]:
     """
     method = run.settings["methods"][run.method]
     rest = {name: value for name, value in run.settings.items() if name not in OF_THE_STUDY}
-    return dict(_flat({"method": method, **rest}))
+    settings = flat({"method": method, **rest})
+    return {name: _text(value) for name, value in settings.items() if value is not None}
 
 
-def _flat(settings: dict, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif value is not None:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield f"{prefix}{name}", text if len(text) <= LONGEST else f"{text[:LONGEST]} … (cut)"
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (cut)"
 
 
 def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
