@@ -1,14 +1,10 @@
 """The synthetic clinic's cases and SFT conversations."""
 
-from typing import TYPE_CHECKING
-
 from pcqc.clinic.build import build_clinic
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+from pcqc.results.tasks import Task
 
 
-def run(task: "Task") -> dict:
+def run(task: Task) -> dict:
     """Draw the clinic; the number of rows of each file."""
     settings = task.settings
     rows = build_clinic(

@@ -1,7 +1,7 @@
 """The continuation study of one policy: candidates first, then what comes of each."""
 
 import dataclasses
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,11 @@ from pcqc.jobs.select import selected_weights
 from pcqc.results.json_shapes import Block
 from pcqc.results.manifest import checked
 from pcqc.results.recipe import digest
+from pcqc.results.tasks import Task
 from pcqc.roles import Patient
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
 from pcqc.system.progress import Progress
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
 CANDIDATES = pa.schema(
     [
@@ -52,7 +50,7 @@ CONTINUATIONS = pa.schema(
 CASES_AT_ONCE = 16
 
 
-def run(task: "Task") -> dict:
+def run(task: Task) -> dict:
     """Draw the study of one policy, resuming it block by block; entries of the manifest."""
     single_threaded(task.settings.deterministic)
     study = ContinuationStudy(task)
@@ -63,7 +61,7 @@ def run(task: "Task") -> dict:
 class ContinuationStudy:
     """One policy's study under way; finished blocks of cases lie in its state folder."""
 
-    def __init__(self, task: "Task"):
+    def __init__(self, task: Task):
         self.task, self.settings, self.state = task, task.settings, task.state
         self.label = " ".join(task.whose)
         self.cases = checked_cases(task.inputs["development"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
@@ -10,12 +10,10 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.make_roles import make_sync
+from pcqc.results.tasks import Task
 from pcqc.roles import Scorer
 from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
 
 class Engines:
@@ -33,7 +31,7 @@ class Engines:
 
     def __init__(
         self,
-        task: "Task",
+        task: Task,
         context: RolloutContext,
         scorer: Scorer | None,
         policy: Policy,

@@ -1,20 +1,16 @@
 """Evaluation of a run's checkpoints on every benchmark: the selected one, and `also_evaluate`."""
 
-from typing import TYPE_CHECKING
-
 from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import checked_cases, make_context
 from pcqc.jobs.select import checkpoint_weights, selected_weights
+from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Progress
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
-
-def run(task: "Task") -> dict:
+def run(task: Task) -> dict:
     """Evaluate the checkpoints on all benchmarks; their summaries, for the manifest.
 
     Files of the selected checkpoint are named `<benchmark>`, of another `<benchmark>@<update>`.
@@ -39,7 +35,7 @@ def run(task: "Task") -> dict:
 
 
 def _evaluate(
-    task: "Task",
+    task: Task,
     context: RolloutContext,
     cases: dict[str, list[Case]],
     update: int,

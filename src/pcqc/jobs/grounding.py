@@ -1,7 +1,6 @@
 """Eligible answers of a continuation study: the judges' agreement, then a person's review."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pcqc.evaluation.grounding import (
     COLUMNS,
@@ -20,16 +19,14 @@ from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
 from pcqc.results.manifest import checked
+from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import csv_text, no_formula, write_atomic
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
 Key = tuple[str, int]  # case id and candidate
 
 
-def run(task: "Task") -> None:
+def run(task: Task) -> None:
     """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review."""
     by_id = {c.case_id: c for c in checked_cases(task.inputs["development"])}
     rows = read_table(checked(task.inputs["candidates"]), CANDIDATES).to_pylist()
@@ -84,7 +81,7 @@ def _word(value: bool | None) -> str:
     return "" if value is None else YES if value else NO
 
 
-def _votes(task: "Task", items: Sequence[Answered]) -> dict[str, list[Judgement]]:
+def _votes(task: Task, items: Sequence[Answered]) -> dict[str, list[Judgement]]:
     """Every judge's judgements; models are loaded one after another.
 
     The clinic's answers are judged by rules, those of other studies by its judges or, where it

@@ -1,15 +1,11 @@
 """The actor's system message: the study's own, or the one that its published cases carry."""
 
-from typing import TYPE_CHECKING
-
 from pcqc.results.manifest import checked
+from pcqc.results.tasks import Task
 from pcqc.system.files import read_bytes
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
-
-def instruction(task: "Task") -> str:
+def instruction(task: Task) -> str:
     """The actor's system message, byte for byte as in its source."""
     given = task.settings.protocol.instruction
     return read_bytes(checked(task.inputs["instruction"])).decode() if given is None else given

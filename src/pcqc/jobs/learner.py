@@ -2,17 +2,14 @@
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcqc.models.folder import save_model
+from pcqc.results.tasks import Where
 from pcqc.system.processes import Processes
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Where
 
-
-def make_backend(where: "Where", processes: Processes) -> MakeBackend:
+def make_backend(where: Where, processes: Processes) -> MakeBackend:
     """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
     if where.placement is None:
         return adamw_backend

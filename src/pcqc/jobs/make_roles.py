@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 
@@ -15,13 +15,11 @@ from pcqc.engines.sync import WeightSync
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
 from pcqc.results.manifest import checked
+from pcqc.results.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
+from pcqc.study.models import Server
 from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
-    from pcqc.study.models import Server
 
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability: the logit of an
@@ -34,7 +32,7 @@ def checked_cases(path: Path) -> list[Case]:
     return read_cases(checked(path))
 
 
-def chat_format(task: "Task", folder: Path) -> ChatFormat:
+def chat_format(task: Task, folder: Path) -> ChatFormat:
     """Chat format of the model in `folder`."""
     return ChatFormat(load_tokenizer(folder), instruction(task))
 
@@ -66,17 +64,17 @@ def weights_of(folder: Path, dtype: str) -> Weights:
     return Weights(folder, dtype)
 
 
-def role_weights(task: "Task", role: str) -> Weights:
+def role_weights(task: Task, role: str) -> Weights:
     """Weights of `actor`, `patient` or `scorer`."""
     return weights_of(task.inputs[role], task.settings.dtypes[role])
 
 
 def make_engine(
-    task: "Task",
+    task: Task,
     role: Literal["actor", "patient", "scorer"],
     weights: Weights,
     model=None,
-    server: "Server | None" = None,
+    server: Server | None = None,
 ) -> Engine:
     """The engine of a role.
 
@@ -116,7 +114,7 @@ def make_engine(
     return TransformersEngine(weights.load() if model is None else model, **sizes)
 
 
-def make_context(task: "Task", actor: Weights, model=None) -> RolloutContext:
+def make_context(task: Task, actor: Weights, model=None) -> RolloutContext:
     """Actor and patient; the patient's weights are its SFT checkpoint's.
 
     Args:
@@ -137,7 +135,7 @@ def make_context(task: "Task", actor: Weights, model=None) -> RolloutContext:
 
 
 def make_sync(
-    task: "Task", context: RolloutContext, policy: Policy, cases: Sequence[Case]
+    task: Task, context: RolloutContext, policy: Policy, cases: Sequence[Case]
 ) -> Callable[[Iterable[tuple[str, torch.Tensor]]], float | None]:
     """What copies named weights to the actor's engine before it samples.
 
@@ -158,7 +156,7 @@ def make_sync(
     return WeightSync(context.actor.engine, policy.next_logprobs, prompts, tolerance)
 
 
-def make_scorer(task: "Task") -> Scorer:
+def make_scorer(task: Task) -> Scorer:
     """The frozen scorer: a model as it was before any fine-tuning."""
     weights = role_weights(task, "scorer")
     engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)

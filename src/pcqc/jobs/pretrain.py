@@ -1,16 +1,12 @@
 """The clinic's base model, trained from scratch."""
 
-from typing import TYPE_CHECKING
-
 from pcqc.clinic.pretrain import pretrain
 from pcqc.clinic.world import World
 from pcqc.results.manifest import checked
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+from pcqc.results.tasks import Task
 
 
-def run(task: "Task") -> None:
+def run(task: Task) -> None:
     """Train the base model, resuming its saved state where there is one."""
     settings = task.settings
     pretrain(

@@ -1,14 +1,10 @@
 """Pretrained models of a real study, put where its jobs look for them."""
 
-from typing import TYPE_CHECKING
-
 from pcqc.models.pretrained import install
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+from pcqc.results.tasks import Task
 
 
-def run(task: "Task") -> None:
+def run(task: Task) -> None:
     """Install every pretrained model of the study, each once, in a folder of its own."""
     for folder, source in task.settings.pretrained.items():
         install(source, task.folder / folder)

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
@@ -24,6 +24,7 @@ from pcqc.jobs.record_rows import consultation_rows, event_row
 from pcqc.jobs.run_folder import RECORDS, RunFolder
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
+from pcqc.results.tasks import Task
 from pcqc.roles.actor import Actor
 from pcqc.study import Decoding
 from pcqc.study.yaml_reader import nearest
@@ -33,9 +34,6 @@ from pcqc.system.progress import Phases, Progress
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
-
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
 # Cases and the dialogues on them -> further numbers of a validation.
 Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
@@ -57,7 +55,7 @@ class Run:
 
     def __init__(
         self,
-        task: "Task",
+        task: Task,
         processes: Processes,
         judged: Judged | None = None,
         world: World | None = None,

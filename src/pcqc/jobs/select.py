@@ -1,19 +1,16 @@
 """Selection of a run's checkpoint, and the weights of the selected one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
 from pcqc.evaluation.selection import select
 from pcqc.jobs.make_roles import Weights, role_weights, weights_of
 from pcqc.results.manifest import checked, read_manifest
+from pcqc.results.tasks import Task
 from pcqc.system.files import read_json, write_json
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
-
-def run(task: "Task") -> None:
+def run(task: Task) -> None:
     """Choose the run's checkpoint on the development benchmark and write what was rejected."""
     benchmark = task.settings.development
     if task.settings.trained:
@@ -29,7 +26,7 @@ def run(task: "Task") -> None:
     write_json(task.folder / "selection.json", choice)
 
 
-def selected_weights(task: "Task") -> tuple[int, str, Weights]:
+def selected_weights(task: Task) -> tuple[int, str, Weights]:
     """Number of updates, digest and weights of a run's selected checkpoint.
 
     Raises:
@@ -42,7 +39,7 @@ def selected_weights(task: "Task") -> tuple[int, str, Weights]:
     return update, *checkpoint_weights(task, update)
 
 
-def checkpoint_weights(task: "Task", update: int) -> tuple[str, Weights]:
+def checkpoint_weights(task: Task, update: int) -> tuple[str, Weights]:
     """Digest and weights of the checkpoint after so many updates."""
     folder = task.inputs["run"]
     checkpoints = read_manifest(folder)["checkpoints"]

@@ -2,7 +2,6 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.order import batches_per_pass
@@ -11,6 +10,7 @@ from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.make_roles import chat_format, role_weights
 from pcqc.models.folder import load_model, save_model
 from pcqc.results.manifest import checked
+from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import write_jsonl
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -23,11 +23,8 @@ from pcqc.training.sft import (
 )
 from pcqc.training.supervised import Example, train_supervised
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
-
-def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> None:
+def run(task: Task, processes: Processes = SINGLE_PROCESS) -> None:
     """Train the actor for all epochs and the patient for its own (app:pcqc_frozen_setup).
 
     Both see the same conversations in the same order, so that where they start from the same
@@ -51,7 +48,7 @@ def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> None:
         write_jsonl(task.folder / "losses.jsonl", rows)
 
 
-def _fine_tune(task: "Task", epochs: dict[str, int], processes: Processes) -> list[float]:
+def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list[float]:
     """Train from the weights that the roles share, write each role after its epochs; the losses."""
     first = next(iter(epochs))
     start = role_weights(task, first)
@@ -79,14 +76,14 @@ def _fine_tune(task: "Task", epochs: dict[str, int], processes: Processes) -> li
     return losses
 
 
-def _leave_as_it_starts(task: "Task", role: str) -> None:
+def _leave_as_it_starts(task: Task, role: str) -> None:
     """Write a role that no epoch trains."""
     start = role_weights(task, role)
     tokenizer = chat_format(task, start.folder).tokenizer
     save_model(task.folder / role, start.load(), tokenizer, {"epochs": 0})
 
 
-def _examples(task: "Task", chat: ChatFormat) -> list[list[Example]]:
+def _examples(task: Task, chat: ChatFormat) -> list[list[Example]]:
     """Of each conversation its examples, every state built as a consultation builds it."""
     path: Path = checked(task.inputs["conversations"])
     protocol = task.settings.protocol

@@ -1,18 +1,15 @@
 """Training of one run of a method, and what the clinic adds to it."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pcqc.jobs.rl_loop import Run
 from pcqc.results.manifest import checked
+from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
-if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
 
-
-def run(task: "Task", processes: Processes = SINGLE_PROCESS) -> dict | None:
+def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
     """Train one run of a method, resuming its saved state where there is one.
 
     Every process does all of it with its share of the rollouts and the learning; the first writes.

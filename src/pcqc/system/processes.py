@@ -6,7 +6,6 @@ processes of the job that its launcher started. Nothing from a file or from outs
 
 import json
 import os
-import re
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -21,7 +20,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 # How long one process waits for the others; an update's slowest rollouts set it.
 TIMEOUT = timedelta(hours=2)
-DRIVER = Path("/proc/driver/nvidia/version")
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ def require_gpu(kind: str) -> None:
         kind: `placement.device`.
 
     Raises:
-        UserError: torch can use no GPU; names the driver and torch's reason.
+        UserError: torch can use no GPU; names torch's reason.
     """
     import torch
 
@@ -133,15 +131,9 @@ def require_gpu(kind: str) -> None:
     except (AssertionError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[0].rstrip(".")
     raise UserError(
-        f"placement.device is {kind}, but no GPU can be used here ({driver()}; {reason}); run "
+        f"placement.device is {kind}, but no GPU can be used here ({reason}); run "
         "`make gpu`, update the driver, or set placement.device to CPU"
     )
-
-
-def driver() -> str:
-    """The loaded driver, in words."""
-    version = re.search(r"\d+\.\d[\d.]*", DRIVER.read_text()) if DRIVER.is_file() else None
-    return f"NVIDIA driver {version.group()}" if version else "no NVIDIA driver is loaded"
 
 
 def _take_device(number: int) -> bool:

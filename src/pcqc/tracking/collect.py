@@ -20,6 +20,7 @@ from pcqc.results.manifest import (
     write_manifest,
 )
 from pcqc.results.paths import Paths
+from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
 from pcqc.tracking.finished import read_collected, read_record
@@ -30,8 +31,6 @@ from pcqc.tracking.values import is_number
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.results.tasks import Task
-
 # What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
 NEEDED = (
     *("*/manifest.json", "training/events.jsonl", "training/validation/*.parquet"),
@@ -39,7 +38,7 @@ NEEDED = (
 )
 
 
-def run(task: "Task", study: Study) -> None:
+def run(task: Task, study: Study) -> None:
     """Gather what the analysis reads from MLflow's artifacts of every method of the study.
 
     Equal artifacts give equal bytes.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import write_json
 from pcqc.tracking import checkpoints, notes, traces, values
@@ -23,8 +24,6 @@ from pcqc.tracking.prepare import prepare
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.results.tasks import Task
-
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
 METRICS_PER_CALL = 1000  # MLflow's limits
@@ -32,7 +31,7 @@ PARAMETERS_PER_CALL = 100
 RUNS_PER_CALL = 50_000
 
 
-def run(task: "Task", study: Study) -> None:
+def run(task: Task, study: Study) -> None:
     """Mirror a method's runs, and write which MLflow run holds what: `record.json`.
 
     Raises:

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pcqc.results.manifest import checked, read_manifest
+from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.tracking import notes
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
@@ -12,10 +13,8 @@ from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_st
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-    from pcqc.results.tasks import Task
 
-
-def run(task: "Task", study: Study) -> dict:
+def run(task: Task, study: Study) -> dict:
     """Put the report's files into the study's own MLflow run; which run it is.
 
     There is one such run a study. Where the files have changed it is filled again.
