@@ -146,12 +146,6 @@ def selected_weights(run: FinishedRun) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def evaluations(study: Study, method: str) -> list[dict]:
-    """Manifests of the evaluations of all evaluated runs of a method."""
-    folders = [Paths.of(study).evaluation(method, run) for run in study.runs]
-    return [read_manifest(folder) for folder in folders if folder.exists()]
-
-
 def read_record(study: Study, method: str) -> dict:
     """Which MLflow run holds what of a method; UserError where it is missing or was altered."""
     return read_json(checked(Paths.of(study).tracking(method)))

@@ -4,7 +4,6 @@ A run is in MLflow once: it is recognised by its tag `contents`. Writing a run t
 nothing, and `FINISHED` is set last; so the next mirror completes a run that a kill cut short.
 """
 
-import time
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -15,7 +14,6 @@ from pcqc.system.files import write_json
 from pcqc.tracking import checkpoints, notes, traces, values
 from pcqc.tracking.finished import (
     FinishedRun,
-    evaluations,
     read_finished,
 )
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
@@ -59,12 +57,10 @@ def run(task: Task, study: Study) -> None:
 def _write_parent(
     store: Store, study: Study, method: str, stored: list["Run"], finished: list[FinishedRun]
 ) -> str:
-    """The id of the method's parent run, created where missing; its description and means updated.
+    """The id of the method's parent run, created where missing; its description is updated.
 
     It lasts from the start of the first run that was mirrored to the last end.
     """
-    from mlflow.entities import Metric
-
     client, note = store.client, notes.of_method(study, method)
     parent = next((run for run in stored if run.data.tags.get("stage") == "method"), None)
     if parent is None:
@@ -75,15 +71,6 @@ def _write_parent(
     run_id = parent.info.run_id
     if parent.data.tags.get(notes.NOTE) != note:
         client.set_tag(run_id, notes.NOTE, note)
-    means = values.means(study, evaluations(study, method))
-    now = round(1000 * time.time())  # the interface shows the latest
-    changed = [
-        Metric(name, value, now, 0)
-        for name, value in means.items()
-        if parent.data.metrics.get(name) != value
-    ]
-    if changed:
-        client.log_batch(run_id, metrics=changed)
     end = max([parent.info.end_time or 0, *(run.ended for run in finished)])
     if parent.info.end_time != end:
         client.set_terminated(run_id, "FINISHED", end)

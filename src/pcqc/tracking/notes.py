@@ -29,11 +29,10 @@ Benchmarks; checkpoints are chosen on the development benchmark alone:
 
 {benchmarks}
 
-A parent's metrics are means over its runs, `..._std` the sample standard deviations. *Created* is
-when the training began; *Duration* lasts until the end of the evaluation, waiting included. A run
-whose name begins with "superseded" was replaced by a later run of the same method and seed
-(`superseded_by`); no table uses it. The run "{REPORT}" has the results of the study among its
-*Artifacts*.
+The report has the means over a method's runs. *Created* is when the training began; *Duration*
+lasts until the end of the evaluation, waiting included. A run whose name begins with "superseded"
+was replaced by a later run of the same method and seed (`superseded_by`); no table uses it. The run
+"{REPORT}" has the results of the study among its *Artifacts*.
 """
 
 

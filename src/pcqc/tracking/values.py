@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from pcqc.results.recipe import flat
-from pcqc.study import Study
 from pcqc.tracking.finished import FinishedRun, milliseconds
 
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
@@ -40,9 +39,10 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """
     evaluation, duration = run.evaluation, run.duration
     # The interface keeps the order: what a reader looks for first comes first.
-    for name, value in means(run.study, [evaluation]).items():
-        if name.startswith("evaluation/average/"):
-            yield name, value, evaluation["update"], duration
+    results = [evaluation["benchmarks"].get(benchmark) for benchmark in run.study.benchmarks]
+    for name in ("accuracy", "turns") if all(results) else ():
+        average = mean(float(result[name]) for result in results)
+        yield f"evaluation/average/{name}", average, evaluation["update"], duration
     evaluated = [("evaluation", evaluation["update"], evaluation)]
     for update, further in evaluation.get("further_updates", {}).items():
         evaluated.append(("further_updates", int(update), further))
@@ -65,27 +65,6 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
         for name, value in event.items():
             if name != "update" and is_number(value):
                 yield prefix + name, float(value), event["update"], elapsed
-
-
-def means(study: Study, evaluations: list[dict]) -> dict[str, float]:
-    """Mean and sample standard deviation over a method's runs, named as the runs' own numbers.
-
-    `evaluation/average/...` is of the runs' averages over all benchmarks, as in the tables.
-    """
-    numbers = {}
-    for name in ("accuracy", "turns"):
-        of_runs = [
-            {b: float(e["benchmarks"][b][name]) for b in study.benchmarks if b in e["benchmarks"]}
-            for e in evaluations
-        ]
-        averages = [mean(run.values()) for run in of_runs if len(run) == len(study.benchmarks)]
-        columns = {b: [run[b] for run in of_runs if b in run] for b in study.benchmarks}
-        for benchmark, values in {"average": averages, **columns}.items():
-            if values:
-                numbers[f"evaluation/{benchmark}/{name}"] = mean(values)
-            if len(values) > 1:
-                numbers[f"evaluation/{benchmark}/{name}_std"] = stdev(values)
-    return numbers
 
 
 def is_number(value: Any) -> bool:

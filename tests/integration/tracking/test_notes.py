@@ -2,9 +2,7 @@
 
 import dataclasses
 
-import pytest
-
-from pcqc.tracking import notes, values
+from pcqc.tracking import notes
 
 
 def test_a_method_is_described_by_what_it_draws_and_credits(study):
@@ -20,18 +18,3 @@ def test_updates_are_the_most_where_a_run_may_level_off(study):
     levelling = dataclasses.replace(study, rl=dataclasses.replace(study.rl, level_after=3))
     assert "GRPO: 40 updates on" in notes.of_method(study, "grpo")
     assert "GRPO: up to 40 updates on" in notes.of_method(levelling, "grpo")
-
-
-def test_a_method_carries_mean_and_deviation_of_its_runs(study):
-    results = [{"accuracy": 0.5, "turns": 1.0}, {"accuracy": 0.7, "turns": 4.0}]
-    evaluations = [{"benchmarks": {"clinic_dev": result}} for result in results]
-    assert values.means(study, evaluations) == {
-        "evaluation/clinic_dev/accuracy": pytest.approx(0.6),
-        "evaluation/clinic_dev/accuracy_std": pytest.approx(0.02**0.5),
-        "evaluation/clinic_dev/turns": 2.5,
-        "evaluation/clinic_dev/turns_std": pytest.approx(4.5**0.5),
-    }
-    assert set(values.means(study, evaluations[:1])) == {
-        "evaluation/clinic_dev/accuracy",
-        "evaluation/clinic_dev/turns",
-    }
