@@ -99,24 +99,6 @@ def test_start_sync_and_saving_are_counted(paper):
     assert run_cost(study, study.method("atpo"))["saving"] > 1.5 * hours["saving"]
 
 
-@pytest.mark.parametrize(
-    ("phase", "tokens"),
-    [
-        ("rollout", 222 * 128 * (4 * 3 + 3 * 3) * 130),
-        ("patient", 222 * 128 * (4 * 2 + 2 * 3) * 25),
-        ("scorer", 222 * 128 * 2 * 5 * (550 + (2 * (130 + 25) + 130) / 2)),
-        ("update", 222 * 128 * ((4 * 3 + 2 * 3) * 130 + 4 * (550 + 2 * 25))),
-    ],
-)
-def test_a_measured_speed_takes_the_place_of_an_assumed_one(paper, phase, tokens):
-    study = changed(paper, f"assumptions.{phase}_tokens_per_second", 1000.0)
-    hours = run_cost(study, study.method("pcqc"))
-    assert hours[phase] == pytest.approx(tokens / (8 * 1000) / 3600, rel=1e-3)
-    others = {p: hours[p] for p in PHASES if p not in (phase, "validation")}
-    before = run_cost(paper, paper.method("pcqc"))
-    assert others == {p: before[p] for p in others}
-
-
 def test_what_is_offloaded_lies_on_the_host(paper):
     on_device, on_host = (
         learner_memory(placed(paper, learner__offload=kind), "learner")

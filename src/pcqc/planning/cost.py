@@ -1,4 +1,4 @@
-"""Time: tokens over a measured speed, or FLOPs over the speed that the devices reach.
+"""Time: FLOPs over the speed that the devices reach.
 
 Seconds = FLOPs / (devices x peak x utilisation), each role on its own devices, one role after the
 other: the actor waits for the patient's answers, the learner for the scores. In rollouts batches
@@ -59,8 +59,6 @@ def _actor(study: Study, work: Work) -> float:
     context = _mean_context(study)
     written = work.responses * assumed.action_tokens
     read = work.opened * assumed.prompt_tokens + work.answers * assumed.answer_tokens
-    if rate := assumed.rollout_tokens_per_second:
-        return _at_rate(study, "actor", written, rate)
     decoded = shape.forward_flops(written, context, written)
     read = shape.forward_flops(read, context, 0)
     return _seconds(study, "actor", decoded, read) / assumed.full_batches
@@ -69,8 +67,6 @@ def _actor(study: Study, work: Work) -> float:
 def _patient(study: Study, work: Work) -> float:
     assumed, shape = study.assumptions, architecture(study, "patient")[1]
     prompt, written = assumed.patient_prompt_tokens, work.answers * assumed.answer_tokens
-    if rate := assumed.patient_tokens_per_second:
-        return _at_rate(study, "patient", written, rate)
     decoded = shape.forward_flops(written, prompt, written)
     read = shape.forward_flops(work.answers * prompt, prompt / 2, 0)
     return _seconds(study, "patient", decoded, read) / assumed.full_batches
@@ -81,8 +77,6 @@ def _scorer(study: Study, work: Work) -> float:
     if not work.scores:
         return 0.0
     shape, prompt = architecture(study, "scorer")[1], _mean_context(study)
-    if rate := study.assumptions.scorer_tokens_per_second:
-        return _at_rate(study, "scorer", work.scores * prompt, rate)
     read = shape.forward_flops(work.scores * prompt, prompt / 2, work.scores)
     return _seconds(study, "scorer", decoded=0.0, read=read)
 
@@ -107,8 +101,6 @@ def _update(study: Study, method: Method, work: Work) -> float:
     """
     shape = architecture(study, "actor")[1]
     learner, dtype = study.placement.learner, study.dtype("actor")
-    if rate := study.assumptions.update_tokens_per_second:
-        return work.trained_tokens / (rate * len(learner.devices))
     context, recomputed = _mean_context(study), learner.gradient_checkpointing
     forward = shape.forward_flops(work.trained_tokens, context, work.credited_tokens)
     flops = update_passes(method, recomputed) * forward
@@ -127,12 +119,6 @@ def _mean_context(study: Study) -> float:
     assumed = study.assumptions
     dialogue = assumed.inquiries * (assumed.action_tokens + assumed.answer_tokens)
     return assumed.prompt_tokens + (dialogue + assumed.action_tokens) / 2
-
-
-def _at_rate(study: Study, role: str, tokens: float, rate: float) -> float:
-    """Seconds at a measured rate; 0 if a server elsewhere does the role's work."""
-    places = engines(study)
-    return tokens / (rate * len(places[role].devices)) if role in places else 0.0
 
 
 def _seconds(study: Study, role: str, decoded: float, read: float) -> float:

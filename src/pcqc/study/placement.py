@@ -84,11 +84,6 @@ class Assumptions:
     # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
     # Simulated, see docs/plan.md.
     full_batches: Utilisation = 0.3
-    # Measured on one device (benchmarks.device), each in place of the utilisations of its phase:
-    rollout_tokens_per_second: Positive | None = None  # written by the actor
-    patient_tokens_per_second: Positive | None = None  # written by the patient
-    scorer_tokens_per_second: Positive | None = None  # of the prompts that the scorer reads
-    update_tokens_per_second: Positive | None = None  # once common beginnings are merged
     start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
     sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
     saving_gib_per_second: Positive = 0.6  # states and checkpoints, as one process hashes
