@@ -13,6 +13,7 @@ from pcqc.study.consistency import contradictions
 from pcqc.study.method import Method, method_class
 from pcqc.study.peer_rates import with_rates
 from pcqc.study.study import Study
+from pcqc.study.training import Rl
 from pcqc.study.yaml_reader import Name, SettingsFile, build, nearest, read_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,7 +53,8 @@ def load_study(name_or_path: str | Path) -> Study:
     methods = {n: _method(entry, _within(error, "methods", n)) for n, entry in entries.items()}
     study = dataclasses.replace(study, methods=methods)
     for name, method in study.methods.items():
-        study.rl_of(method, _within(error, "methods", name, "rl"))
+        own = {**dataclasses.asdict(study.rl), **method.rl}
+        build(Rl, own, _within(error, "methods", name, "rl"))
     study = with_rates(_without_absent(study))
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)

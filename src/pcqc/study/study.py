@@ -1,7 +1,6 @@
 """A study: what is compared, on which data, at which sizes."""
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +33,6 @@ from pcqc.study.yaml_reader import (
     Some,
     Title,
     Whole,
-    build,
     matching,
     nearest,
 )
@@ -44,10 +42,6 @@ STORE = (
     "sqlite:///FILE or http(s)://HOST:PORT, without user, password or query; give secrets by "
     "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
 )
-
-
-def _unplaced(place: tuple, problem: str) -> UserError:
-    return UserError(f"rl.{'.'.join(map(str, place))}: {problem}")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -220,16 +214,9 @@ class Study:
             )
         return self.methods[name]
 
-    def rl_of(self, method: Method, error: Callable[[tuple, str], UserError] = _unplaced) -> Rl:
-        """Settings of policy optimisation that a method's runs have: the study's and its own.
-
-        Raises:
-            UserError: an unknown setting of its own, or a wrong value; made by `error` from its
-                place and what is wrong.
-        """
-        if not method.rl:
-            return self.rl
-        return build(Rl, {**dataclasses.asdict(self.rl), **method.rl}, error)
+    def rl_of(self, method: Method) -> Rl:
+        """Settings of policy optimisation that a method's runs have: the study's and its own."""
+        return dataclasses.replace(self.rl, **method.rl)
 
     def may_level_off(self, method: Method) -> bool:
         """Whether a run of the method can end before its last update."""
