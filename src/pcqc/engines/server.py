@@ -79,7 +79,7 @@ class ServerEngine(Engine):
         self._pool = urllib3.connection_from_url(
             server.url, maxsize=server.concurrent, block=True, timeout=server.timeout_seconds
         )
-        (model,) = self._all([("GET", "/v1/models", None, _first_model)])
+        (model,) = self._all(self._models, [None])
         if isinstance(model, Failure):
             raise UserError(
                 f"{server.url}: it serves no model ({model}); start the server, or correct the "
@@ -148,22 +148,19 @@ class ServerEngine(Engine):
     def _begin(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> Ticket:
         self.tickets += 1
         self.running[self.tickets] = [
-            self._threads.submit(self._request, "POST", COMPLETIONS, body | self._common, read)
-            for body in bodies
+            self._threads.submit(self._post, body, read) for body in bodies
         ]
         return self.tickets
 
     def _complete(self, bodies: list[dict], read: Callable[[dict, dict], Any]) -> list:
-        return self._all([("POST", COMPLETIONS, body | self._common, read) for body in bodies])
+        return self._all(lambda body: self._post(body, read), bodies)
 
-    @property
-    def _common(self) -> dict[str, Any]:
-        """What every request of tokens says."""
-        return {
-            "model": self.model,
-            "return_token_ids": True,
-            "return_tokens_as_token_ids": True,
-        }
+    def _models(self, body: None) -> tuple[Any, int]:
+        return self._request("GET", "/v1/models", body, _first_model)
+
+    def _post(self, body: dict, read: Callable[[dict, dict], Any]) -> tuple[Any, int]:
+        common = {"model": self.model, "return_token_ids": True, "return_tokens_as_token_ids": True}
+        return self._request("POST", COMPLETIONS, body | common, read)
 
     def _counted(self, outcomes: Sequence[tuple[Any, int]]) -> list:
         """Results of requests, whose retries and failures are counted."""
@@ -172,14 +169,13 @@ class ServerEngine(Engine):
         self.counts.update(result.kind for result in results if isinstance(result, Failure))
         return results
 
-    def _all(self, requests: list[tuple]) -> list:
+    def _all(self, request: Callable[[Any], tuple[Any, int]], bodies: list) -> list:
         """Each request's result or failure, in order; requests run in parallel.
 
         Raises:
             UserError: all failed, and none because the server refused it.
         """
-        outcomes = list(self._threads.map(lambda request: self._request(*request), requests))
-        results = self._counted(outcomes)
+        results = self._counted(list(self._threads.map(request, bodies)))
         failures = [result for result in results if isinstance(result, Failure)]
         if (
             failures

@@ -53,8 +53,8 @@ def load_study(name_or_path: str | Path) -> Study:
     methods = {n: _method(entry, _within(error, "methods", n)) for n, entry in entries.items()}
     study = dataclasses.replace(study, methods=methods)
     for name, method in study.methods.items():
-        own = {**dataclasses.asdict(study.rl), **method.rl}
-        build(Rl, own, _within(error, "methods", name, "rl"))
+        rl = {**dataclasses.asdict(study.rl), **method.rl}
+        build(Rl, rl, _within(error, "methods", name, "rl"))
     study = with_rates(_without_absent(study))
     for setting, problem in contradictions(study):
         raise error(tuple(setting.split(".")), problem)

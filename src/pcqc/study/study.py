@@ -3,7 +3,7 @@
 import dataclasses
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -216,7 +216,8 @@ class Study:
 
     def rl_of(self, method: Method) -> Rl:
         """Settings of policy optimisation that a method's runs have: the study's and its own."""
-        return dataclasses.replace(self.rl, **method.rl)
+        own: dict[str, Any] = method.rl
+        return dataclasses.replace(self.rl, **own)
 
     def may_level_off(self, method: Method) -> bool:
         """Whether a run of the method can end before its last update."""
