@@ -1,11 +1,9 @@
 """Lexical near-duplicates: every pair of texts whose n-gram counts have a cosine over a threshold.
 
-The search is exact but does not compare all pairs. The dot product of a pair has two parts: the
-rare n-grams of the first text, which sparse matrices multiply quickly, and the frequent ones, which
-are only bounded. Pairs that the bound does not rule out are computed in full.
+Counts are whole numbers, so a cosine is exact where it is a ratio of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +11,6 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 ROWS = 256  # texts of the first set per block
-PAIRS = 4096  # candidates per block
-# Largest norm of a text's frequent n-grams, as a share of threshold times the text's norm. With a
-# smaller share fewer pairs are computed in full; below 1, results do not depend on it.
-FREQUENT = 0.8
-MARGIN = 1e-9  # for the rounding of bounds; cosines are computed from whole numbers
 
 
 @dataclass(frozen=True)
@@ -57,65 +50,23 @@ def near_duplicates(
 ) -> dict[tuple[int, int], float]:
     """(i, j) -> cosine(first[i], second[j]) of every pair that reaches the threshold, in order.
 
-    Memory is bounded by the texts' n-gram counts and one block of candidates.
+    Memory is bounded by the texts' n-gram counts and one block of pairs.
     """
     counts = measure.count([*first, *second])
     a, b = counts[: len(first)], counts[len(first) :]
-    norms = squared_norms(a), squared_norms(b)
+    norms = _squared_norms(a), _squared_norms(b)
+    transposed = b.T.tocsr()
     near: dict[tuple[int, int], float] = {}
-    for pairs in possible_pairs(a, b, norms, measure.threshold):
-        for (i, j), cosine in zip(pairs.tolist(), _cosines(a, b, norms, pairs), strict=True):
-            if cosine >= measure.threshold:
-                near[i, j] = float(cosine)
-    return near
+    for start in range(0, len(first), ROWS):
+        # The product has no entry for a pair that shares no n-gram.
+        products = (a[start : start + ROWS] @ transposed).tocoo()
+        rows, columns = products.row + start, products.col
+        cosines = products.data / np.sqrt(norms[0][rows] * norms[1][columns])
+        for k in np.flatnonzero(cosines >= measure.threshold):
+            near[int(rows[k]), int(columns[k])] = float(cosines[k])
+    return dict(sorted(near.items()))
 
 
-def squared_norms(counts: sparse.csr_matrix) -> np.ndarray:
+def _squared_norms(counts: sparse.csr_matrix) -> np.ndarray:
     """Squared Euclidean norm of each row; whole numbers."""
     return np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-
-
-def possible_pairs(a, b, norms, threshold: float) -> Iterator[np.ndarray]:
-    """Per block of rows of `a`: [P, 2] pairs of rows that may reach the threshold, in order.
-
-    By Cauchy-Schwarz the frequent n-grams of a row add at most their norm times the other row's.
-    """
-    frequency = np.bincount(b.indices, minlength=b.shape[1])
-    rare = rare_part(a, frequency, (FREQUENT * threshold) ** 2 * norms[0])
-    frequent = np.sqrt(norms[0] - squared_norms(rare))
-    transposed = b.T.tocsr()
-    lengths = [np.sqrt(np.maximum(norm, 1)) for norm in norms]
-    for start in range(0, a.shape[0], ROWS):
-        products = (rare[start : start + ROWS] @ transposed).tocoo()
-        rows, columns = products.row + start, products.col
-        bound = (products.data / lengths[1][columns] + frequent[rows]) / lengths[0][rows]
-        possible = np.stack([rows, columns], axis=1)[bound >= threshold - MARGIN]
-        yield possible[np.lexsort((possible[:, 1], possible[:, 0]))]
-
-
-def rare_part(counts: sparse.csr_matrix, frequency: np.ndarray, limit: np.ndarray):
-    """Rows without their most frequent n-grams, as many as have a squared norm within a limit.
-
-    Args:
-        counts: [texts, n-grams].
-        frequency: [n-grams] number of other texts that have it.
-        limit: [texts] squared norm that may be left out of a row.
-    """
-    per_row = np.diff(counts.indptr)
-    rows = np.repeat(np.arange(counts.shape[0]), per_row)
-    order = np.lexsort((-frequency[counts.indices], rows))
-    squares = np.cumsum(counts.data[order] ** 2)
-    before = np.concatenate([[0], squares])[counts.indptr[:-1]]
-    within = squares - np.repeat(before, per_row)
-    kept = order[within > np.repeat(limit, per_row)]
-    return sparse.csr_matrix((counts.data[kept], (rows[kept], counts.indices[kept])), counts.shape)
-
-
-def _cosines(a, b, norms, pairs: np.ndarray) -> np.ndarray:
-    """Cosine of each pair of rows, from whole numbers: exact where it is a ratio of them."""
-    dots = [
-        np.asarray(a[part[:, 0]].multiply(b[part[:, 1]]).sum(axis=1)).ravel()
-        for part in np.split(pairs, range(PAIRS, len(pairs), PAIRS))
-    ]
-    products = norms[0][pairs[:, 0]] * norms[1][pairs[:, 1]]
-    return np.concatenate(dots) / np.sqrt(products)

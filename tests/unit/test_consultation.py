@@ -275,12 +275,3 @@ def test_continuing_from_an_executed_question_repeats_the_consultation(models, c
 
     (repeated,) = sampled(models, chat, CASES[:1], seed=1, play=again)
     assert tokens(repeated) == tokens(whole[0])
-
-
-def test_a_roll_out_of_one_turn_stays_open():
-    context = scripted_context(numbered, CASES[:1])
-    ((consultation,),) = roll_out(
-        context, CASES[:1], rollouts=1, candidates=3, seed=1, stage="test", turns=1
-    )
-    assert [len(t.responses) for t in consultation.turns] == [3]
-    assert consultation.ending is None

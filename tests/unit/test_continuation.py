@@ -25,7 +25,6 @@ from pcqc.evaluation.grounding import (
     Judgement,
     ModelJudge,
     agreed,
-    priority,
     read_review,
     reviewed,
 )
@@ -171,14 +170,6 @@ def test_judges_decide_by_agreement_and_what_they_differ_on_stays_open():
     assert agreed({"a": first}) == first
 
 
-@pytest.mark.parametrize(
-    ("free", "chosen", "place"),
-    [(None, True, 1), (None, False, 2), (True, True, 3), (False, False, 4)],
-)
-def test_open_answers_come_first_in_a_review_and_chosen_ones_before_others(free, chosen, place):
-    assert priority(Judgement(True, True, free, "agreement"), chosen) == place
-
-
 REVIEW = """\
 method,run,case_id,candidate,supported,confined,free,note
 pcqc,A,case-0,1,yes,,no,names the disease
@@ -318,18 +309,6 @@ def ground(monkeypatch, study, judges, review=None):
     changed = dataclasses.replace(study, continuation=settings)
     folder = run_job(changed, "grounding", "pcqc", "A").path
     return [list(csv.DictReader((folder / n).open())) for n in ("grounding.csv", "review.csv")]
-
-
-def test_grounding_is_written_with_the_review_in_it(study, tmp_path, monkeypatch):
-    (tmp_path / "review.csv").write_text(REVIEW.replace("case-0,1,yes", "case-0,1,no"))
-    continued(study)
-    judge, _ = model_judge(lambda prompt: "yes")
-    rows, _ = ground(monkeypatch, study, {"model": judge}, tmp_path / "review.csv")
-    assert [",".join(row.values()) for row in rows[:3]] == [
-        "case-0,0,yes,yes,yes,yes,model",
-        "case-0,1,no,yes,no,no,review",
-        "case-0,2,yes,yes,yes,yes,model",
-    ]
 
 
 def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path, monkeypatch):

@@ -1,43 +1,12 @@
 """The paper's information-access table, on the types and on every prompt actually built."""
 
-import dataclasses
-import inspect
-import typing
-
 import pytest
 from helpers import make_case, scripted_context, scripted_scorer
 
-from pcqc.cases.prompts import Exchange
-from pcqc.cases.public_case import PublicCase
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
-from pcqc.roles import Actor, Patient, Scorer
-from pcqc.roles.patient import Inquiry
-from pcqc.roles.scorer import Evidence
 
 METHOD = Pcqc("PCQC", "pcqc", terminal_group=2, question_group=3)
-
-
-def parameters(function) -> dict:
-    hints = typing.get_type_hints(function)
-    return {name: hints[name] for name in inspect.signature(function).parameters if name != "self"}
-
-
-def test_the_actor_is_handed_token_ids():
-    taken = parameters(Actor.act)
-    assert set(taken) == {"states", "streams"}
-    assert "int" in str(taken["states"])
-    assert "Case" not in str(taken)
-
-
-def test_the_patient_is_handed_facts_and_a_question():
-    assert set(parameters(Patient.answer)) == {"inquiries"}
-    assert {f.name for f in dataclasses.fields(Inquiry)} == {"facts", "question", "stream"}
-
-
-def test_the_scorer_is_handed_the_public_case_and_the_exchanges():
-    assert set(parameters(Scorer.probabilities)) == {"evidence"}
-    assert typing.get_args(Evidence) == (PublicCase, tuple[Exchange, ...])
 
 
 @pytest.fixture(scope="module")

@@ -72,16 +72,6 @@ def test_utilities_are_the_scorers_probabilities_of_the_right_option():
     assert second.utilities == pytest.approx([0.1 / 1.2, 0.9 / 1.2, 0.4 / 1.2, 0.4 / 1.2])
 
 
-def test_a_response_without_a_question_has_the_state_s_utility():
-    """It adds no evidence: u = b(O_t), gain 0; it takes part in the comparison."""
-    drawn, _ = draw(PCQC)
-    group = drawn.groups[0]
-    assert group.turn.responses[3].answer is None
-    assert group.utilities[3] == group.baseline
-    assert group.gains[3] == 0
-    assert group.credits == pytest.approx(same_state_credit(group.utilities))
-
-
 def test_a_final_answer_with_a_question_after_it_is_no_question():
     """It takes part in the comparison with gain 0; its tokens get no question credit."""
 
@@ -152,24 +142,6 @@ def test_same_state_q1_keeps_the_credit_and_drops_the_unexecuted():
     assert pieces(chat, executed.sequences, TERMINAL) == pieces(chat, full.sequences, TERMINAL)
 
 
-def question_loss_sum(sequences) -> float:
-    """Sum of -A over selected question tokens: eq:question_objective at ratio 1, before 1/N_Q."""
-    terms = [s.terms[QUESTION] for s in sequences if QUESTION in s.terms]
-    return -sum(float((t.weights * t.advantages).sum()) for t in terms)
-
-
-def test_the_question_loss_is_executed_plus_unexecuted():
-    full, _ = draw(PCQC)
-    executed, _ = draw(SAME_STATE_Q1)
-    unexecuted = [s for s in full.sequences if set(s.terms) == {QUESTION}]
-    parts = (full.sequences, executed.sequences, unexecuted)
-    total, mine, others = map(question_loss_sum, parts)
-    assert total == pytest.approx(mine + others)
-    counts = [token_counts(part)[QUESTION] for part in parts]
-    assert counts[0] == counts[1] + counts[2]
-    assert counts[1] < counts[0]
-
-
 def test_executed_local_standardises_gains_across_cases_and_states():
     drawn, chat = draw(EXECUTED_LOCAL)
     gains = np.array([g.gains[0] for g in drawn.groups])
@@ -219,17 +191,6 @@ def test_consultations_without_turns_are_excluded_from_training():
     assert [r.tolist() for r in drawn.rewards] == [[1, 0], [0, 0]]
     with pytest.raises(UserError, match=r"every case is longer than protocol\.prompt_tokens"):
         draw(PCQC, [long])
-
-
-def test_metrics_count_different_candidate_questions_by_turn():
-    drawn, _ = draw(PCQC)
-    metrics = drawn.metrics()
-    for turn in (1, 2):
-        states = [g.turn.responses for g in drawn.groups if g.number == turn - 1]
-        counts = [len({r.action.question for r in s} - {None}) for s in states]
-        found = metrics.get(f"credit/distinct_questions_turn_{turn}")
-        assert found == (np.mean(counts) if counts else None)
-    assert metrics["credit/distinct_questions_turn_1"] > 1
 
 
 def test_metrics_count_every_actor_token():

@@ -34,40 +34,6 @@ def test_a_prefix_shorter_than_a_block_is_not_looked_for():
     assert list(cache.match([])) == []
 
 
-def test_sequences_that_share_a_prefix_are_told_apart_after_it():
-    other = [*LONG[:24], *range(60, 70)]
-    cache = filled(100, LONG, other)
-    for tokens in (LONG, other):
-        slots = cache.match([*tokens, 1])
-        ((keys, _),) = cache.read(torch.tensor([slots]))
-        assert keys.flatten().tolist() == list(range(len(tokens)))
-    assert set(cache.match([*other, 1])[24:]) == set(range(64, 74))
-
-
-def test_what_is_read_is_what_was_written():
-    cache = filled(100, LONG)
-    ((keys, values),) = cache.read(torch.tensor([[3, 5], [0, 39]]))
-    assert keys.shape == (2, 1, 2, 1)
-    assert keys.flatten().tolist() == [3, 5, 0, 39]
-    assert values.flatten().tolist() == [103, 105, 100, 139]
-
-
-def test_a_full_pool_forgets_everything():
-    cache = filled(50, LONG)
-    assert cache.reserve(51) is None
-    assert cache.match(LONG)
-    assert cache.reserve(11) == list(range(11))
-    assert list(cache.match(LONG)) == []
-
-
-def test_clear_forgets():
-    cache = filled(100, LONG)
-    cache.clear()
-    assert list(cache.match(LONG)) == []
-    assert cache.first_missing_block(LONG) is not None
-    assert cache.reserve(100) == list(range(100))
-
-
 def test_the_first_missing_block_is_shared_by_prompts_that_share_it():
     cache = filled(100, LONG[:16])
     a, b = [*LONG[:24], 1, 1], [*LONG[:24], 2, 2]

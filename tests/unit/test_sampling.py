@@ -62,7 +62,3 @@ def test_temperature_zero_takes_the_likeliest():
 def test_logprobs_are_of_the_whole_vocabulary_at_temperature_one():
     tokens, logprobs = drawn(0.5, 0.5)
     assert torch.allclose(logprobs, CHANCES.log()[tokens])
-
-
-def test_each_step_of_a_stream_has_its_own_number():
-    assert drawn(1.0, 1.0, step=0)[0].tolist() != drawn(1.0, 1.0, step=1)[0].tolist()

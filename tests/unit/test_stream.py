@@ -224,42 +224,6 @@ def test_processes_tell_each_other_what_they_read():
     assert in_processes(2, work) == [(groups, [])] * 2
 
 
-def test_a_failed_answer_ends_its_own_dialogue_alone():
-    made, _ = streaming(0)
-    plain, engine = context(), made.patient.engine
-    collect = engine.collect
-
-    def failing(wait):
-        return {
-            ticket: [Failure("timeout", "no answer")]
-            if "any 1 0?" in text(asked[ticket])
-            else found
-            for ticket, found in collect(wait).items()
-        }
-
-    asked, submit = {}, engine.submit
-
-    def noting(request, sampling):
-        ticket = submit(request, sampling)
-        asked[ticket] = request
-        return ticket
-
-    def text(request):
-        return made.chat.decode(request.prompt)
-
-    engine.submit, engine.collect = noting, failing
-    pairs = zip(
-        (one for row in played(made) for one in row),
-        (one for row in played(plain) for one in row),
-        strict=True,
-    )
-    for mine, other in pairs:
-        if len(other.turns) > 2:
-            assert (mine.ending, len(mine.turns)) == ("patient_failed", 2)
-        else:
-            assert mine == other
-
-
 def failing(made: RolloutContext, question: str) -> None:
     """The patient fails on this question, however it is asked."""
     engine = made.patient.engine

@@ -55,27 +55,6 @@ def test_the_roles_are_called_once_a_level_for_all_cases_and_leaves():
     assert critic.calls == PROTOCOL.max_turns + 1  # the roots, and each level's states
 
 
-def test_a_tree_without_early_ends_grows_to_the_budget_then_in_chains():
-    context = make_context(SAYS[:1], max_turns=5)
-    (one,) = grow(context, CASES[:1], budget=16, candidates=4, prune_probability=0.0)
-    depths = [node.depth for node in one.tree.nodes]
-    assert [depths.count(d) for d in range(6)] == [1, 4, 16, 16, 16, 16]
-    # Questions to the end: no final answer.
-    assert {n.reward for n in one.tree.nodes if n.terminal} == {-1.0}
-
-
-def test_the_rewards_are_those_of_right_wrong_and_no_final_answer():
-    searches = grow(make_context((*SAYS, "Final Answer: X")), candidates=4, prune_probability=0.0)
-    seen = set()
-    for one in searches:
-        for consultation, path in one.trajectories:
-            expected = {"B": 3.0, None: -1.0}.get(consultation.predicted, 0.0)
-            assert one.tree.nodes[path[-1]].reward == expected
-            seen.add(expected)
-        assert all(n.reward == 0 for n in one.tree.nodes if not n.terminal)
-    assert seen == {3.0, 0.0, -1.0}
-
-
 def test_values_are_the_critic_s_and_uncertainty_follows_from_them():
     critic = Critic()
     searches = grow(values=critic, candidates=3, prune_probability=0.0, variance_weight=0.0)
@@ -88,21 +67,6 @@ def test_values_are_the_critic_s_and_uncertainty_follows_from_them():
             assert node.value == pytest.approx(outputs.mean())
             q = one.tree.action_values(i)
             assert node.uncertainty == pytest.approx(uncertainty(node.value, q, 0.0, 0.0))
-
-
-@pytest.mark.parametrize(("probability", "threshold"), [(1.0, 99.0), (0.0, 99.0), (1.0, 0.0)])
-def test_pruning_keeps_one_child_where_the_state_is_certain(probability, threshold):
-    searches = grow(candidates=4, prune_probability=probability, threshold=threshold)
-    for one in searches:
-        for node in one.tree.nodes:
-            if len(node.children) > 1:
-                kept = [i for i in node.children if not one.tree.nodes[i].pruned]
-                assert len(kept) == (1 if probability and node.uncertainty <= threshold else 4)
-        # A pruned state is not followed, and a pruned end is no trajectory.
-        for node in one.tree.nodes:
-            assert not (node.pruned and node.children)
-        kept = [n for n in one.tree.nodes if n.terminal and not n.pruned]
-        assert len(one.trajectories) == len(kept)
 
 
 def test_any_child_may_be_kept():

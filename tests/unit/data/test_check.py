@@ -10,7 +10,6 @@ from data_prep.convert import convert_file, convert_rows
 from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, load_sources
-from pcqc.cases.prompts import patient_prompt
 from pcqc.errors import UserError
 from pcqc.system.files import read_json
 
@@ -67,12 +66,6 @@ def test_the_published_files_are_as_described(published, name):
     assert differences_of(published(source.file), source.holds) == []
 
 
-def test_every_source_is_described():
-    for source in load_sources().values():
-        assert source.holds.rows > 0
-        assert sum(source.holds.sets.values()) in (0, source.holds.rows)
-
-
 ROW = {
     "id": 3,
     "question": "Which one?",
@@ -112,12 +105,3 @@ def test_forms_of_mediq_that_are_clear_become_the_same_case(tmp_path, change, fo
     assert case.facts == ("1. It hurts.", "2. He smokes.")
     forms = read_json(tmp_path / "cases.card.json")["forms"]
     assert forms == {form: 1, "'context' is a list, facts are in 'facts', a list": 1}
-
-
-def test_the_patient_reads_the_numbers_that_the_release_gives_its_facts(published, tmp_path):
-    raw = published("atpo/aie_test_dataset.jsonl")
-    row = json.loads(raw.read_text().splitlines()[0])
-    case = convert_file(raw, tmp_path / "cases.jsonl").records[0]
-    listed = "\n".join(row["extra_info"]["atomic_facts"])
-    assert listed.startswith("1. ")
-    assert f"Patient atomic facts:\n{listed}\n\n" in patient_prompt(case.facts, "Any fever?")

@@ -7,7 +7,6 @@ from hand_made import finish_job, folder_of
 from real_data import convert
 
 from analysis.collected import Collected
-from analysis.formats import render
 from analysis.tables import data_cards, overlap
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
@@ -74,12 +73,6 @@ def test_overlap_table_shows_the_audit(collected):
     assert rows["icraft_md:all training data"][2:] == ["2", "4", *["0"] * 5]
     assert "2 MedQA matches of case and problem" in table.caption
     assert "at least 0.85" in table.caption
-
-
-@pytest.mark.parametrize("form", ["tex", "csv", "md"])
-@pytest.mark.parametrize("module", [data_cards, overlap])
-def test_every_form_is_written(collected, module, form):
-    assert "MedQA" in render(form, [module.build(collected)])
 
 
 @pytest.mark.parametrize(
