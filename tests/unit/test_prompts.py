@@ -16,110 +16,61 @@ LABELS = ("A", "B", "C", "D")
 EXCHANGES = (Exchange("Any cough?", "No cough."), Exchange("Any rash?", "Has rash."))
 
 
-@pytest.mark.parametrize(
-    ("response", "label"),
-    [
-        ("Final Answer: B", "B"),
-        ("Final Answer: B. flu", "B"),
-        ("Final Answer: [B]", "B"),
-        ("Final Answer: (C)", "C"),
-        ("Final Answer: **B**", "B"),
-        ("**Final Answer:** B", "B"),
-        ("Final Answer:\nD\n", "D"),
-        ("Final Answer: A: flu", "A"),
-        ("Final Answer: A - flu", "A"),
-        ("Final Answer: 'B'", "B"),
-        ('Final Answer: "B".', "B"),
-        ("Final Answer: `B`", "B"),
-        ("Final Answer: {B}", "B"),
-        ("Final Answer: B \nIt fits.", "B"),
-        ("Final Answer: B Question: Any cough?", "B"),
-        ("Question: Any cough? Final Answer: B", "B"),
-        ("Final Answer: B\nQuestion: Any cough?", "B"),
-        ("Final Answer: Z. Final Answer: A", "A"),
-        ("Final Answer: C Final Answer: A", "C"),
-        ("<think>Final Answer: A</think>Final Answer: B", "B"),
-        ("<think>a</think>x<think>Final Answer: A</think>Final Answer: B", "B"),
-    ],
+ANSWERS = {
+    "Final Answer: B": "B",
+    "Final Answer: B. flu": "B",
+    "Final Answer: [B]": "B",
+    "Final Answer: (C)": "C",
+    "Final Answer: **B**": "B",
+    "**Final Answer:** B": "B",
+    "Final Answer:\nD\n": "D",
+    "Final Answer: A: flu": "A",
+    "Final Answer: A - flu": "A",
+    "Final Answer: 'B'": "B",
+    'Final Answer: "B".': "B",
+    "Final Answer: `B`": "B",
+    "Final Answer: {B}": "B",
+    "Final Answer: B \nIt fits.": "B",
+    "Final Answer: B Question: Any cough?": "B",
+    "Question: Any cough? Final Answer: B": "B",
+    "Final Answer: B\nQuestion: Any cough?": "B",
+    "Final Answer: Z. Final Answer: A": "A",
+    "Final Answer: C Final Answer: A": "C",
+    "<think>Final Answer: A</think>Final Answer: B": "B",
+    "<think>a</think>x<think>Final Answer: A</think>Final Answer: B": "B",
+}
+QUESTIONS = {
+    "Question: Any cough?": "Any cough?",
+    "I see.\nQuestion:\nAny cough?\n": "Any cough?",
+    "<think>Final Answer: A</think>Question: Any cough?": "Any cough?",
+    "<think>Question: Any rash?</think>Question: Any cough?": "Any cough?",
+    "Question: Any cough? Final Answer: Z": "Any cough?",
+    "Final Answer: Z Question: Any cough?": "Any cough?",
+    "Question: first? Question: second?": "first? Question: second?",
+}
+SILENT = (
+    *("", "Any cough?", "question: any cough?", "Question:", "Question:   \n"),
+    *("<think>Final Answer: B", "<think>Question: Any cough?", "<think>Final Answer: B</think>"),
+    "<think>a</think> well <think>Final Answer: B",
 )
-def test_a_valid_final_answer_takes_precedence(response, label):
-    assert parse_action(response, LABELS) == Action("final", label)
+ACTIONS = {
+    **{response: Action("final", label) for response, label in ANSWERS.items()},
+    **{response: Action("question", text) for response, text in QUESTIONS.items()},
+    **dict.fromkeys(SILENT, Action("none")),
+}
 
 
-@pytest.mark.parametrize(
-    ("response", "question"),
-    [
-        ("Question: Any cough?", "Any cough?"),
-        ("I see.\nQuestion:\nAny cough?\n", "Any cough?"),
-        ("<think>Final Answer: A</think>Question: Any cough?", "Any cough?"),
-        ("<think>Question: Any rash?</think>Question: Any cough?", "Any cough?"),
-        ("Question: Any cough? Final Answer: Z", "Any cough?"),
-        ("Final Answer: Z Question: Any cough?", "Any cough?"),
-        ("Question: first? Question: second?", "first? Question: second?"),
-    ],
-)
-def test_a_question_without_a_valid_answer_is_a_question(response, question):
-    assert parse_action(response, LABELS) == Action("question", question)
+@pytest.mark.parametrize(("response", "action"), ACTIONS.items())
+def test_a_valid_answer_precedes_a_question_and_thinking_says_nothing(response, action):
+    assert parse_action(response, LABELS) == action
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        "Final Answer: E",
-        "Final Answer: Bronchitis",
-        "Final Answer: b",
-        "Final Answer:",
-        "Final Answer: A cold is likely.",
-        "Final Answer: B flu",
-    ],
-)
-def test_an_answer_outside_the_labels_is_invalid(response):
-    action = parse_action(response, LABELS)
+@pytest.mark.parametrize("text", ["E", "H", "Bronchitis", "b", "", "A cold is likely.", "B flu"])
+def test_an_answer_outside_the_case_s_labels_is_invalid(text):
+    action = parse_action(f"Final Answer: {text}", LABELS)
     assert action.kind == "final"
     assert not action.valid
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        "",
-        "Any cough?",
-        "question: any cough?",
-        "Question:",
-        "Question:   \n",
-        "<think>Final Answer: B",
-        "<think>Question: Any cough?",
-        "<think>Final Answer: B</think>",
-        "<think>a</think> well <think>Final Answer: B",
-    ],
-)
-def test_thinking_and_empty_markers_say_nothing(response):
-    assert parse_action(response, LABELS) == Action("none")
-
-
-def test_labels_are_those_of_the_case():
-    assert parse_action("Final Answer: H", tuple("ABCDEFGH")) == Action("final", "H")
-    assert not parse_action("Final Answer: H", LABELS).valid
     assert parse_action("Final Answer: 2", ("1", "2")) == Action("final", "2")
-
-
-def test_the_scorer_prompt_is_laid_out_as_in_the_appendix():
-    assert prompts.scorer_prompt(make_case().public, EXCHANGES) == (
-        "Clinical evidence:\n"
-        "Patient 0 has fever.\n"
-        "Doctor question: Any cough?\n"
-        "Patient response: No cough.\n"
-        "Doctor question: Any rash?\n"
-        "Patient response: Has rash.\n"
-        "Question: Which diagnosis?\n"
-        "Options:\n"
-        "A. flu\n"
-        "B. cold\n"
-        "C. croup\n"
-        "D. asthma\n"
-        "\n"
-        "Answer:"
-    )
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 import numpy as np
-import pytest
 
-from pcqc.system.seeds import generator, stream, uniform
+from pcqc.system.seeds import stream, uniform
 
 
 def test_streams_are_named_by_every_coordinate():
@@ -36,22 +35,7 @@ def test_uniform_is_uniform_on_the_half_open_interval():
     assert ((counts - 400) ** 2 / 400).sum() < 27.9  # chi-square, 9 degrees of freedom, p = 0.001
 
 
-def test_a_stream_draws_the_same_alone_and_among_others():
-    streams = np.array([stream(3, i) for i in range(7)], np.uint64)
-    for step in (0, 1, 500):
-        together = uniform(streams, step)
-        alone = [uniform(streams[i : i + 1], step)[0] for i in range(7)]
-        assert together.tolist() == alone
-
-
 def test_draws_of_one_stream_differ_and_are_not_correlated():
     streams = np.array([stream(5, i) for i in range(2000)], np.uint64)
     first, second = uniform(streams, 0), uniform(streams, 1)
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.08
-
-
-@pytest.mark.parametrize("changed", [(2, "cases", "train"), (1, "cases", "sft")])
-def test_generators_follow_their_coordinates(changed):
-    numbers = generator(1, "cases", "train").random(4)
-    assert numbers.tolist() == generator(1, "cases", "train").random(4).tolist()
-    assert numbers.tolist() != generator(*changed).random(4).tolist()

@@ -39,13 +39,6 @@ def test_one_candidate_without_pruning_is_plain_consultations():
         assert len(path) == len(consultation.turns) + 1 == len(one.tree.nodes)
 
 
-def test_a_plain_consultation_lies_in_every_wider_tree():
-    searches = grow(candidates=3, prune_probability=0.0)
-    plain = roll_out(make_context(), CASES, rollouts=1, seed=1, stage="test")
-    for one, (consultation,) in zip(searches, plain, strict=True):
-        assert consultation in [found for found, _ in one.trajectories]
-
-
 def test_the_roles_are_called_once_a_level_for_all_cases_and_leaves():
     context, critic = make_context(SAYS[:1]), Critic()
     searches = grow(context, values=critic, candidates=2, prune_probability=0.0)

@@ -149,32 +149,18 @@ def test_question_credit_leaves_choice_and_answers_alone():
     assert whole.question - terminal.question == pytest.approx(alone.question)
 
 
-def test_a_candidate_that_asks_nothing_gains_nothing():
-    _, batch = sampled(4, 3)
-    turn = batch.turns[0]
-    compared, cases = turn.candidates, turn.seen.posterior[:, ::4]
-    silent = compared.supervised[..., None] & ~compared.asks
-    assert silent.any()
-    prior = np.isclose(compared.utility[..., None], cases[:, :, None, :]).any(-1)
-    assert prior[silent].all()
-
-
-def test_the_cost_of_a_full_update_by_hand():
-    """Four consultations of three turns: 7 responses and answers each; a state of four candidates
-    has 3 more responses, 3 more answers and 5 readings."""
-    assert full_cost(3, 2, METHODS["pcqc"]) == 2 * (4 * 7 + 3 * 11)
-    assert full_cost(3, 2, METHODS["terminal_only"]) == 2 * 4 * 7
-
-
-@pytest.mark.parametrize("name", ["terminal_only", "pcqc"])
-def test_consultations_that_ask_to_the_end_cost_that(name):
+@pytest.mark.parametrize(("name", "cost"), [("terminal_only", 4 * 5), ("pcqc", 4 * 5 + 2 * 11)])
+def test_the_cost_of_consultations_that_ask_to_the_end_by_hand(name, cost):
+    """Four consultations of two turns: 5 responses and answers each; a state of four candidates has
+    3 more responses, 3 more answers and 5 readings."""
     method, cell = METHODS[name], dataclasses.replace(SMALL, question_group=4)
     clinic, draws = SimulatedClinic(cell), Streams(3, 2, "draws")
     never = untrained(cell, 2, 1e-12)
     candidates = getattr(method, "question_group", 1)
-    cases = draws.patients(clinic, 5)
+    cases = draws.patients(clinic, 7)
     batch = roll_out(clinic, never, cases, method.terminal_group, candidates, draws)
-    assert (batch.cost == full_cost(cell.turns, 5, method)).all()
+    assert full_cost(cell.turns, 7, method) == 7 * cost
+    assert (batch.cost == 7 * cost).all()
 
 
 def test_a_prediction_is_there_for_every_cell_and_is_the_rules(tmp_path):

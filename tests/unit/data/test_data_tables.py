@@ -8,7 +8,6 @@ from real_data import convert
 
 from analysis.collected import Collected
 from analysis.tables import data_cards, overlap
-from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
 from pcqc.study import Benchmark, Data, RawFile, load_study
 from pcqc.system.files import write_atomic
@@ -73,23 +72,6 @@ def test_overlap_table_shows_the_audit(collected):
     assert rows["icraft_md:all training data"][2:] == ["2", "4", *["0"] * 5]
     assert "2 MedQA matches of case and problem" in table.caption
     assert "at least 0.85" in table.caption
-
-
-@pytest.mark.parametrize(
-    ("module", "folder", "name"),
-    [
-        (overlap, "overlap", "counts.csv"),
-        (data_cards, "converted/medqa", "medqa.card.json"),
-    ],
-)
-def test_what_is_not_as_it_was_written_is_named(collected, module, folder, name):
-    path = collected.study.results / "data" / folder / "latest" / name
-    path.write_bytes(path.read_bytes() + b"\n")
-    with pytest.raises(UserError, match=f"{name}: altered since it was written; move"):
-        module.build(collected)
-    path.unlink()
-    with pytest.raises(UserError, match=f"{name}: missing"):
-        module.build(collected)
 
 
 def test_real_studies_have_the_tables_and_the_clinic_has_not():

@@ -6,7 +6,7 @@ import pytest
 from second_reader import read
 
 from data_prep.convert import convert_file
-from data_prep.parts import NO_FACTS, SPACES, SYNONYM
+from data_prep.parts import SPACES, SYNONYM
 from data_prep.sources import load_sources
 from pcqc.cases.prompts import actor_prompt
 from pcqc.system.files import read_json, sha256_file
@@ -73,11 +73,3 @@ def test_the_excluded_icraft_md_case_is_named(published, tmp_path):
         SYNONYM: ["icraft_md-112"],
         SPACES: ["icraft_md-124", "icraft_md-132"],
     }
-
-
-def test_development_cases_without_facts_are_converted_and_named(published, tmp_path):
-    conversion = convert_file(published(FILES["mediq_dev"][0]), tmp_path / "c.jsonl")
-    without = [f"mediq_dev-{number}" for number in (224, 298, 779)]
-    assert conversion.notes[NO_FACTS] == without
-    unready = [case.case_id for case in conversion.records if not case.consultable]
-    assert unready == without
