@@ -1,6 +1,5 @@
 """Downloads a published file from its home: pinned to a revision, checked by digest."""
 
-import hashlib
 import http.client
 import os
 import urllib.error
@@ -104,11 +103,7 @@ def _mismatch(source: Source, path: Path) -> str | None:
     if source.sha256:
         name, pinned, actual = "sha256", source.sha256, sha256_file(path)
     else:
-        name, pinned, actual = "git blob id", source.git_blob, git_blob(path)
+        from huggingface_hub.utils.sha import git_hash
+
+        name, pinned, actual = "git blob id", source.git_blob, git_hash(read_bytes(path))
     return None if actual == pinned else f"its {name} is {actual}, the pinned one is {pinned}"
-
-
-def git_blob(path: Path) -> str:
-    """The id by which git names a file's contents."""
-    data = read_bytes(path)
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from data_prep.parts import plain
-from data_prep.rows import BadRow, Converted, Origin, check_text, take, take_text, take_texts
+from data_prep.rows import BadRow, Converted, Origin, take, take_text, take_texts
 from pcqc.cases.case import Case
 
 NAME = "cases"
@@ -12,23 +12,21 @@ FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answe
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     """The case of a row, its texts and its id unchanged; `origin` is this file. Raises BadRow."""
-    options, initial = take(row, "options", dict), take(row, "initial", str)
-    for label, text in options.items():
-        check_text(text, f"option '{label}'")
-    check_different(options)
+    initial = take(row, "initial", str)
     try:
         case = Case(
             case_id=take_text(row, "case_id"),
             source=take_text(row, "source"),
             initial=initial if initial.strip() else "",
             question=take_text(row, "question"),
-            options=options,
+            options=take(row, "options", dict),
             facts=tuple(take_texts(row, "facts")),
             answer=take_text(row, "answer"),
             origin={"file": origin.file, "row": line},
         )
     except ValueError as problem:
         raise BadRow(str(problem)) from None
+    check_different(case.options)
     origin.claim(case.case_id)
     return Converted(case)
 

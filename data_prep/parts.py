@@ -26,44 +26,36 @@ def make_case(
         BadRow: a field does not fit a case.
         Conflict: the answer's text is another option's.
     """
-    options, label = case["options"], case["answer"]
-    check_options(options)
-    if label not in options:
-        raise BadRow(f"answer '{label}' is not one of the options {'/'.join(options)}")
-    notes = compare_answer(case["case_id"], options, label, answer_text)
-    strip_numbering(facts)  # refuses a number without a fact
-    if not facts:
-        notes.append(NO_FACTS)
-    try:
-        return Converted(Case(**case, facts=tuple(facts)), tuple(notes), system, form)
-    except ValueError as problem:
-        raise BadRow(str(problem)) from None
-
-
-def check_options(options: dict[str, Any]) -> None:
-    """BadRow unless there are two or more non-empty strings, labelled A, B, C and so on."""
-    labels = "".join(options)
-    if len(options) < 2 or labels != ascii_uppercase[: len(options)]:
+    labels = list(case["options"])
+    if len(labels) < 2 or "".join(labels) != ascii_uppercase[: len(labels)]:
         raise BadRow(
             "options must be labelled A/B/C/... in order, two or more; found "
-            f"{'/'.join(options) or 'none'}"
+            f"{'/'.join(labels) or 'none'}"
         )
-    for label, text in options.items():
-        check_text(text, f"option '{label}'")
+    strip_numbering(facts)  # refuses a number without a fact
+    try:
+        made = Case(**case, facts=tuple(facts))
+    except ValueError as problem:
+        raise BadRow(str(problem)) from None
+    notes = compare_answer(made, answer_text)
+    if not facts:
+        notes.append(NO_FACTS)
+    return Converted(made, tuple(notes), system, form)
 
 
-def compare_answer(case_id: str, options: dict[str, str], label: str, text: str) -> list[str]:
+def compare_answer(case: Case, text: str) -> list[str]:
     """Notes on how the answer's text differs from the option of its label.
 
     Raises Conflict if the text is another option's: nobody can tell which of them is correct.
     """
+    options, label = case.options, case.answer
     texts = {key: plain(option) for key, option in options.items()}
     others = [key for key in options if key != label and texts[key] == plain(text)]
     if texts[label] == plain(text):
         return [SPACES] * (text != options[label]) + [TWINS] * bool(others)
     if others:
         raise Conflict(
-            case_id,
+            case.case_id,
             f"the answer's text '{text}' is option {others[0]}, its label names option {label} "
             f"('{options[label]}')",
         )

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from data_prep.conversations import write_conversations
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
 
 TRAINING = "train"
 CARD = "card "
-
-
-@dataclass
-class _Selection:
-    """Usable cases, and the excluded ones with their reasons."""
-
-    kept: list[Case] = field(default_factory=list)
-    excluded: list[Exclusion] = field(default_factory=list)
 
 
 def run(task: "Task") -> dict:
@@ -58,39 +49,43 @@ def run(task: "Task") -> dict:
     ]
     chat = ChatFormat(load_tokenizer(checked(task.inputs["tokenizer"])), instruction(task))
     cases = [case for file in files for case in read_cases(file, as_published=True)]
-    selection = _select(cases, chat, settings.protocol.prompt_tokens)
-    if not selection.kept:
+    kept, excluded = _usable(cases, chat, settings.protocol.prompt_tokens)
+    if not kept:
         raise UserError(f"{files[0]}: none of its cases fits; raise protocol.prompt_tokens")
-    _keep(selection, settings.expected, settings.data, name)
+    kept = _keep(kept, len(excluded), settings.expected, settings.data, name)
     rows = {}
     if training:
-        _check_sets(selection.kept, settings.data.training_sets)
-        sft = _sft_rows(task, selection, chat.instruction)
+        _check_sets(kept, settings.data.training_sets)
+        sft, kept = _sft_rows(task, kept, chat.instruction)
         agreement = compare_renderings(chat, sft, settings.protocol.earlier_thinking)
         for note in agreement.notes:
             print(f"note: {note}")
         write_jsonl(folder / "sft.jsonl", sft)
         write_json(folder / "templates.json", agreement.to_dict())
         rows["sft.jsonl"] = len(sft)
-    write_cases(folder / f"{name}.jsonl", selection.kept)
-    write_exclusions(folder / f"{name}.exclusions.csv", selection.excluded)
-    rows[f"{name}.jsonl"] = len(selection.kept)
+    write_cases(folder / f"{name}.jsonl", kept)
+    write_exclusions(folder / f"{name}.exclusions.csv", excluded)
+    rows[f"{name}.jsonl"] = len(kept)
     cards = {
         n.removeprefix(CARD): checked(path) for n, path in task.inputs.items() if n.startswith(CARD)
     }
     otherwise = published_otherwise(cards, chat.instruction)
     for other in otherwise:
         print(f"note: {other} was published with another system message than the actor's")
+    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
     return {
         "rows": rows,
-        "excluded": _counts(selection.excluded),
+        "excluded": {"nothing to ask": empty, "prompt too long": len(excluded) - empty},
         "published_otherwise": otherwise,
         "sft": "released" if settings.data.sft else "written by data_prep.conversations",
     }
 
 
-def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
-    selection = _Selection()
+def _usable(
+    cases: Sequence[Case], chat: ChatFormat, limit: int
+) -> tuple[list[Case], list[Exclusion]]:
+    """Usable cases, and the excluded ones with their reasons."""
+    kept, excluded = [], []
     for case in cases:
         reason = None if case.consultable else NOTHING_TO_ASK
         tokens = 0 if reason else len(chat.open(case.public))
@@ -98,18 +93,21 @@ def _select(cases: Sequence[Case], chat: ChatFormat, limit: int) -> _Selection:
             reason = f"its prompt of {tokens} tokens exceeds protocol.prompt_tokens = {limit}"
         if reason:
             origin = case.origin
-            row = Exclusion(str(origin["file"]), int(origin["row"]), case.case_id, reason)
-            selection.excluded.append(row)
+            excluded.append(
+                Exclusion(str(origin["file"]), int(origin["row"]), case.case_id, reason)
+            )
         else:
-            selection.kept.append(case)
-    return selection
+            kept.append(case)
+    return kept, excluded
 
 
-def _keep(selection: _Selection, expected: int | None, data: "Data", name: str) -> None:
-    """Check the number of cases; of a subset, keep so many, drawn at random, in file order."""
-    usable, excluded = len(selection.kept), len(selection.excluded)
+def _keep(
+    cases: list[Case], excluded: int, expected: int | None, data: "Data", name: str
+) -> list[Case]:
+    """The cases, their number checked; of a subset so many, drawn at random, in file order."""
+    usable = len(cases)
     if expected is None or usable == expected:
-        return
+        return cases
     if usable < expected or not data.subset:
         raise UserError(
             f"'{name}' has {usable:,} usable cases ({excluded:,} more are excluded), not "
@@ -117,7 +115,7 @@ def _keep(selection: _Selection, expected: int | None, data: "Data", name: str) 
             "(data.subset: true draws that many of a larger file)"
         )
     order = generator(data.seed, "subset", name).permutation(usable)
-    selection.kept = [selection.kept[i] for i in sorted(order[:expected])]
+    return [cases[i] for i in sorted(order[:expected])]
 
 
 def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
@@ -134,8 +132,8 @@ def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
         )
 
 
-def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict]:
-    """SFT conversations: the released ones, or written from cases, which then leave the RL cases.
+def _sft_rows(task: "Task", cases: list[Case], instruction: str) -> tuple[list[dict], list[Case]]:
+    """SFT conversations and the RL cases; cases from which conversations are written leave those.
 
     Only the last response of a released row is trained on: earlier turns have rows of their own.
     """
@@ -148,7 +146,7 @@ def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict
                 f"{path}: has {len(rows):,} rows, not {data.conversations:,} as "
                 "data.conversations says; fetch the file again, or correct the number"
             )
-        return [
+        released = [
             {
                 "case_id": row.id,
                 "messages": [*row.messages, {"role": "assistant", "content": row.response}],
@@ -156,20 +154,15 @@ def _sft_rows(task: "Task", training: _Selection, instruction: str) -> list[dict
             }
             for row in rows
         ]
+        return released, cases
     rng = generator(data.seed, "sft conversations")
-    order = rng.permutation(len(training.kept))
+    order = rng.permutation(len(cases))
     taught = set(order[: data.sft_cases].tolist())
-    if len(taught) == len(training.kept):
+    if len(taught) == len(cases):
         raise UserError(
-            f"data.sft_cases = {data.sft_cases} leaves none of {len(training.kept)} training cases "
+            f"data.sft_cases = {data.sft_cases} leaves none of {len(cases)} training cases "
             "for reinforcement learning; lower it"
         )
-    cases = [case for i, case in enumerate(training.kept) if i in taught]
-    training.kept = [case for i, case in enumerate(training.kept) if i not in taught]
-    return write_conversations(cases, instruction, data.sft_questions, rng)
-
-
-def _counts(excluded: Sequence[Exclusion]) -> dict[str, int]:
-    """Number of excluded cases by reason."""
-    empty = sum(row.reason == NOTHING_TO_ASK for row in excluded)
-    return {"nothing to ask": empty, "prompt too long": len(excluded) - empty}
+    teaching = [case for i, case in enumerate(cases) if i in taught]
+    left = [case for i, case in enumerate(cases) if i not in taught]
+    return write_conversations(teaching, instruction, data.sft_questions, rng), left

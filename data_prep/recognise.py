@@ -1,5 +1,6 @@
 """Which format a raw file has."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -63,8 +64,6 @@ def _nearest_format(fields: set[str]) -> str:
     missing, others = sorted(known - fields), sorted(fields - known)
     changes = []
     for field in missing:
-        hint = nearest(field, others) if others else ""
-        _, near, meant = hint.partition("did you mean '")
-        meant = meant.removesuffix("'?")
-        changes.append(f"rename '{meant}' to '{field}'" if near else f"add '{field}'")
+        meant = get_close_matches(field, others, n=1, cutoff=0.5)
+        changes.append(f"rename '{meant[0]}' to '{field}'" if meant else f"add '{field}'")
     return one_line(f"nearest to the format '{name}': {', '.join(changes)}")

@@ -96,7 +96,7 @@ def _figure(_: argparse.Namespace) -> None:
     from pcqc.results.recipe import input_paths
 
     job = map_figure(list(read_predictions()))
-    perform(job, lambda: write_results(input_paths(job), job.path))
+    perform(job, lambda: write_results(input_paths(job).values(), job.path))
     print(job.path)
 
 

@@ -13,21 +13,20 @@ from pcqc.system.files import write_atomic
 FIGURE_FORMS = ("pdf", "png", "svg")
 
 
-def write(paths: Sequence[Path], table: Table, draw: Callable[[], Figure]) -> Sequence[Path]:
-    """Write each file in the form that its ending names; returns the paths.
+def write(
+    folder: Path, name: str, forms: Sequence[str], table: Table, draw: Callable[[], Figure]
+) -> None:
+    """Write `<name>.<form>` in every form: of `FIGURE_FORMS` the figure, of all others the table.
 
     Args:
-        paths: of figures (`FIGURE_FORMS`) and tables (all other endings).
+        folder: where the files go.
+        name: of the files.
+        forms: file endings.
         table: to write.
         draw: makes the figure, in the house style.
     """
     with house_style():
         figure = draw()
-        contents = {
-            path: encode(figure, form) if form in FIGURE_FORMS else render(form, [table])
-            for path in paths
-            for form in [path.suffix.removeprefix(".")]
-        }
-    for path, content in contents.items():
-        write_atomic(path, content)
-    return paths
+        for form in forms:
+            content = encode(figure, form) if form in FIGURE_FORMS else render(form, [table])
+            write_atomic(folder / f"{name}.{form}", content)

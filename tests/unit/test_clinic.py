@@ -153,8 +153,9 @@ def test_base_rates_move_posterior_and_accuracy(world):
     expected = sum(joint.values())
     assert posterior(world, case, {}, rates) == pytest.approx(expected / expected.sum())
     assert posterior(world, case, {}) != pytest.approx(posterior(world, case, {}, rates))
-    after = accuracy_after(joint, 1, {}, max)
-    assert best_accuracy(world, case, 1, rates) == pytest.approx(after)
+    after = partial(accuracy_after, joint, 0, choose=max)
+    values = question_values(world, case, {}, rates=rates)
+    assert values == pytest.approx({f: value_of(joint, {}, f, after) for f in range(5)})
 
 
 def test_the_posterior_is_that_of_an_enumeration(world):

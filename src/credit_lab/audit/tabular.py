@@ -168,19 +168,13 @@ def content_of(parts: Parts, kind: int) -> np.ndarray:
     return parts.question if kind == ASK else parts.answer
 
 
-def expected(policy: TabularPolicy, amount: Callable[[Patient, Course], float] = reward) -> float:
-    """Expected reward, or another amount, over all patients and courses: the objective J."""
-    return sum(
-        patient.probability * policy.course_probability(patient, course) * amount(patient, course)
-        for patient in policy.clinic.patients
-        for course in policy.clinic.courses
-    )
-
-
 def exact_gradient(
     policy: TabularPolicy, amount: Callable[[Patient, Course], float] = reward
 ) -> Parts:
-    """Gradient of `expected` in the logits: sum of P(course) amount(course) grad log P(course)."""
+    """Gradient of the expected reward, or another amount, in the logits.
+
+    It is the sum of P(course) amount(course) grad log P(course) over all patients and courses.
+    """
     weights = policy.clinic.zeros()
     for patient in policy.clinic.patients:
         for course in policy.clinic.courses:

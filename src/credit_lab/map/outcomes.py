@@ -1,6 +1,6 @@
 """The results of each cell, beside its prediction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,8 +48,11 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
 class TrainedCell:
     """One cell's file; see `job.train_cell`."""
 
-    name: str
     data: dict
+
+    @property
+    def name(self) -> str:
+        return self["cell"]
 
     def __getitem__(self, key: str):
         return self.data[key]
@@ -77,36 +80,12 @@ class TrainedCell:
         return self.ahead_of(rival, rates, budget=budget).outcome(self["rule"]["margin"])
 
 
-@dataclass(frozen=True)
-class Hits:
-    """How often predictions were right among the cells where the difference is decided.
-
-    Attributes:
-        right: of the decided.
-        decided: cells.
-        always: outcome -> cells that have it: how often it would be right if always predicted.
-    """
-
-    right: int
-    decided: int
-    always: dict[str, int]
+def decided(cells: Sequence[TrainedCell], rates: str, budget: int) -> dict[str, str]:
+    """Cell -> outcome of PCQC against GRPO, of the cells where it is decided."""
+    outcomes = {cell.name: cell.outcome(GRPO, rates, budget) for cell in cells}
+    return {name: outcome for name, outcome in outcomes.items() if outcome != UNDECIDED}
 
 
-def hits(cells: Sequence[TrainedCell], rule: str, rates: str, budget: int | None = None) -> Hits:
-    """Of one rule, against PCQC less GRPO."""
-    pairs = [(cell.outcome(GRPO, rates, budget), cell["prediction"][rule]) for cell in cells]
-    decided = [(outcome, predicted) for outcome, predicted in pairs if outcome != UNDECIDED]
-    outcomes = [outcome for outcome, _ in decided]
-    return Hits(
-        sum(outcome == predicted for outcome, predicted in decided),
-        len(decided),
-        {outcome: outcomes.count(outcome) for outcome in (AHEAD, NONE, BEHIND)},
-    )
-
-
-def load(folders: Mapping[str, Path]) -> list[TrainedCell]:
-    """All cells; name -> folder of what was trained in it."""
-    return [
-        TrainedCell(name, read_json(checked(folder / "cell.json")))
-        for name, folder in folders.items()
-    ]
+def load(folders: Iterable[Path]) -> list[TrainedCell]:
+    """All cells, of the folders of what was trained in them."""
+    return [TrainedCell(read_json(checked(folder / "cell.json"))) for folder in folders]

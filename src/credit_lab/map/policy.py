@@ -81,25 +81,23 @@ def see(policy: Parts, weight: np.ndarray, asked: np.ndarray, used: float) -> Se
     )
 
 
-def push_choice(gradient: Parts, seen: Seen, answers: np.ndarray, push: np.ndarray) -> None:
-    """Add the sum of push * d log P(choice): `answers` bool [R, M], `push` float [R, M]."""
+def pushed_choice(seen: Seen, answers: np.ndarray, push: np.ndarray) -> np.ndarray:
+    """Sum of push * d log P(choice): `answers` bool [R, M], `push` float [R, M]."""
     error = (push * (answers - seen.answering))[..., None]
-    gradient.choice += error.swapaxes(1, 2) @ seen.choice
+    return error.swapaxes(1, 2) @ seen.choice
 
 
-def push_question(gradient: Parts, seen: Seen, asked: np.ndarray, push: np.ndarray) -> None:
-    """Add the sum of push * d log P(question), `asked` int [R, M], `push` float [R, M]."""
-    gradient.question += _pushed(seen.questions, seen.question, asked, push)
-
-
-def push_answer(gradient: Parts, seen: Seen, named: np.ndarray, push: np.ndarray) -> None:
-    """Add the sum of push * d log P(option), `named` int [R, M], `push` float [R, M]."""
-    gradient.answer += _pushed(seen.answers, seen.answer, named, push)
-
-
-def _pushed(
+def pushed(
     probability: np.ndarray, features: np.ndarray, chosen: np.ndarray, push: np.ndarray
 ) -> np.ndarray:
+    """Sum of push * d log P(chosen), of questions or of answers.
+
+    Args:
+        probability: float [R, M, acts].
+        features: float [R, M, features].
+        chosen: int [R, M].
+        push: float [R, M].
+    """
     is_chosen = np.arange(probability.shape[-1]) == chosen[..., None]
     return ((is_chosen - probability) * push[..., None]).swapaxes(1, 2) @ features
 

@@ -1,6 +1,6 @@
 """The table and the figure of the map (docs/map.md), from the files of its cells."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,12 +13,14 @@ from credit_lab.write import write
 FORMS = ("csv", "md", "svg", "png")
 
 
-def write_results(cell_folders: Mapping[str, Path], folder: Path) -> None:
+def write_results(cell_folders: Iterable[Path], folder: Path) -> None:
     """Write `map.csv`, `map.md`, `map.svg` and `map.png` into a folder."""
     settings = load_map()
     cells = load(cell_folders)
     write(
-        [folder / f"{NAME}.{form}" for form in FORMS],
+        folder,
+        NAME,
+        FORMS,
         build(cells),
         lambda: draw(cells, settings.grid, settings.axes, asdict(settings.centre)),
     )

@@ -155,27 +155,17 @@ def load_map(path: Path = FILE) -> Map:
     file = read_settings(path)
     settings = build(Map, file.data, file.error)
     centre = dataclasses.asdict(settings.centre)
-    for place, values in _changes(settings):
-        if place[1] not in centre:
-            raise file.error(place, f"no setting of a cell{nearest(place[1], centre)}")
-
-        def in_the_file(_: tuple, problem: str, place: tuple = place) -> UserError:
-            return file.error(place, problem)
-
-        for value in values:
-            build(Cell, {**centre, place[1]: value}, in_the_file)
+    pilot = {name: [value] for name, value in settings.pilot.items()}
+    for group, changes in (("grid", settings.grid), ("axes", settings.axes), ("pilot", pilot)):
+        for name, values in changes.items():
+            place = (group, name)
+            if name not in centre:
+                raise file.error(place, f"no setting of a cell{nearest(name, centre)}")
+            for value in values:
+                build(Cell, {**centre, name: value}, lambda _, what, at=place: file.error(at, what))
     for where, problem in _contradictions(settings):
         raise file.error(where, problem)
     return settings
-
-
-def _changes(settings: Map) -> Iterator[tuple[tuple[str, str], list[int | float]]]:
-    """Where the file changes a setting of the centre, and the values."""
-    for group in ("grid", "axes"):
-        for name, values in getattr(settings, group).items():
-            yield (group, name), values
-    for name, value in settings.pilot.items():
-        yield ("pilot", name), [value]
 
 
 def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -8,7 +8,7 @@ import numpy as np
 from analysis.table import Cell, Column, Number, Range, Row, Table
 from credit_lab.map.exact import AHEAD, NONE
 from credit_lab.map.job import OWN, SHARED
-from credit_lab.map.outcomes import GRPO, PCQC, TERMINAL, TrainedCell, hits
+from credit_lab.map.outcomes import GRPO, PCQC, TERMINAL, TrainedCell, decided
 
 NAME = "map"
 RULES = {"predicted": "rule", "predicted_scaled": "scaled rule"}
@@ -93,13 +93,18 @@ def _notes(cells: Sequence[TrainedCell]) -> tuple[str, ...]:
     notes = []
     for rates, words in RATES.items():
         for budget in cells[0]["budgets"][1:]:
-            of_rules = {name: hits(cells, rule, rates, budget) for rule, name in RULES.items()}
-            right = ", ".join(f"{name} {rule.right}" for name, rule in of_rules.items())
-            decided, always = of_rules["rule"].decided, of_rules["rule"].always
+            outcomes = decided(cells, rates, budget)
+            right = ", ".join(
+                f"{name} {sum(c['prediction'][rule] == outcomes.get(c.name) for c in cells)}"
+                for rule, name in RULES.items()
+            )
+            always = ", ".join(
+                f"always '{outcome}' {[*outcomes.values()].count(outcome)}"
+                for outcome in (AHEAD, NONE)
+            )
             notes.append(
-                f"Right, {words}, budget {budget}: {right} of {decided} decided cells of "
-                f"{len(cells)}; always '{AHEAD}' {always[AHEAD]}, always '{NONE}' "
-                f"{always[NONE]}."
+                f"Right, {words}, budget {budget}: {right} of {len(outcomes)} decided cells of "
+                f"{len(cells)}; {always}."
             )
     return tuple(notes)
 

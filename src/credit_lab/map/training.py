@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from credit_lab.map.policy import Adam, push_answer, push_choice, push_question, untrained
+from credit_lab.map.policy import Adam, pushed, pushed_choice, untrained
 from credit_lab.map.rollouts import Rollouts, Streams, roll_out
 from credit_lab.map.settings import Cell, Map
 from credit_lab.map.simulated import SimulatedClinic
@@ -101,16 +101,16 @@ def terminal_gradient(policy: Parts, batch: Rollouts, group: int) -> Parts:
 
     The answer that is demanded at the end has one: nobody chose to give it.
     """
-    runs, count = batch.reward.shape
     rewards = batch.reward.reshape(-1, group)
-    credit = np.array([terminal_advantages(row) for row in rewards]).reshape(runs, count)
-    gradient, tokens = policy.zeros(), np.zeros(runs)
+    credit = np.array([terminal_advantages(row) for row in rewards]).reshape(batch.reward.shape)
+    gradient, tokens = policy.zeros(), np.zeros(len(credit))
     for turn in batch.turns:
-        asks, answers = turn.here & ~turn.answers, turn.answers
+        seen, answers = turn.seen, turn.answers
         if turn.chosen:
-            push_choice(gradient, turn.seen, answers, credit * turn.here)
-            push_question(gradient, turn.seen, turn.finding, credit * asks)
-        push_answer(gradient, turn.seen, turn.named, credit * answers)
+            asking = credit * (turn.here & ~answers)
+            gradient.choice += pushed_choice(seen, answers, credit * turn.here)
+            gradient.question += pushed(seen.questions, seen.question, turn.finding, asking)
+        gradient.answer += pushed(seen.answers, seen.answer, turn.named, credit * answers)
         tokens += (1 + turn.chosen) * turn.here.sum(1)
     return _divided(gradient, tokens)
 
@@ -127,7 +127,8 @@ def question_gradient(policy: Parts, batch: Rollouts, group: int) -> Parts:
         asked = compared.asks & compared.supervised[..., None]
         first = turn.seen.every(group)
         for k in range(credit.shape[-1]):
-            push_question(gradient, first, compared.finding[..., k], (credit * asked)[..., k])
+            finding, push = compared.finding[..., k], (credit * asked)[..., k]
+            gradient.question += pushed(first.questions, first.question, finding, push)
         tokens += asked.sum((1, 2))
     return _divided(gradient, tokens)
 

@@ -13,6 +13,6 @@ from pcqc.study import Study
 
 def write_results(study: Study, folder: Path) -> None:
     """Write the table and the figure `credit_quality` into a folder."""
-    judged, forms = load(study), (*TABLES.forms, *FIGURES.forms)
-    paths = [folder / f"{NAME}.{form}" for form in forms]
-    write(paths, build(judged), lambda: draw(judged))
+    judged = load(study)
+    forms = (*TABLES.forms, *FIGURES.forms)
+    write(folder, NAME, forms, build(judged), lambda: draw(judged))

@@ -1,7 +1,7 @@
 """The exact posterior of the diagnosis, the value of questions, and the best accuracy they reach.
 
-All functions read complaint, options and facts from the case's text. With the base rates of the
-case's benchmark, they give the best that any doctor could do.
+All functions read complaint, options and facts from the case's text. Base rates are uniform, but
+where a function takes them: with those of the case's benchmark its values are the best possible.
 
 Findings with the same likelihoods for all options of a case are exchangeable, so a state of
 knowledge is a count for each such group: how many are present, how many absent. A finding that is
@@ -53,33 +53,24 @@ def likelihoods(world: World, case: Case) -> np.ndarray:
     return world.table[_option_indices(world, case)]
 
 
-def best_accuracy(
-    world: World,
-    case: Case,
-    questions: int,
-    rates: np.ndarray | None = None,
-    *,
-    after_random: int = 0,
-) -> float:
+def best_accuracy(world: World, case: Case, questions: int, *, after_random: int = 0) -> float:
     """Accuracy of the Bayes diagnosis after `questions` best questions, each chosen on the answers.
 
-    The patient can answer about every finding. Further questions change nothing.
+    The base rates are uniform. The patient can answer about every finding. Further questions change
+    nothing.
 
     Args:
         world: the clinic.
         case: a clinic case.
         questions: their number.
-        rates: base rates of the D diseases; uniform by default.
         after_random: random, never repeated questions asked before them.
     """
-    return _Questions(world, case, rates).accuracy(after_random, questions)
+    return _Questions(world, case).accuracy(after_random, questions)
 
 
-def random_accuracy(
-    world: World, case: Case, questions: int, rates: np.ndarray | None = None
-) -> float:
+def random_accuracy(world: World, case: Case, questions: int) -> float:
     """Accuracy of the Bayes diagnosis after `questions` random, never repeated questions."""
-    return _Questions(world, case, rates).accuracy(questions, 0)
+    return _Questions(world, case).accuracy(questions, 0)
 
 
 def question_values(

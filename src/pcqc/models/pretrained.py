@@ -5,7 +5,6 @@ Only `download` reaches the network. Code that comes with weights is neither cop
 
 import contextlib
 import dataclasses
-import hashlib
 import importlib.metadata
 import io
 import shutil
@@ -135,12 +134,12 @@ def _only_https(session) -> None:
 
 def _check_download(path: Path, listed) -> None:
     """Compare a file with its hash: SHA-256 if it is large (LFS), else the hash of its git blob."""
+    from huggingface_hub.utils.sha import git_hash
+
     if listed.lfs:
         same = sha256_file(path) == listed.lfs.sha256
     else:
-        content = path.read_bytes()
-        blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
-        same = blob.hexdigest() == listed.blob_id
+        same = git_hash(path.read_bytes()) == listed.blob_id
     if not same:
         path.resolve().unlink()
         raise UserError(

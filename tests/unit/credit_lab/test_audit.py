@@ -25,7 +25,6 @@ from credit_lab.audit.tabular import (
     TinyClinic,
     content_of,
     exact_gradient,
-    expected,
     questions,
     reward,
     visited,
@@ -51,6 +50,14 @@ RANDOM = random_policy(CLINIC, 5)
 
 def together(table: Parts) -> np.ndarray:
     return np.concatenate([part.ravel() for part in table])
+
+
+def expected(policy, amount) -> float:
+    return sum(
+        patient.probability * policy.course_probability(patient, course) * amount(patient, course)
+        for patient in CLINIC.patients
+        for course in CLINIC.courses
+    )
 
 
 @pytest.mark.parametrize("amount", [reward, questions])

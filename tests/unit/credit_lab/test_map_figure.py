@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from credit_lab.map import results as the_map
-from credit_lab.map.job import SHARED
-from credit_lab.map.outcomes import GRPO, Difference, TrainedCell, hits, paired
+from credit_lab.map.outcomes import GRPO, Difference, TrainedCell, paired
 from credit_lab.map.settings import load_map
+from credit_lab.map.table import build
 
 MAP = load_map()
 BUDGETS = [0, 50, 200]
@@ -27,7 +27,6 @@ def cell(name: str, gap: float, predicted: str, settings: dict | None = None) ->
     numbers = ("best_over_average", "headroom", "fidelity", "advantage", "scaled")
     prediction = {**dict.fromkeys(numbers, "1.0"), "predicted": predicted}
     return TrainedCell(
-        name,
         {
             "cell": name,
             "settings": settings or {},
@@ -63,14 +62,15 @@ def test_verdicts(mean, low, high, expected):
     assert Difference(mean, low, high).outcome(2.0) == expected
 
 
-def test_hits_count_decided_cells_alone():
+def test_notes_count_decided_cells_alone():
     wide = cell("wide", 3.0, "ahead")
     wide["trained"]["shared_rate"]["pcqc"]["accuracy"][2] = [40.0, 70.0]
     cells = [cell("a", 5.0, "ahead"), cell("b", 0.5, "ahead"), cell("c", -5.0, "none"), wide]
     assert [one.outcome() for one in cells] == ["ahead", "none", "behind", "undecided"]
-    found = hits(cells, "predicted", SHARED)
-    assert (found.right, found.decided) == (1, 3)
-    assert found.always == {"ahead": 1, "none": 1, "behind": 1}
+    assert build(cells).notes[1] == (
+        "Right, one rate, budget 200: rule 1, scaled rule 1 of 3 decided cells of 4; always 'ahead'"
+        " 1, always 'none' 1."
+    )
     assert cells[0].ahead_of(GRPO, budget=50).mean == pytest.approx(5.05)
 
 
@@ -80,12 +80,12 @@ def test_table_and_figure_are_written_from_all_cells(tmp_path, monkeypatch):
         for number, (name, settings) in enumerate(MAP.cells.items())
     ]
     monkeypatch.setattr(the_map, "load", lambda folders: cells)
-    the_map.write_results({}, tmp_path)
+    the_map.write_results([], tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".svg", ".png"}
     text = (tmp_path / "map.md").read_text()
     assert "G\\_Q 8" in text
     assert f"decided cells of {len(MAP.cells)}" in text
     assert len((tmp_path / "map.csv").read_text().splitlines()) == 1 + len(MAP.cells)
     before = (tmp_path / "map.svg").read_bytes()
-    the_map.write_results({}, tmp_path)
+    the_map.write_results([], tmp_path)
     assert (tmp_path / "map.svg").read_bytes() == before
