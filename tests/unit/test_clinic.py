@@ -36,8 +36,6 @@ from pcqc.clinic.world import (
     state_finding,
 )
 from pcqc.errors import UserError
-from pcqc.jobs.run import run_job
-from pcqc.results.manifest import read_manifest
 from pcqc.study import Benchmark, Clinic, load_study
 from pcqc.system.seeds import generator
 
@@ -317,21 +315,3 @@ def test_look_ups_offer_no_more_options_than_there_are_diseases(chat):
     passed = [0.0] * WINDOW * (len(LEVELS) - 1)  # losses that end in the last level
     batch = draw_batch(few, chat, study.scratch_model, len(passed), passed)
     assert len(batch) == study.scratch_model.documents_per_step
-
-
-def test_the_study_of_the_repository_draws_the_same_bytes_twice(tmp_path, monkeypatch):
-    study = load_study("clinic")
-    clinic = dataclasses.replace(study.clinic, training_cases=20, sft_conversations=10)
-    benchmarks = {n: dataclasses.replace(b, cases=10) for n, b in study.benchmarks.items()}
-    study = dataclasses.replace(study, clinic=clinic, benchmarks=benchmarks)
-    manifests = []
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        monkeypatch.chdir(tmp_path / name)
-        manifests.append(read_manifest(run_job(study, "clinic").path))
-    assert manifests[0]["files"] == manifests[1]["files"]
-    assert manifests[0]["rows"] == {
-        "train.jsonl": 20,
-        "sft.jsonl": 10,
-        **{f"{name}.jsonl": 10 for name in benchmarks},
-    }

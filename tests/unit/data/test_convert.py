@@ -105,24 +105,6 @@ def test_sft_rows_keep_their_texts(fixtures, tmp_path):
     assert card["turn_of_consultation"] == {"1": 2, "2": 1}
 
 
-def test_the_card_counts_what_the_file_holds(fixtures, tmp_path):
-    convert_file(fixtures / "atpo_dialogues.jsonl", tmp_path / "c.jsonl")
-    card = read_json(tmp_path / "c.card.json")
-    assert card["sets"] == {"aie": 1, "mcqa": 2, "medqa": 1}
-    text = "You are a doctor. Ask one question at a time, or choose one of the provided options."
-    assert card["system_messages"] == {"different": 1, "text": text}
-    convert_file(fixtures / "mediq.jsonl", tmp_path / "m.jsonl")
-    no_prompts = read_json(tmp_path / "m.card.json")["system_messages"]
-    assert no_prompts == {"different": 0, "text": None}
-    assert card["options"] == {"2": 1, "4": 2, "5": 1}
-    assert card["answers"] == {"A": 2, "B": 1, "C": 1, "D": 0, "E": 0}
-    assert card["facts"] == {"min": 1, "median": 2.5, "mean": 2.5, "max": 4, "none": 0}
-    assert card["numbered_facts"] == 6
-    assert card["words"]["initial"] == {"min": 4, "median": 6.0, "mean": 6.25, "max": 9, "none": 0}
-    assert card["raw"]["bytes"] == (fixtures / "atpo_dialogues.jsonl").stat().st_size
-    assert read_csv(tmp_path / "c.exclusions.csv") == []
-
-
 def change(row, path, value):
     """Set the field at `path` (`a.b`), or remove it where the value is `...`."""
     *folders, name = path.split(".")
