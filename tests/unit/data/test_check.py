@@ -80,11 +80,6 @@ ROW = {
 @pytest.mark.parametrize(
     ("change", "form"),
     [
-        ({}, "'context' is a list, facts are in 'atomic_facts', a list"),
-        (
-            {"context": "A man coughs."},
-            "'context' is a string, facts are in 'atomic_facts', a list",
-        ),
         (
             {"context": "A man coughs.\nIt hurts. Dr. Li knows."},
             "'context' is a string, facts are in 'atomic_facts', a list",

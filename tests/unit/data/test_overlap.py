@@ -84,18 +84,8 @@ def test_the_command_counts_evaluation_cases_and_lists_pairs(tmp_path, capsys):
     assert main(command) == 0
     assert "icraft_md against all training data: evaluation_cases 2" in capsys.readouterr().out
     with open(to / "counts.csv", newline="") as file:
-        one, two, both = list(csv.DictReader(file))
-    counted = [
-        "training_prompts",
-        "full_prompt",
-        "case_and_problem",
-        "char_5gram",
-        "word_1_2gram",
-        "near_duplicates",
-    ]
-    assert [one[name] for name in counted] == ["3", "1", "1", "1", "1", "1"]
-    assert [two[name] for name in counted] == ["1", "0", "1", "0", "0", "0"]
-    assert [both[name] for name in counted] == ["4", "1", "1", "1", "1", "1"]
+        counts = [[*row.values()][3:] for row in csv.DictReader(file)]
+    assert counts == [list("311111"), list("101000"), list("411111")]
     with open(to / "pairs.csv", newline="") as file:
         pairs = list(csv.DictReader(file))
     assert [(p["evaluation_id"], p["training"], p["training_id"]) for p in pairs] == [
@@ -103,12 +93,8 @@ def test_the_command_counts_evaluation_cases_and_lists_pairs(tmp_path, capsys):
         ("case-9", "one", "case-2"),
         ("case-9", "two", "case-3"),
     ]
-    assert [pairs[0][k] for k in ("full_prompt", "char_5gram")] == ["yes", "1.0000"]
-    assert [pairs[2][k] for k in ("full_prompt", "case_and_problem", "char_5gram")] == [
-        "",
-        "yes",
-        "",
-    ]
+    kinds = [[pair[kind] for kind in KINDS] for pair in pairs[::2]]
+    assert kinds == [["yes", "yes", "1.0000", "1.0000"], ["", "yes", "", ""]]
     assert pairs[0]["evaluation_prompt"].startswith("a 61-year-old retired teacher")
     inputs = read_json(to / "inputs.json")
     assert inputs["thresholds"] == {"char_5gram": 0.85, "word_1_2gram": 0.9}
