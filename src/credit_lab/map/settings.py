@@ -161,8 +161,12 @@ def load_map(path: Path = FILE) -> Map:
             place = (group, name)
             if name not in centre:
                 raise file.error(place, f"no setting of a cell{nearest(name, centre)}")
+
+            def in_the_file(_: tuple, problem: str, place: tuple = place) -> UserError:
+                return file.error(place, problem)
+
             for value in values:
-                build(Cell, {**centre, name: value}, lambda _, what, at=place: file.error(at, what))
+                build(Cell, {**centre, name: value}, in_the_file)
     for where, problem in _contradictions(settings):
         raise file.error(where, problem)
     return settings
