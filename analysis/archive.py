@@ -39,7 +39,11 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     made = []
     for one in (study, *replicates(study)):
         folder = Paths.of(one).collected
-        files = {p.relative_to(folder).as_posix(): p.read_bytes() for p in _kept(one)}
+        files = {
+            path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in collected_files(one)
+            if "dialogues" not in path.parts or path.stem == one.development
+        }
         files |= {PEERS + name: content for name, content in peers.archived(one).items()}
         files[SETTINGS] = json.dumps(_settings(one, _peers(files)), indent=1).encode()
         made.append(archives / f"{one.name}.tar.xz")
@@ -89,15 +93,6 @@ class Archived:
     """Job -> settings with which an archive's runs were made."""
 
     jobs: Mapping[str, Any]
-
-
-def _kept(study: Study) -> list[Path]:
-    """Files of `collected/` that tables and figures read, in order."""
-    return [
-        path
-        for path in collected_files(study)
-        if "dialogues" not in path.parts or path.stem == study.development
-    ]
 
 
 def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:

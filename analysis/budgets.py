@@ -148,11 +148,6 @@ def estimate_at(
     return over_runs(values)
 
 
-def amount_at(spent: Spent, method: str, run: str, weights: Mapping[int, float]) -> float:
-    """What a run had spent between updates."""
-    return sum(weight * spent[method, run].get(update, 0.0) for update, weight in weights.items())
-
-
 def at_budget(collected: Collected, budgets: Budgets, budget: str) -> Collected:
     """The runs as they were at a budget, on the development benchmark, under every base model.
 

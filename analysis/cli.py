@@ -2,10 +2,9 @@
 
 import argparse
 import json
-from pathlib import Path
 
 from analysis.tables_and_figures import FIGURES, TABLES
-from pcqc.study import Study, load_study
+from pcqc.study import load_study
 
 # Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
 # commands of `pcqc` need not wait for them.
@@ -21,8 +20,8 @@ def register(subparsers) -> None:
     compare.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     compare.set_defaults(handler=run_compare)
     of_a_study = {
-        "tables": (run_tables, "write the tables of a study as tex, csv and md"),
-        "figures": (run_figures, "write the figures of a study as pdf, svg and png"),
+        "tables": (run_drawing, "write the tables of a study as tex, csv and md"),
+        "figures": (run_drawing, "write the figures of a study as pdf, svg and png"),
         "docs": (run_docs, "copy a study's tables and figures into the pages that show them"),
         "archive": (run_archive, "pack what a study collected into results/archive/, for git"),
         "restore": (run_restore, "unpack a study's archive, to draw its tables and figures again"),
@@ -31,7 +30,7 @@ def register(subparsers) -> None:
     for name, (handler, what) in of_a_study.items():
         parser = subparsers.add_parser(name, help=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
-        parser.set_defaults(handler=handler)
+        parser.set_defaults(handler=handler, kind=name)
         if name in ("tables", "figures"):
             items = list(TABLES if name == "tables" else FIGURES)
             parser.add_argument(
@@ -58,22 +57,16 @@ def run_compare(arguments: argparse.Namespace) -> None:
     )
 
 
-def run_tables(arguments: argparse.Namespace) -> None:
-    """Draw tables again from the newest collected runs."""
-    from analysis import tables
+def run_drawing(arguments: argparse.Namespace) -> None:
+    """Write tables or figures again, beside what the workflow wrote, from the newest runs."""
+    from analysis import figures, tables
     from analysis.load import load
 
     study = load_study(arguments.study)
-    _print(tables.write(load(study), _drawn(study), arguments.only))
-
-
-def run_figures(arguments: argparse.Namespace) -> None:
-    """Draw figures again from the newest collected runs."""
-    from analysis import figures
-    from analysis.load import load
-
-    study = load_study(arguments.study)
-    _print(figures.write(load(study), _drawn(study), arguments.only))
+    write = tables.write if arguments.kind == "tables" else figures.write
+    paths = write(load(study), study.results / "drawn", arguments.only)
+    files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
+    print(f"{files} in {study.results / 'drawn' / arguments.kind}")
 
 
 def run_docs(arguments: argparse.Namespace) -> None:
@@ -119,14 +112,3 @@ def run_answer(arguments: argparse.Namespace) -> None:
     if not arguments.methods:
         print("\n".join(conclusion(load(study))))
         print(f"The report: {study.results / 'report.html'}")
-
-
-def _drawn(study: Study) -> Path:
-    """Folder of what is drawn by hand; the workflow's own is results/STUDY/report."""
-    return study.results / "drawn"
-
-
-def _print(paths: list[Path]) -> None:
-    folders = sorted({str(path.parent) for path in paths})
-    files = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-    print(f"{files} in {', '.join(folders)}")

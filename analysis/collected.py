@@ -75,10 +75,6 @@ class Collected:
     def title(self, method: str) -> str:
         return self.study.method(method).title
 
-    def titles(self, methods: Iterable[str]) -> dict[str, str]:
-        """Method -> title."""
-        return {method: self.title(method) for method in methods}
-
     def methods(self, role: str | None = None) -> list[str]:
         """Methods and controls that have runs, in the study's order; all, or those of a role."""
         roles = ROWS if role is None else (role,)

@@ -8,7 +8,7 @@ from analysis.notices import captioned, on_base_models
 from analysis.statistics.verdicts import LEVEL
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality import shares_of_best
+from analysis.tables.question_quality import ALL, first_questions
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.study import Study
@@ -58,11 +58,18 @@ def _by_accuracy(collected: Collected) -> str:
 
 def _by_questions(collected: Collected) -> list[str]:
     """Methods and controls from most to least best questions, where a clinic knows them."""
-    shares = shares_of_best(collected) if collected.study.clinic else {}
+    if not collected.study.clinic:
+        return []
+    table = first_questions(collected)
+    shares = {}
+    for method in collected.methods():
+        best, chance = (table.cell(f"{method}:{ALL}", key) for key in ("best", "chance"))
+        if isinstance(best, Number) and isinstance(chance, Number):
+            shares[method] = best, chance.value
     if not shares:
         return []
-    ordered = sorted(shares.items(), key=lambda item: -item[1][0])
-    texts = [f"{Number(b, digits=1).text()}% with {collected.title(m)}" for m, (b, _) in ordered]
+    ordered = sorted(shares.items(), key=lambda item: -item[1][0].value)
+    texts = [f"{best.text()}% with {collected.title(m)}" for m, (best, _) in ordered]
     by_chance = sorted(chance for _, chance in shares.values())
     return [
         f"Share of best questions among the first {EARLY}: {listed(texts)}; by chance "

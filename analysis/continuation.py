@@ -17,7 +17,6 @@ from analysis.statistics.bootstrap import (
 )
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import highest_utility, selected_success
-from pcqc.study import Study
 
 RULES = {
     "uniform": "Uniform selection",
@@ -225,20 +224,23 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
             f"study '{collected.study.name}': no continuation study of {method} run {run}; run the "
             "rule `continuation` and collect again"
         )
-    files = read_continuation(collected.study, method, run)
-    candidates, continuations, grounding = files.candidates, files.continuations, files.grounding
+    candidates, continuations, grounding = read_continuation(collected.study, method, run)
+    settings = collected.study.method(method)
+    name = settings.title
     shape = (manifest["states"], manifest["candidates"])
     keys = candidates[["case_id", "candidate"]]
     judged = grounding[list(keys)].values.tolist()
     if len(candidates) != shape[0] * shape[1] or keys.values.tolist() != judged:
         raise UserError(
-            f"{files.folder}: its files are not of one study; run the rule `continuation`"
+            f"study '{collected.study.name}': candidates, continuations and judged answers of "
+            f"{method} run {run} do not belong together; run the rule `continuation` and collect "
+            "again"
         )
     successes = continuations.groupby(["case_id", "candidate"], sort=False)["correct"].mean()
     success = successes.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(float)
     column = {name: candidates[name].to_numpy().reshape(shape) for name in candidates}
     return Continued(
-        title=title(collected.study, method, run),
+        title=f"{name} run {run}" if settings.kind == "rl" else name,
         manifest=manifest,
         case_ids=column["case_id"][:, 0].tolist(),
         questions=column["question"],
@@ -250,9 +252,3 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
         ungrounded=column.get("ungrounded"),
         reviewed=int((grounding["judge"] == "review").sum()),
     )
-
-
-def title(study: Study, method: str, run: str) -> str:
-    """`PCQC run A`; the run is left out of a method that has only one."""
-    settings = study.method(method)
-    return settings.title if settings.kind == "sft" else f"{settings.title} run {run}"

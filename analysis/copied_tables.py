@@ -43,7 +43,7 @@ def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> 
     return changed
 
 
-def copy_pictures(study: Study, root: Path = ROOT, folder: Path | None = None) -> list[Path]:
+def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
     """Copy the figures of a study that pages below `root` show into docs/pictures/; the copies.
 
     Raises:
@@ -53,7 +53,7 @@ def copy_pictures(study: Study, root: Path = ROOT, folder: Path | None = None) -
     texts = [path.read_text(encoding="utf-8") for path in _pages(root)]
     copies = []
     for name in sorted({name for text in texts for name in shown.findall(text)}):
-        drawn = (folder or Paths.of(study).report) / "figures" / f"{name}.svg"
+        drawn = Paths.of(study).report / "figures" / f"{name}.svg"
         if not drawn.exists():
             raise UserError(f"{drawn}: missing; run `pcqc report {study.name}` first")
         copies.append(root / "docs" / "pictures" / f"{study.name}-{name}.svg")

@@ -1,14 +1,8 @@
-"""A table as LaTeX, CSV with raw numbers, Markdown and HTML.
-
-pandas' Styler lays out LaTeX and HTML.
-"""
+"""A table as LaTeX, CSV with raw numbers, and Markdown; the report's template lays out HTML."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape as escape_html
-
-import pandas as pd
-from pandas.io.formats.style import Styler
 
 from analysis.table import Cell, Column, Number, Range, Table
 from pcqc.system.files import csv_text, no_formula
@@ -23,7 +17,7 @@ _TEX = {
     "≤": r"$\leq$", "≥": r"$\geq$", "“": "``", "”": "''", "’": "'",
     "↑": r"$\uparrow$", "↓": r"$\downarrow$",
 }  # fmt: skip
-_LONG, _SHORT = 32, 24  # characters of a text: set as a paragraph, kept on a line
+_LONG = 32  # characters of a text that is set as a paragraph
 _MANY = 8  # columns
 
 
@@ -117,24 +111,20 @@ def _tex(table: Table) -> str:
         # The width of a deviation is kept free, so that numbers without one line up.
         return shown + (rf"\phantom{{ {deviation(rooms[i])}}}" if rooms[i] else "")
 
-    def line(number: int, texts: list[str]) -> list[str]:
-        row = table.rows[number]
-        first = rf"\textbf{{{texts[0]}}}" if row.strong else texts[0]
-        return [("\\midrule\n" if row.rule and number else "") + first, *texts[1:]]
-
-    alignment = "".join(_alignment(table, i) for i in range(len(table.columns)))
-    tabular = _styler(table, text, escape_tex, line).to_latex(
-        column_format=f"@{{}}{alignment}@{{}}",
-        hrules=True,
-        multicol_align="c",
-    )
-    start, rules = 1, ""
+    head, rules, start = [], "", 1
     for group, width in table.groups():
-        if group:
-            rules += rf"\cmidrule(lr){{{start}-{start + width - 1}}}"
+        words = escape_tex(group)
+        head.append(rf"\multicolumn{{{width}}}{{c}}{{{words}}}" if width > 1 else words)
+        rules += rf"\cmidrule(lr){{{start}-{start + width - 1}}}" if group else ""
         start += width
-    if rules:
-        tabular = tabular.replace("\\\\\n", f"\\\\\n{rules}\n", 1)
+    groups = [" & ".join(head) + r" \\", rules] if head else []
+    body = []
+    for row in table.rows:
+        first, *others = (text(value, i) for i, value in enumerate(row.cells))
+        first = rf"\textbf{{{first}}}" if row.strong else first
+        body += [r"\midrule"] if row.rule and body else []
+        body.append(" & ".join([first, *others]) + r" \\")
+    alignment = "".join(_alignment(table, i) for i in range(len(table.columns)))
     lines = [
         r"\begin{table}[htbp]",
         r"\centering",
@@ -145,7 +135,14 @@ def _tex(table: Table) -> str:
         rf"\setlength{{\tabcolsep}}{{{3 if len(table.columns) > _MANY else 5}pt}}",
         # A table wider than the line shrinks to it; others keep their size.
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
-        f"{tabular.rstrip()}}}",
+        rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}",
+        r"\toprule",
+        *groups,
+        " & ".join(escape_tex(column.title) for column in table.columns) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}}",
         *(f"\\par\\smallskip{{\\footnotesize {escape_tex(note)}\\par}}" for note in table.notes),
         r"\end{table}",
     ]
@@ -167,75 +164,3 @@ def _alignment(table: Table, column: int) -> str:
 def html_text(text: str) -> str:
     """Escaped text with the paper's subscripts."""
     return SYMBOL.sub(r"<i>\1</i><sub>\2</sub>", escape_html(text))
-
-
-def html(table: Table, verdicts: Sequence[str] = ()) -> str:
-    """A table without its caption, laid out by classes of the report's style sheet."""
-    rooms = table.deviation_room()
-
-    def text(value: Cell, i: int) -> str:
-        if isinstance(value, str):
-            shown = html_text(value)
-            return f"<span class='verdict {value}'>{shown}</span>" if value in verdicts else shown
-        shown = html_text(value.text())
-        if not isinstance(value, Number):
-            return shown
-        shown = f"<b>{shown}</b>" if value.best else shown
-        if value.sd is not None:
-            return f"{shown}<span class='sd'> ± {value.sd_text()}</span>"
-        return shown + (f"<span class='sd room'> ± {rooms[i]}</span>" if rooms[i] else "")
-
-    kinds = ["number" if column.numeric else "text" for column in table.columns]
-    classes = [
-        [
-            kinds[i]
-            + " short" * (isinstance(cell, str) and len(cell) <= _SHORT)
-            + " rule" * (row.rule and number > 0)
-            + " strong" * row.strong
-            for i, cell in enumerate(row.cells)
-        ]
-        for number, row in enumerate(table.rows)
-    ]
-    styler = _styler(table, text, html_text)
-    styler.set_td_classes(pd.DataFrame(classes, styler.index, styler.columns))
-    wide = " class='wide'" if len(table.columns) > _MANY else ""
-    laid_out = styler.to_html(table_attributes=wide.strip())
-    # Without Styler's own style sheet, identifiers and classes; heads get those of their columns.
-    laid_out = re.sub(r' id="[^"]*"', "", laid_out[laid_out.index("<table") :])
-    titles = f"level{styler.columns.nlevels - 1}"
-    heads = {f"{titles} col{i}": kind for i, kind in enumerate(kinds)}
-    if table.groups():
-        heads |= {
-            f"level0 col{i}": "group" for i, column in enumerate(table.columns) if column.group
-        }
-    for place, kind in heads.items():
-        laid_out = laid_out.replace(f'class="col_heading {place}"', f'class="{kind}"')
-    return re.sub(r'class="data row\d+ col\d+ ', 'class="', laid_out)
-
-
-def _styler(
-    table: Table,
-    text: Callable[[Cell, int], str],
-    escape: Callable[[str], str],
-    line: Callable[[int, list[str]], list[str]] = lambda number, texts: texts,
-) -> Styler:
-    """The table's texts under a line of groups, where there are groups, and a line of titles.
-
-    Args:
-        table: to lay out.
-        text: of a cell in a column, escaped.
-        escape: of titles.
-        line: what else a row's texts become.
-    """
-    groups = [column.group for column in table.columns]
-    numbers = range(len(groups))
-    columns = pd.MultiIndex.from_arrays([groups, numbers]) if any(groups) else pd.Index(numbers)
-    rows = [
-        line(number, [text(cell, i) for i, cell in enumerate(row.cells)])
-        for number, row in enumerate(table.rows)
-    ]
-    styler = pd.DataFrame(rows, columns=columns, dtype=object).style.hide(axis="index")
-    if any(groups):
-        styler.format_index(escape, axis=1, level=0)
-    titles = [escape(column.title) for column in table.columns]
-    return styler.format_index(lambda i: titles[i], axis=1, level=columns.nlevels - 1)

@@ -12,12 +12,15 @@ from functools import cached_property
 import numpy as np
 
 from analysis.collected import Collected
+from analysis.continuation import Continued
 from analysis.exact_doctors import ExactDoctor, exact_doctor
 from analysis.load import cases_file, read_case_files, read_world
 from pcqc.cases.case import Case
 from pcqc.clinic import posterior, quality
 from pcqc.clinic.quality import AskedQuestion
+from pcqc.clinic.world import read_findings
 from pcqc.errors import UserError
+from pcqc.evaluation.choice import selected_success
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,10 @@ class Instrument:
     def _exact_doctor(self, best: bool) -> ExactDoctor:
         cases = list(self.cases.values())
         return exact_doctor(self.world, cases, self.rates, self._most_questions, best=best)
+
+    def runs(self, method: str) -> list[Consultations]:
+        """Every run of a method."""
+        return [self.consultations(method, run) for run in self.collected.runs(method)]
 
     def consultations(self, method: str, run: str) -> Consultations:
         """Every consultation of a run, in the order of its file.
@@ -108,3 +115,42 @@ class Instrument:
 def instruments(collected: Collected) -> list[Instrument]:
     """One for each base model, on the development benchmark."""
     return [Instrument(one, collected.study.development) for one in collected.on_each_base]
+
+
+@dataclass(frozen=True)
+class FirstQuestions:
+    """The continuation study's candidates at the initial states of cases, against exact values.
+
+    Attributes:
+        picks: rule -> [states] chance that it takes a question after one best finding, no other.
+        chance: [states] share of best findings among all: a random doctor's.
+        scorer_error: [states] distance of the scorer's probability of the correct option from the
+            exact one on the same answer, in points, mean over candidates.
+    """
+
+    picks: dict[str, np.ndarray]
+    chance: np.ndarray
+    scorer_error: np.ndarray
+
+
+def first_questions(collected: Collected, policy: Continued) -> FirstQuestions:
+    """Judge every candidate of one policy's study."""
+    instrument = Instrument(collected, collected.study.development)
+    world = instrument.world
+    best, chance, exact = [], [], []
+    for case_id, *asked in zip(policy.case_ids, policy.questions, policy.answers, strict=True):
+        case = instrument.cases[case_id]
+        correct = list(case.options).index(case.answer)
+        for question, answer in zip(*asked, strict=True):
+            turn = {"action": "question", "question": question, "answer": answer}
+            (judged,) = instrument.judged(case, {"turns": [turn]})
+            best.append(judged.best)
+            evidence = read_findings(world, answer)
+            exact.append(posterior.posterior(world, case, evidence, instrument.rates)[correct])
+        chance.append(judged.chance)
+    shape = policy.utility.shape
+    error = np.abs(policy.utility - np.array(exact, float).reshape(shape))
+    hits = np.array(best, float).reshape(shape)
+    return FirstQuestions(
+        selected_success(policy.utility, hits), np.array(chance), 100 * error.mean(axis=1)
+    )

@@ -6,7 +6,7 @@ cases.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -241,25 +241,15 @@ def read_case_files(study: Study, benchmark: str) -> dict[str, Case]:
     return {case.case_id: case for case in read_cases(checked(cases_file(study, benchmark)))}
 
 
-@dataclass(frozen=True)
-class ContinuationFiles:
-    """One policy's continuation study: candidates, their continuations, and judged answers."""
-
-    folder: Path
-    candidates: pd.DataFrame
-    continuations: pd.DataFrame
-    grounding: pd.DataFrame
-
-
-def read_continuation(study: Study, method: str, run: str) -> ContinuationFiles:
-    """The collected files of a policy's continuation study; UserError where one is broken."""
+def read_continuation(
+    study: Study, method: str, run: str
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Candidates, their continuations and judged answers, as collected of a policy."""
     folder = Paths.of(study).collected / "continuation" / method / run
     keys = ["case_id", "candidate"]
-    return ContinuationFiles(
-        folder,
-        read_frame(
-            folder / "candidates.parquet", [*keys, "question", "answer", "utility", "credit"]
-        ),
+    texts = ["question", "answer", "utility", "credit"]
+    return (
+        read_frame(folder / "candidates.parquet", [*keys, *texts]),
         read_frame(folder / "continuations.parquet", [*keys, "correct"]),
         read_frame(folder / "grounding.csv", [*keys, "eligible", "judge"]),
     )
@@ -307,13 +297,11 @@ def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[di
 
     Each is a row of `candidates.parquet` with `success`, the share of right continuations.
     """
-    folder = Paths.of(study).continuation(method, run)
-    if (method, run) not in study.continued or not folder.exists():
+    if (method, run) not in study.continued:
         return {}
-    checked(folder)
+    candidates, continuations, _ = read_continuation(study, method, run)
     keys = ["case_id", "candidate"]
-    outcomes = read_frame(folder / "continuations.parquet", [*keys, "correct"])
-    success = outcomes.groupby(keys)["correct"].mean().rename("success")
-    candidates = read_frame(folder / "candidates.parquet", keys).join(success, on=keys)
+    success = continuations.groupby(keys)["correct"].mean().rename("success")
+    candidates = candidates.join(success, on=keys)
     groups = candidates.groupby("case_id", sort=False)
     return {str(case_id): rows.to_dict("records") for case_id, rows in groups}

@@ -11,7 +11,7 @@ from analysis.collected import Collected
 from analysis.figures import caption, module
 from analysis.formats import escape_tex as escape
 from analysis.notices import notice
-from analysis.tables_and_figures import FIGURES, TABLES, Part, contents
+from analysis.tables_and_figures import Item, Part, contents
 from pcqc.errors import UserError
 from pcqc.system.files import write_atomic
 
@@ -39,11 +39,6 @@ def latex() -> str | None:
     return shutil.which(_NAME)
 
 
-def outputs(folder: Path) -> list[Path]:
-    """What `write` makes on this machine."""
-    return [folder / name for name in (["paper.tex", "paper.pdf"] if latex() else ["paper.tex"])]
-
-
 def write(collected: Collected, folder: Path) -> list[Path]:
     """Write `paper.tex` and, where a LaTeX is installed, `paper.pdf`, beside tables and figures.
 
@@ -51,17 +46,13 @@ def write(collected: Collected, folder: Path) -> list[Path]:
         the files written; equal inputs give equal bytes.
 
     Raises:
-        UserError: a table or figure has not been written, or LaTeX stops.
+        UserError: LaTeX stops.
     """
-    study = collected.study
-    for kind in (TABLES, FIGURES):
-        for path in kind.outputs(study, folder):
-            if not path.exists():
-                raise UserError(f"{path}: missing; run `pcqc {kind.kind}s {study.name}` first")
-    written = outputs(folder)
+    written = [folder / "paper.tex"]
     write_atomic(written[0], document(collected))
-    if written[1:]:
+    if latex():
         pdf, _ = compiled(written[0])
+        written.append(folder / "paper.pdf")
         write_atomic(written[1], pdf)
     return written
 
@@ -81,32 +72,30 @@ def document(collected: Collected) -> str:
 
 def _part(collected: Collected, part: Part) -> str:
     """A section; what floats in it is set before the next begins."""
-    items = [_ITEM[item.kind](collected, item.name) for item in part.items]
+    set_by = {"table": _table, "figure": _figure}
+    items = [set_by[item.kind](collected, item) for item in part.items]
     head = f"\\section{{{escape(part.title)}}}\n{escape(part.lead)}\n"
     return "\n".join([head, *items, "\\clearpage\n"])
 
 
-def _table(collected: Collected, name: str) -> str:
+def _table(collected: Collected, item: Item) -> str:
     """A table's file; the companion alone where that repeats the table beside the paper's."""
-    texs = [path.stem for path in TABLES.paths(Path(), name) if path.suffix == ".tex"]
-    shown = texs if comparable(collected.study) else texs[-1:]
+    shown = [item.name, item.beside] if item.paper else [item.name]
+    shown = shown if comparable(collected.study) else shown[-1:]
     return "".join(f"\\input{{tables/{stem}}}\n" for stem in shown)
 
 
-def _figure(collected: Collected, name: str) -> str:
+def _figure(collected: Collected, item: Item) -> str:
     """A figure, and the paper's below it."""
-    captions = {name: caption(name, collected)}
-    if FIGURES.entries[name].paper:
-        captions[f"{name}{FIGURES.beside}"] = module(name).caption_paper()
+    captions = {item.name: caption(item.name, collected)}
+    if item.paper:
+        captions[item.beside] = module(item.name).caption_paper()
     return "".join(
         "\\begin{figure}[htbp]\n\\centering\n"
         f"\\includegraphics{{figures/{stem}.pdf}}\n"
         f"\\caption{{{escape(text)}}}\n\\label{{fig:{stem}}}\n\\end{{figure}}\n"
         for stem, text in captions.items()
     )
-
-
-_ITEM = {"table": _table, "figure": _figure}
 
 
 def compiled(path: Path) -> tuple[bytes, str]:

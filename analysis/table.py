@@ -1,6 +1,6 @@
 """A table as data, independent of the form it is written in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -165,19 +165,14 @@ def mean_of_runs(values: Sequence[float | None], digits: int, signed: bool = Fal
     return number(over_runs(known), digits, signed=signed)
 
 
-def mark_best(
-    rows: Sequence[Row], column: int, choose: Callable[[list[float]], float] = max
-) -> list[Row]:
-    """Set bold the best number of a column, and whatever prints the same."""
+def mark_best(rows: Sequence[Row], column: int) -> list[Row]:
+    """Set bold the highest number of a column, and whatever prints the same."""
     numbers = [row.cells[column] for row in rows if isinstance(row.cells[column], Number)]
-    if not numbers:
-        return list(rows)
-    best = choose([cell.value for cell in numbers])
-    text = next(cell.text() for cell in numbers if cell.value == best)
+    best = max(numbers, key=lambda cell: cell.value).text() if numbers else None
     marked = []
     for row in rows:
         cell = row.cells[column]
-        if isinstance(cell, Number) and cell.text() == text:
+        if isinstance(cell, Number) and cell.text() == best:
             cells = (*row.cells[:column], replace(cell, best=True), *row.cells[column + 1 :])
             row = replace(row, cells=cells)
         marked.append(row)

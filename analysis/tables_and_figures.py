@@ -1,6 +1,6 @@
 """Every table and figure: what it needs of a study, and where report and paper show it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +8,6 @@ from typing import Any, Literal
 from analysis.notices import captioned
 from pcqc.errors import UserError
 from pcqc.study import Study
-from pcqc.study.yaml_reader import nearest
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,18 @@ class Item:
         if self.trained and not any(m.kind == "rl" and not m.on_demand for m in learned):
             lacking.append("a method that is trained")
         return lacking
+
+    @property
+    def beside(self) -> str:
+        """File name of the paper's numbers."""
+        return f"{self.name}_vs_paper" if self.kind == "table" else f"{self.name}_paper"
+
+    def paths(self, folder: Path) -> list[Path]:
+        """Its files below a folder, with those of the paper's numbers."""
+        stems = [self.name, self.beside] if self.paper else [self.name]
+        return [
+            folder / f"{self.kind}s" / f"{s}.{form}" for s in stems for form in FORMS[self.kind]
+        ]
 
     def captioned(self, study: Study, text: str) -> str:
         """Its caption, with the base model that it is of where there are several."""
@@ -109,7 +120,13 @@ PARTS = (
         "What question supervision adds",
         "Controls share everything with PCQC but one part of its question credit.",
         (
-            _table("question_supervision", *_CONTROLS, paper=True, shows="pooled"),
+            _table(
+                "question_supervision",
+                *_CONTROLS,
+                paper=True,
+                shows="pooled",
+                made_by="main_results.supervision",
+            ),
             _table(
                 "question_supervision_paired", *_CONTROLS, paper=True, made_by="paired.supervision"
             ),
@@ -187,63 +204,26 @@ def contents(study: Study) -> list[Part]:
     return parts
 
 
-@dataclass(frozen=True)
-class Registry:
-    """All tables, or all figures.
+FORMS = {"table": ("tex", "csv", "md"), "figure": ("pdf", "svg", "png")}  # file types
+_ITEMS = [item for part in PARTS for item in part.items]
+TABLES = {item.name: item for item in _ITEMS if item.kind == "table"}
+FIGURES = {item.name: item for item in _ITEMS if item.kind == "figure"}
 
-    Attributes:
-        kind: `table` or `figure`; files go into the folder of that name with an s.
-        forms: file types, one file each.
-        beside: what the name of a file with the paper's numbers ends in.
+
+def chosen(
+    items: Mapping[str, Item], study: Study, only: Sequence[str] | None = None
+) -> list[Item]:
+    """Those of `TABLES` or `FIGURES` that the study can fill, or `only` some by name.
+
+    Raises:
+        UserError: the study cannot fill what was asked for.
     """
-
-    kind: str
-    forms: tuple[str, ...]
-    beside: str
-
-    @property
-    def entries(self) -> dict[str, Item]:
-        """Name -> table or figure."""
-        items = (item for part in PARTS for item in part.items)
-        return {item.name: item for item in items if item.kind == self.kind}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.entries)
-
-    def names(self, study: Study) -> list[str]:
-        """Those that the study can fill."""
-        return [name for name, item in self.entries.items() if not item.missing(study)]
-
-    def chosen(self, study: Study, only: Sequence[str] | None = None) -> list[Item]:
-        """All that the study can fill, or `only` some.
-
-        Raises:
-            UserError: an unknown name, or one that the study cannot fill.
-        """
-        for name in only or ():
-            if lacking := self[name].missing(study):
-                raise UserError(
-                    f"study '{study.name}' cannot fill the {self.kind} '{name}': it needs "
-                    f"{' and '.join(lacking)}"
-                )
-        return [self[name] for name in only or self.names(study)]
-
-    def __getitem__(self, name: str) -> Item:
-        """UserError with the nearest name where there is none."""
-        if name not in self.entries:
-            raise UserError(f"no {self.kind} '{name}'{nearest(name, self.entries)}")
-        return self.entries[name]
-
-    def outputs(self, study: Study, folder: Path) -> list[Path]:
-        """Every file that is written for a study, below a folder."""
-        return [path for name in self.names(study) for path in self.paths(folder, name)]
-
-    def paths(self, folder: Path, name: str) -> list[Path]:
-        """The files of one table or figure, with those of the paper's numbers."""
-        folder = folder / f"{self.kind}s"
-        stems = [name, f"{name}{self.beside}"] if self.entries[name].paper else [name]
-        return [folder / f"{stem}.{form}" for stem in stems for form in self.forms]
-
-
-TABLES = Registry("table", ("tex", "csv", "md"), "_vs_paper")
-FIGURES = Registry("figure", ("pdf", "svg", "png"), "_paper")
+    if not only:
+        return [item for item in items.values() if not item.missing(study)]
+    for name in only:
+        if lacking := items[name].missing(study):
+            raise UserError(
+                f"study '{study.name}' cannot fill the {items[name].kind} '{name}': it needs "
+                f"{' and '.join(lacking)}"
+            )
+    return [items[name] for name in only]

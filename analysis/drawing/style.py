@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
@@ -61,6 +62,14 @@ _METADATA = {
 def look(method: str) -> tuple[str, str]:
     """Colour and marker of a method."""
     return LOOKS.get(method, OTHER)
+
+
+def mark(method: str, title: str, size: float, alpha: float | None = None) -> Line2D:
+    """A method's entry in a legend: its marker, without a line."""
+    colour, marker = look(method)
+    return Line2D(
+        [], [], color=colour, marker=marker, linestyle="", markersize=size, alpha=alpha, label=title
+    )
 
 
 def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:

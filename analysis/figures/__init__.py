@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from analysis.tables_and_figures import FIGURES
+from analysis.tables_and_figures import FIGURES, FORMS, chosen
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def write(collected: "Collected", folder: Path, only: Sequence[str] | None = Non
     from analysis.drawing.style import encode, house_style
 
     study, written = collected.study, []
-    for item in FIGURES.chosen(study, only):
-        paths = FIGURES.paths(folder, item.name)
+    for item in chosen(FIGURES, study, only):
+        paths = item.paths(folder)
         with house_style():
             figures = draw(item.name, collected)
-            contents = [encode(figure, form) for figure in figures for form in FIGURES.forms]
+            contents = [encode(figure, form) for figure in figures for form in FORMS["figure"]]
         for path, content in zip(paths, contents, strict=True):
             write_atomic(path, content)
         written += paths

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.budgets import START
 from analysis.collected import Collected
-from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below, look, mark
 from analysis.notices import on_base_models
 from analysis.published import RUNS, published
 from analysis.statistics.estimates import Estimate
@@ -104,8 +103,11 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("Q/ep. (fewer inquiry turns →)")
     points = next(iter(panels.values()))
-    handles = [_handle(method, titles[method], point.main) for method, point in points.items()]
-    legend_below(figure, handles)
+    marks = []
+    for method, point in points.items():
+        size, alpha = (6.5, 1.0) if point.main else (4.5, FAINT)
+        marks.append(mark(method, titles[method], size, alpha))
+    legend_below(figure, marks)
     return figure
 
 
@@ -186,11 +188,3 @@ def _away(points: Mapping[str, Point]) -> str | None:
         if max(min(means) - lone, lone - max(means)) > room:
             return START
     return None
-
-
-def _handle(method: str, title: str, main: bool) -> Line2D:
-    colour, marker = look(method)
-    size, alpha = (6.5, 1.0) if main else (4.5, FAINT)
-    return Line2D(
-        [], [], color=colour, marker=marker, linestyle="", markersize=size, alpha=alpha, label=title
-    )

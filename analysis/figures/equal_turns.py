@@ -2,10 +2,9 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from analysis.collected import Collected
-from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below, look, mark
 from analysis.instrument import Instrument
 from analysis.statistics.estimates import over_runs
 
@@ -45,21 +44,13 @@ def draw(collected: Collected) -> Figure:
     ax.set_ylabel("Diagnostic accuracy (%)")
     ax.set_xlim(left=-0.1)
     curves, _ = ax.get_legend_handles_labels()
-    handles = []
-    for method in collected.methods():
-        colour, marker = look(method)
-        handles.append(
-            Line2D(
-                [], [], color=colour, marker=marker, linestyle="", markersize=6,
-                label=collected.title(method),
-            )
-        )  # fmt: skip
-    legend_below(figure, [*curves, *handles])
+    marks = [mark(method, collected.title(method), 6) for method in collected.methods()]
+    legend_below(figure, [*curves, *marks])
     return figure
 
 
 def _point(ax: Axes, collected: Collected, instrument: Instrument, method: str) -> None:
-    runs = [instrument.consultations(method, run) for run in collected.runs(method)]
+    runs = instrument.runs(method)
     turns = collected.estimate(method, instrument.benchmark, "turns")
     accuracy = over_runs([run.accuracy.mean() for run in runs])
     evidence = over_runs([run.bayes.mean() for run in runs])

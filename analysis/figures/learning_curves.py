@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.budgets import START, start_of
+from analysis.budgets import START, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
@@ -53,7 +53,6 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """Panels of validation above and of training below, as far as the runs have them."""
-    trained = [m for m in collected.methods() if collected.study.method(m).kind == "rl"]
     shown = [name for name in TRAINING if name in collected.updates]
     figure = Figure(figsize=(WIDTH, 5.6), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(3.1, 2.5))
@@ -65,7 +64,7 @@ def draw(collected: Collected) -> Figure:
         if start is not None:
             colour, _ = look(START)
             ax.axhline(start, color=colour, linestyle=":", label=collected.title(START), zorder=1)
-        for method in trained:
+        for method in trained(collected):
             runs = [
                 factor * collected.curve(method, run, "validation", metric)
                 for run in collected.runs(method)
@@ -79,8 +78,15 @@ def draw(collected: Collected) -> Figure:
         ax.set_title(label, loc="left", fontsize=8.5, fontweight="bold")
     for ax, metric in zip(below.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         factor, label = TRAINING[metric]
-        for method in trained:
-            _trained(ax, collected, method, metric, factor)
+        for method in trained(collected):
+            runs = [
+                collected.curve(method, run, "update", metric) for run in collected.runs(method)
+            ]
+            mean = factor * mean_over_runs(runs)
+            if len(mean):
+                mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
+                smooth = mean.rolling(max(1, round(len(mean) / 10)), min_periods=1).mean()
+                ax.plot(smooth, **style_of(collected, method))
         ax.set_xlabel("RL update")
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
         ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
@@ -140,13 +146,3 @@ def line_from_start(
         label=collected.title(method),
         **style_of(collected, method),
     )
-
-
-def _trained(ax: Axes, collected: Collected, method: str, metric: str, factor: float) -> None:
-    """The mean over runs of a training metric, where the method has it."""
-    runs = [collected.curve(method, run, "update", metric) for run in collected.runs(method)]
-    mean = factor * mean_over_runs(runs)
-    if len(mean):
-        mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
-        window = max(1, round(len(mean) / 10))
-        ax.plot(mean.rolling(window, min_periods=1).mean(), **style_of(collected, method))

@@ -5,7 +5,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from analysis.collected import Collected
-from analysis.formats import html, html_text
+from analysis.formats import html_text
 from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
@@ -24,9 +24,8 @@ def write(collected: Collected, folder: Path) -> Path:
 def build(collected: Collected, folder: Path) -> str:
     """The report's HTML with the figures that are drawn in a folder; every text is escaped."""
     environment = templates(FOLDER)
-    verdicts = (*VERDICTS, "not tested")
     environment.filters["symbols"] = lambda text: Markup(html_text(str(text)))
-    environment.filters["laid_out"] = lambda table: Markup(html(table, verdicts))
+    environment.globals["verdicts"] = (*VERDICTS, "not tested")
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
     report = environment.get_template("report.html")
     return report.render(style=style, **sections.content(collected, folder)) + "\n"

@@ -1,7 +1,7 @@
 """What the report says, in the order in which a reader asks."""
 
 import base64
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,38 +12,17 @@ from analysis.conclusion import conclusion
 from analysis.figures import caption, module
 from analysis.notices import notice, on_base_models
 from analysis.published import published
-from analysis.report.dialogues import consultations
 from analysis.report.record import accepted, runs, selection, settings
-from analysis.table import Table, listed, number
+from analysis.table import listed, number
 from analysis.tables import ablations, build, peers
-from analysis.tables_and_figures import FIGURES, contents
-from analysis.tables_and_figures import Item as Listed
+from analysis.tables_and_figures import Item, contents
 from pcqc.results.paths import Paths
 
+CASES = 3  # consultations to read
 CARDS = (
     "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one SD "
     "over runs{on_base_models}."
 )
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A drawn figure, as base64 of its SVG."""
-
-    name: str
-    caption: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class Item:
-    """A numbered table or figure, and the paper's where it has one."""
-
-    kind: str
-    number: int
-    ours: Table | Plot
-    paper: Table | Plot | None = None
-    paper_label: str = "Published in the paper"
 
 
 def content(collected: Collected, folder: Path) -> dict[str, Any]:
@@ -53,8 +32,7 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         {
             **vars(part),
             "shown": [
-                _item(collected, folder, listed_item, next(numbers[listed_item.kind]))
-                for listed_item in part.items
+                _shown(collected, folder, item, next(numbers[item.kind])) for item in part.items
             ],
         }
         for part in contents(collected.study)
@@ -64,8 +42,8 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         ("peers", "Published credits", "Other ways to credit a turn or a question.", peers),
     ):
         if made := on_demand.build(collected.study):
-            part = {"key": key, "title": title, "lead": lead}
-            parts.append({**part, "shown": [Item("table", next(numbers["table"]), made)]})
+            shown = {"kind": "table", "number": next(numbers["table"]), "ours": made}
+            parts.append({"key": key, "title": title, "lead": lead, "shown": [shown]})
     links = [(part["key"], part["title"]) for part in parts]
     return {
         "study": collected.study,
@@ -136,23 +114,47 @@ def _cards(collected: Collected) -> list[dict[str, Any]]:
     ]
 
 
-def _item(collected: Collected, folder: Path, listed_item: Listed, place: int) -> Item:
-    name, beside = listed_item.name, f"{listed_item.name}_paper"
-    if listed_item.kind == "figure":
-        paths = FIGURES.paths(folder, name)
-        svgs = [path.read_bytes() for path in paths if path.suffix == ".svg"]
-        item = Item("figure", place, _plot(name, caption(name, collected), svgs[0]))
-        if listed_item.paper:
-            item = replace(item, paper=_plot(beside, module(name).caption_paper(), svgs[1]))
-        return item
-    item = Item("table", place, build(name, collected))
-    if not listed_item.paper:
-        return item
-    if not comparable(collected.study):
-        return replace(item, paper=replace(published().tables[name], name=beside))
-    (differences,) = companion(item.ours, collected.study)
-    return replace(item, paper=differences, paper_label="Published and ours")
+def consultations(collected: Collected) -> dict[str, Any]:
+    """The same cases under every method: the first on which they disagree, then any others."""
+    development = collected.study.development
+    by_method = {
+        collected.title(method): {
+            dialogue["case_id"]: dialogue
+            for dialogue in collected.dialogues(method, collected.shown(method), development)
+        }
+        for method in collected.methods()
+    }
+
+    def agreed(case: str) -> bool:
+        return len({bool(by_case[case]["correct"]) for by_case in by_method.values()}) == 1
+
+    cases = []
+    for case in sorted(next(iter(by_method.values())), key=agreed)[:CASES]:
+        dialogues = [(title, by_case[case]) for title, by_case in by_method.items()]
+        cases.append({"first": dialogues[0][1], "dialogues": dialogues})
+    title = collected.benchmarks[development].title
+    return {"cases": cases, "benchmark": title, "name": development, "run": collected.run}
 
 
-def _plot(name: str, caption: str, svg: bytes) -> Plot:
-    return Plot(name, caption, base64.b64encode(svg).decode())
+def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[str, Any]:
+    """A numbered table or figure, `ours`, and the paper's where it has one."""
+    name, shown = item.name, {"kind": item.kind, "number": number}
+    beside = f"{name}_paper"
+    if item.kind == "figure":
+        svgs = [p.read_bytes() for p in item.paths(folder) if p.suffix == ".svg"]
+        shown["ours"] = _plot(name, caption(name, collected), svgs[0])
+        if item.paper:
+            shown["paper"] = _plot(beside, module(name).caption_paper(), svgs[1])
+    else:
+        shown["ours"] = build(name, collected)
+        if item.paper and comparable(collected.study):
+            (shown["paper"],) = companion(shown["ours"], collected.study)
+        elif item.paper:
+            shown["paper"] = replace(published().tables[name], name=beside)
+    same_scale = item.kind == "table" and comparable(collected.study)
+    shown["paper_label"] = "Published and ours" if same_scale else "Published in the paper"
+    return shown
+
+
+def _plot(name: str, caption: str, svg: bytes) -> dict[str, str]:
+    return {"name": name, "caption": caption, "svg": base64.b64encode(svg).decode()}

@@ -15,11 +15,10 @@ _BLOCK = 2_000_000  # indices drawn at once
 
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval and what was resampled to get it."""
+    """A percentile interval over cases."""
 
     low: float
     high: float
-    unit: str
 
     @property
     def standard_error(self) -> float:
@@ -57,8 +56,8 @@ def resampled_means(
     return means
 
 
-def percentile_interval(resampled: np.ndarray, unit: str = "case") -> Interval:
+def percentile_interval(resampled: np.ndarray) -> Interval:
     """The central 95 % of resampled statistics."""
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail])
-    return Interval(float(low), float(high), unit)
+    return Interval(float(low), float(high))

@@ -184,12 +184,8 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
     sides = zip(*teams.values(), strict=True)  # one where runs are paired
     drawn = [side for side, one in zip(sides, (minuend, subtrahend), strict=False) if one.drawn]
-    if alike:
-        every_base = [runs for one in alike for runs in one.by_base().values()]
-        others = [_Team(1, _stacked(runs.values())) for runs in every_base]
-        runs = _pooled([team for side in drawn for team in side], others)
-    else:
-        runs = [term for group in _alike(drawn) for term in _run_terms(group)]
+    others = [_Team(1, _stacked(runs.values())) for one in alike for runs in one.by_base().values()]
+    runs = _run_terms(drawn, others)
     # `sampled` is the variance over cases with the runs fixed; a negative estimate of what runs add
     # is set to zero.
     sampled = sum(variance for variance, _ in terms)
@@ -229,18 +225,23 @@ def effect_over_cases(bases: Sequence[Mapping[str, float]]) -> Effect:
     return Effect(float(np.mean(means)), variance**0.5, cases - 1, "case", by_base)
 
 
-def _alike(sides: list[tuple[_Team, ...]]) -> list[tuple[_Team, ...]]:
-    """Teams whose runs are taken to vary alike: both methods' where one has single runs alone."""
-    if any(all(team.runs == 1 for team in side) for side in sides):
-        return [tuple(team for side in sides for team in side)]
-    return sides
+def _run_terms(sides: list[tuple[_Team, ...]], others: list[_Team]) -> list[tuple[float, float]]:
+    """(variance, degrees of freedom) of what the drawn methods' runs add.
 
-
-def _run_terms(alike: Sequence[_Team]) -> list[tuple[float, float]]:
-    """(variance, degrees of freedom) of what the runs of such teams add."""
-    if all(team.runs > 1 for team in alike):
-        return [(team.share * v, f) for team in alike for v, f in team.run_terms()]
-    return _pooled(alike, alike)
+    They vary as those of `others`; without any as their method's own, or as both methods' where a
+    method has single runs alone.
+    """
+    every = [team for side in sides for team in side]
+    if others:
+        return _pooled(every, others)
+    single = any(all(team.runs == 1 for team in side) for side in sides)
+    terms = []
+    for teams in [every] if single else sides:
+        if all(team.runs > 1 for team in teams):
+            terms += [(team.share * v, f) for team in teams for v, f in team.run_terms()]
+        else:
+            terms += _pooled(teams, teams)
+    return terms
 
 
 def _pooled(teams: Sequence[_Team], alike: Sequence[_Team]) -> list[tuple[float, float]]:

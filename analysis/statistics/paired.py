@@ -36,7 +36,7 @@ class PairedComparison:
 
     @property
     def interval(self) -> Interval:
-        return Interval(self.low, self.high, self.resampling_unit)
+        return Interval(self.low, self.high)
 
 
 def mcnemar(only_minuend: int, only_subtrahend: int) -> float:

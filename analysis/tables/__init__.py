@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.notices import PATH_TEST
-from analysis.tables_and_figures import TABLES
+from analysis.tables_and_figures import FORMS, TABLES, chosen
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
@@ -48,21 +48,24 @@ def write(collected: "Collected", folder: Path, only: Sequence[str] | None = Non
         the files written.
     """
     from analysis.beside_the_paper import companion
-    from analysis.formats import render
     from analysis.tables import ablations
 
-    study, written = collected.study, []
-
-    def write_forms(name: str, tables: "list[Table]") -> None:
-        for form in TABLES.forms:
-            written.append(folder / "tables" / f"{name}.{form}")
-            write_atomic(written[-1], render(form, tables))
-
-    for item in TABLES.chosen(study, only):
+    study, folder, written = collected.study, folder / "tables", []
+    for item in chosen(TABLES, study, only):
         table = build(item.name, collected)
-        write_forms(item.name, [table])
+        written += write_forms(folder, item.name, [table])
         if item.paper:
-            write_forms(f"{item.name}{TABLES.beside}", companion(table, study))
+            written += write_forms(folder, item.beside, companion(table, study))
     if not only and (ablated := ablations.build(study)):
-        write_forms(ablated.name, [ablated])
+        written += write_forms(folder, ablated.name, [ablated])
     return written
+
+
+def write_forms(folder: Path, name: str, tables: "Sequence[Table]") -> list[Path]:
+    """Write tables into one file of each form; the files."""
+    from analysis.formats import render
+
+    paths = [folder / f"{name}.{form}" for form in FORMS["table"]]
+    for path in paths:
+        write_atomic(path, render(path.suffix[1:], tables))
+    return paths

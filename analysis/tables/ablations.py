@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+import pandas as pd
+
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_evaluated
@@ -92,16 +94,9 @@ def parent(study: Study, method: str) -> tuple[str, dict[str, tuple[Any, Any]]]:
 
 def _settings(study: Study, method: str) -> dict[str, Any]:
     """What a method samples and learns from, by dotted name."""
-    flat: dict[str, Any] = {}
-
-    def add(prefix: str, values: dict[str, Any]) -> None:
-        for key, value in values.items():
-            if isinstance(value, dict):
-                add(f"{prefix}{key}.", value)
-            else:
-                flat[f"{prefix}{key}"] = value
-
     entry = study.to_dict()["methods"][method]
     entry["rl"] = dataclasses.asdict(study.rl_of(study.method(method)))
-    add("", {key: value for key, value in entry.items() if key not in ("title", "role", "runs")})
+    for name in ("title", "role", "runs"):
+        entry.pop(name, None)
+    (flat,) = pd.json_normalize(entry).to_dict("records")
     return flat

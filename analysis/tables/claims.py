@@ -18,16 +18,9 @@ COLUMNS = (
     Column("verdict", "Verdict", numeric=False),
     Column("published", "In the paper", numeric=False),
 )
+WHERE = Column("where", "Checkpoints", numeric=False)
+AT_BUDGETS = (*COLUMNS[:2], WHERE, *COLUMNS[2:5], COLUMNS[7])
 BUDGET = "whole"
-AT_BUDGETS = (
-    Column("claim", "Claim", numeric=False),
-    Column("comparison", "Tested by", numeric=False),
-    Column("where", "Checkpoints", numeric=False),
-    Column("estimate", "Estimate"),
-    Column("interval", "95% CI"),
-    Column("p", "Holm p"),
-    Column("verdict", "Verdict", numeric=False),
-)
 
 
 def build(collected: Collected) -> Table:

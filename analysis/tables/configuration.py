@@ -5,64 +5,42 @@ from pathlib import Path
 from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.table import Column, Row, Statement, Table, listed
-from pcqc.study import Decoding, Method, Pretrained, Study
+from pcqc.study import Pretrained, Study
 
-ROLLOUTS = "rollouts of training at temperature 1 and top-p 1"
-ITEMS = {
-    "actor": "Actor backbone",
-    "actor_initialization": "Actor initialization",
-    "patient": "Patient responder",
-    "scorer": "PCQC diagnostic scorer",
-    "max_turns": "Maximum dialogue turns",
-    "cases_per_update": "Cases per RL update",
-    "grpo_terminal_group": "GRPO terminal group G_T",
-    "pcqc_terminal_group": "PCQC terminal group G_T",
-    "pcqc_question_group": "PCQC question group G_Q",
-    "pcqc_beta": "PCQC question-loss weight β",
-    "atpo_tree": "ATPO tree of a case",
-    "runs": "Independent RL training runs",
-    "updates": "RL updates",
-    "optimizer": "Policy optimization",
-    "atpo_optimizer": "ATPO optimization",
-    "actor_decoding": "Actor decoding",
-    "patient_decoding": "Patient decoding",
-    "world": "Synthetic world",
-}
+Setting = tuple[str, str, str]  # key, what it is, how it is set
 
 
 def build(collected: Collected) -> Table:
     """Every item as the study sets it."""
     study = collected.study
-    settings = _models(study) | _sampling(collected) | _training(collected)
-    meaning = {
-        "actor_initialization": study.sft.epochs,
-        "runs": {
-            name: len(collected.runs(name))
-            for name in collected.methods("method")
-            if study.method(name).kind == "rl"
-        },
+    runs = {
+        name: len(collected.runs(name))
+        for name in collected.methods("method")
+        if study.method(name).kind == "rl"
     }
+    # What a setting means as plain data, by which it is compared with the paper's.
+    meaning: dict[str, object] = {"actor_initialization": study.sft.epochs, "runs": runs}
     if study.models:
         weights = _weights(study.models.patient or study.models.actor)
         meaning["patient"] = [weights, study.sft.patient_epochs]
+    settings = [*_models(study), *_sampling(collected), *_training(collected), *_decoding(study)]
     if study.clinic:
         world = study.clinic
-        settings["world"] = (
+        text = (
             f"{world.diseases} diseases with a sign each, noise {world.noise:g}; "
             f"{world.complaints} complaints, {world.complaint_odds:g} times likelier in half"
         )
-    columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
+        settings.append(("world", "Synthetic world", text))
     rows = []
-    for key in (key for key in ITEMS if key in settings):
-        setting = settings[key]
-        if key in meaning:
-            setting = Statement(setting, meaning[key])
-        rows.append(Row(key, (ITEMS[key], setting)))
+    for key, item, setting in settings:
+        cell = Statement(setting, meaning[key]) if key in meaning else setting
+        rows.append(Row(key, (item, cell)))
+    columns = (Column("item", "Item", numeric=False), Column("setting", "Setting", numeric=False))
     title = f"Core configuration: {study.title}."
     return Table("configuration", title, "", columns, tuple(rows))
 
 
-def _models(study: Study) -> dict[str, str]:
+def _models(study: Study) -> list[Setting]:
     if study.models:
         actor = _weights(study.models.actor)
         patient = f"Frozen {_weights(study.models.patient or study.models.actor)}"
@@ -71,12 +49,13 @@ def _models(study: Study) -> dict[str, str]:
         model = study.scratch_model
         actor = f"Qwen3 architecture, {model.layers} layers of width {model.width}, from scratch"
         patient, scorer = "Frozen, of the same base", "Frozen base, as before fine-tuning"
-    return {
-        "actor": actor,
-        "actor_initialization": f"Shared SFT, {_epochs(study.sft.epochs)}",
-        "patient": f"{patient}; SFT, {_epochs(study.sft.patient_epochs)}",
-        "scorer": scorer,
-    }
+    start, answers = _epochs(study.sft.epochs), _epochs(study.sft.patient_epochs)
+    return [
+        ("actor", "Actor backbone", actor),
+        ("actor_initialization", "Actor initialization", f"Shared SFT, {start}"),
+        ("patient", "Patient responder", f"{patient}; SFT, {answers}"),
+        ("scorer", "PCQC diagnostic scorer", scorer),
+    ]
 
 
 def _weights(model: Pretrained) -> str:
@@ -88,56 +67,58 @@ def _epochs(count: int) -> str:
     return f"{count} epoch{'' if count == 1 else 's'}"
 
 
-def _sampling(collected: Collected) -> dict[str, str]:
+def _sampling(collected: Collected) -> list[Setting]:
     study = collected.study
-    compared = {name: study.method(name) for name in collected.methods()}
-    settings = {
-        "max_turns": f"{study.protocol.max_turns}, including the final answer",
-        "cases_per_update": str(study.rl.cases_per_update),
-        "actor_decoding": f"{_decoding(study.actor_decoding)}; {ROLLOUTS}",
-        "patient_decoding": _decoding(study.patient_decoding),
-    }
-    if grpo := compared.get("grpo"):
-        settings["grpo_terminal_group"] = str(grpo.terminal_group)
-    if pcqc := compared.get("pcqc"):
-        settings["pcqc_terminal_group"] = str(pcqc.terminal_group)
-        settings["pcqc_question_group"] = (
-            f"{pcqc.question_group}; question states in the first consultation trajectory"
+    ran = {name: study.method(name) for name in collected.methods()}
+    turns = f"{study.protocol.max_turns}, including the final answer"
+    settings = [
+        ("max_turns", "Maximum dialogue turns", turns),
+        ("cases_per_update", "Cases per RL update", str(study.rl.cases_per_update)),
+    ]
+    if grpo := ran.get("grpo"):
+        group = str(grpo.terminal_group)
+        settings.append(("grpo_terminal_group", "GRPO terminal group G_T", group))
+    if pcqc := ran.get("pcqc"):
+        asked = f"{pcqc.question_group}; question states in the first consultation trajectory"
+        settings += [
+            ("pcqc_terminal_group", "PCQC terminal group G_T", str(pcqc.terminal_group)),
+            ("pcqc_question_group", "PCQC question group G_Q", asked),
+            ("pcqc_beta", "PCQC question-loss weight β", f"{pcqc.beta:g}"),
+        ]
+    if atpo := ran.get("atpo"):
+        tree = (
+            f"{atpo.tree.candidates} candidates at an expanded state, up to {atpo.tree.budget} "
+            "consultations a case"
         )
-        settings["pcqc_beta"] = f"{pcqc.beta:g}"
-    if atpo := compared.get("atpo"):
-        tree = atpo.tree
-        settings["atpo_tree"] = (
-            f"{tree.candidates} candidates at an expanded state, up to {tree.budget} consultations "
-            "a case"
-        )
+        settings.append(("atpo_tree", "ATPO tree of a case", tree))
     return settings
 
 
-def _decoding(decoding: Decoding) -> str:
-    return (
-        f"temperature {decoding.temperature:g}, top-p {decoding.top_p:g}, "
-        f"at most {decoding.max_tokens} tokens"
-    )
-
-
-def _training(collected: Collected) -> dict[str, str]:
+def _training(collected: Collected) -> list[Setting]:
     study = collected.study
     methods = {name: study.method(name) for name in trained(collected)}
+    runs = [f"{method.title} {len(method.runs)}" for method in methods.values()]
+    updates = [f"{method.title} {_updates(collected, name)}" for name, method in methods.items()]
     kl = {method.kl_coefficient for method in methods.values() if method.method != "atpo"}
-    settings = {
-        "runs": ", ".join(f"{method.title} {len(method.runs)}" for method in methods.values()),
-        "updates": ", ".join(
-            f"{method.title} {_updates(collected, name)}" for name, method in methods.items()
-        ),
-        "optimizer": (
-            f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
-            f"{study.rl.weight_decay:g}, clip {study.rl.clip:g}, KL coefficient "
-            f"{listed([f'{value:g}' for value in sorted(kl)])}"
-        ),
-    }
+    optimizer = (
+        f"AdamW, learning rate {study.rl.learning_rate:g}, weight decay "
+        f"{study.rl.weight_decay:g}, clip {study.rl.clip:g}, KL coefficient "
+        f"{listed([f'{value:g}' for value in sorted(kl)])}"
+    )
+    settings = [
+        ("runs", "Independent RL training runs", ", ".join(runs)),
+        ("updates", "RL updates", ", ".join(updates)),
+        ("optimizer", "Policy optimization", optimizer),
+    ]
     if "atpo" in collected.methods():
-        settings["atpo_optimizer"] = _tree_optimizer(study, study.method("atpo"))
+        atpo = study.method("atpo")
+        own = (
+            f"learning rate {atpo.tree.actor_learning_rate or study.rl.learning_rate:g} of the "
+            f"actor and {atpo.tree.critic_learning_rate:g} of the critic, clip {study.rl.clip:g} "
+            f"below and {atpo.tree.clip_high:g} above, KL coefficient {atpo.kl_coefficient:g}; "
+            "else the same"
+        )
+        settings.append(("atpo_optimizer", "ATPO optimization", own))
     return settings
 
 
@@ -153,10 +134,14 @@ def _updates(collected: Collected, name: str) -> str:
     return f"up to {method.updates} (made {ends}, {levelled} of {len(runs)} runs levelled off)"
 
 
-def _tree_optimizer(study: Study, method: Method) -> str:
-    tree = method.tree
-    return (
-        f"learning rate {tree.actor_learning_rate or study.rl.learning_rate:g} of the actor and "
-        f"{tree.critic_learning_rate:g} of the critic, clip {study.rl.clip:g} below and "
-        f"{tree.clip_high:g} above, KL coefficient {method.kl_coefficient:g}; else the same"
+def _decoding(study: Study) -> list[Setting]:
+    actor, patient = (
+        f"temperature {decoding.temperature:g}, top-p {decoding.top_p:g}, "
+        f"at most {decoding.max_tokens} tokens"
+        for decoding in (study.actor_decoding, study.patient_decoding)
     )
+    actor += "; rollouts of training at temperature 1 and top-p 1"
+    return [
+        ("actor_decoding", "Actor decoding", actor),
+        ("patient_decoding", "Patient decoding", patient),
+    ]

@@ -34,7 +34,7 @@ def build(collected: Collected) -> Table:
         highest = rule == "highest_utility"
         mean = mean_over_states(policy.selected()[rule])
         success = Number(mean.value, best=highest) if mean else MISSING
-        gain = _gain(None if highest else policy.gain_over(rule))
+        gain = gain_cells(None if highest else policy.gain_over(rule))
         rows.append(Row(rule, (label, success, *gain), rule=highest, strong=highest))
     caption = (
         f"{design(collected, policy)} Success: share of a candidate's continuations that end in "
@@ -52,7 +52,7 @@ def grounded(collected: Collected) -> Table:
         counts: list[Cell] = [Number(0, digits=0), MISSING, MISSING]
         if gain:
             counts = [Number(gain.cases, digits=0), Number(gain.selected), Number(gain.comparator)]
-        rows.append(Row(key, (COMPARISONS[key], *counts, *_gain(gain))))
+        rows.append(Row(key, (COMPARISONS[key], *counts, *gain_cells(gain))))
     answers = policy.eligible.size
     reviewed = Number(100 * policy.reviewed / max(answers, 1), digits=1).text()
     caption = (
@@ -77,7 +77,7 @@ def grounded(collected: Collected) -> Table:
     return Table(name, title, caption, GROUNDED_COLUMNS, tuple(rows), tuple(notes))
 
 
-def _gain(gain: Gain | None) -> tuple[Cell, Cell]:
+def gain_cells(gain: Gain | None) -> tuple[Cell, Cell]:
     """A gain and its interval; missing where there is none."""
     if gain is None:
         return MISSING, MISSING

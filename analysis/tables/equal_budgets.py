@@ -1,6 +1,6 @@
 """What each method has learned for equal consultations, equal tokens or equal device time."""
 
-from analysis.budgets import COSTS, COUNTED, RULE, amount_at, budgets, estimate_at, trained
+from analysis.budgets import COSTS, COUNTED, RULE, budgets, estimate_at, trained
 from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, number
@@ -43,7 +43,10 @@ def build(collected: Collected) -> Table:
                         cells.append(MISSING)
                         continue
                     by_run = kinds[kind].spent[0]
-                    amounts = [amount_at(by_run, method, *at) for at in weights.items()]
+                    amounts = [
+                        sum(share * by_run[method, run].get(u, 0.0) for u, share in at.items())
+                        for run, at in weights.items()
+                    ]
                     cells.append(printed.number(sum(amounts) / len(amounts)))
                 key = f"{cost}:{budget}:{method}"
                 row = (label, collected.title(method), *cells)

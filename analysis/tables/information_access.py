@@ -4,7 +4,7 @@ A role sees an item if changing the item changes the role's prompt. The prompts 
 `pcqc.cases.prompts`, which the roles use in training and evaluation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from analysis.collected import Collected
 from analysis.table import MISSING, Column, Row, Table
@@ -37,45 +37,34 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class _Probe:
-    """A case and a candidate question, of which single items can be changed."""
-
-    case: Case
-    question: str = "a question?"
-
-    def prompts(self) -> dict[str, str]:
-        case = self.case
-        exchange = Exchange(self.question, "an answer")
-        return {
-            "actor": actor_prompt(case.public),
-            "patient": patient_prompt(case.facts, self.question),
-            "scorer": scorer_prompt(case.public, [exchange]),
-        }
+def _prompts(case: Case, question: str = "a question?") -> dict[str, str]:
+    """Role -> its prompt at a state of a case where a candidate question has its answer."""
+    exchange = Exchange(question, "an answer")
+    return {
+        "actor": actor_prompt(case.public),
+        "patient": patient_prompt(case.facts, question),
+        "scorer": scorer_prompt(case.public, [exchange]),
+    }
 
 
 def build(collected: Collected) -> Table:
     """Yes or no from the prompts; the actor writes the question and so is never shown it."""
     del collected  # the roles' prompts are the same in every study
     case = Case("probe", "probe", "complaint", "task?", {"A": "one", "B": "two"}, ("fact",), "A")
-    probe = _Probe(case)
+    before = _prompts(case)
     changed = {
-        "observed": replace(probe, case=replace(case, initial="other complaint")),
-        "question": replace(probe, question="another question?"),
-        "facts": replace(probe, case=replace(case, facts=("other fact",))),
-        "task": replace(probe, case=replace(case, question="other task?")),
-        "answer": replace(probe, case=replace(case, answer="B")),
+        "observed": _prompts(replace(case, initial="other complaint")),
+        "question": _prompts(case, "another question?"),
+        "facts": _prompts(replace(case, facts=("other fact",))),
+        "task": _prompts(replace(case, question="other task?")),
+        "answer": _prompts(replace(case, answer="B")),
     }
-    before = probe.prompts()
     access = {
-        role: {
-            item: "Yes" if variant.prompts()[role] != before[role] else "No"
-            for item, variant in changed.items()
-        }
-        for role in before
+        role: {item: "Yes" if after[role] != prompt else "No" for item, after in changed.items()}
+        for role, prompt in before.items()
     }
-    action = parse_action(f"Question: {probe.question}", case.public.labels)
-    if (action.kind, action.text) == ("question", probe.question):
+    action = parse_action("Question: a question?", case.public.labels)
+    if (action.kind, action.text) == ("question", "a question?"):
         access["actor"]["question"] = "Generates"
     access["utility"] = dict.fromkeys(ITEMS, MISSING) | {"answer": "Index"}
     columns = (

@@ -30,7 +30,7 @@ def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; means over runs with sample SDs."""
     development = collected.study.development
     instrument = Instrument(collected, development)
-    reference = _runs(instrument, START)
+    reference = instrument.runs(START)
     methods = collected.methods()
     effects = {method: _gain(collected, method) for method in methods if method != START}
     rows = [_row(instrument, method, reference, effects.get(method)) for method in methods]
@@ -48,11 +48,6 @@ def build(collected: Collected) -> Table:
     )
 
 
-def _runs(instrument: Instrument, method: str) -> list[Consultations]:
-    runs = instrument.collected.runs(method)
-    return [instrument.consultations(method, run) for run in runs]
-
-
 def _gain(collected: Collected, method: str) -> Effect:
     """Of the method over Shared SFT under this base model."""
     here, development = replace(collected, others=()), [collected.study.development]
@@ -62,7 +57,7 @@ def _gain(collected: Collected, method: str) -> Effect:
 def _row(
     instrument: Instrument, method: str, reference: list[Consultations], effect: Effect | None
 ) -> Row:
-    collected, runs = instrument.collected, _runs(instrument, method)
+    collected, runs = instrument.collected, instrument.runs(method)
     accuracy, evidence = (
         np.array([getattr(run, name).mean() for run in runs]) for name in ("accuracy", "bayes")
     )

@@ -1,12 +1,22 @@
-"""Accuracy and inquiry turns of the methods on every benchmark, the paper's two main tables."""
+"""Accuracy and inquiry turns by method and benchmark: the main tables, and the controls'."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.table import MISSING, Column, Row, Table, mark_best, number
 from analysis.tables.layout import runs_sentence, sizes
 
 AVERAGE = "Avg.: unweighted mean over benchmarks, its SD over the runs' averages."
+DIGITS = {"accuracy": 2, "turns": 3}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column: the mean over benchmarks of a metric of `METRICS`."""
+
+    column: Column
+    benchmarks: list[str]
+    metric: str
 
 
 def accuracy(collected: Collected) -> Table:
@@ -16,7 +26,7 @@ def accuracy(collected: Collected) -> Table:
         f"{runs_sentence(collected, collected.methods('method'))} {AVERAGE} Best results are bold."
     )
     title = f"Diagnostic accuracy (%): {collected.study.title}."
-    return _table(collected, "main_accuracy", title, caption, "accuracy", 2, max)
+    return _of_methods(collected, "main_accuracy", title, caption, "accuracy")
 
 
 def turns(collected: Collected) -> Table:
@@ -27,45 +37,67 @@ def turns(collected: Collected) -> Table:
         f"{runs_sentence(collected, collected.methods('method'))} {AVERAGE}"
     )
     title = f"Mean inquiry turns per consultation (Q/ep.): {collected.study.title}."
-    return _table(collected, "inquiry_turns", title, caption, "turns", 3)
+    return _of_methods(collected, "inquiry_turns", title, caption, "turns")
 
 
-def _table(
-    collected: Collected,
-    name: str,
-    title: str,
-    caption: str,
-    metric: str,
-    digits: int,
-    best: Callable | None = None,
-) -> Table:
-    """Methods down, benchmarks across, their average last; PCQC set apart as in the paper.
+def _of_methods(collected: Collected, name: str, title: str, caption: str, metric: str) -> Table:
+    """Methods down, benchmarks across, their average last; the most accurate bold."""
+    benchmarks = list(collected.benchmarks)
+    measures = [
+        Measure(Column(key, collected.benchmarks[key].title), [key], metric) for key in benchmarks
+    ]
+    measures.append(Measure(Column("average", "Avg."), benchmarks, metric))
+    columns, rows = _grid(collected, collected.rows("method"), measures, metric == "accuracy")
+    return Table(name, title, caption, columns, rows)
+
+
+def supervision(collected: Collected) -> Table:
+    """What question-level supervision adds, on the benchmarks but the independent source."""
+    methods, measures = ("terminal_only", "executed_local", "pcqc"), []
+    for name in collected.primary:
+        title = collected.benchmarks[name].title
+        accuracy = Column(f"{name}_accuracy", "Acc. (%) ↑", title)
+        measures.append(Measure(accuracy, [name], "accuracy"))
+        measures.append(Measure(Column(f"{name}_turns", "Q/ep.", title), [name], "turns"))
+    average = Column("average_accuracy", "Acc. (%) ↑", "Avg.")
+    measures.append(Measure(average, collected.primary, "accuracy"))
+    labels = {method: collected.title(method) for method in methods}
+    columns, rows = _grid(collected, labels, measures, best=True)
+    group = collected.study.method("pcqc").terminal_group
+    caption = (
+        "Terminal-only has no question objective; Executed-local supervises the executed question "
+        "and PCQC all candidates, with the same frozen scorer. "
+        f"Cases: {sizes(collected, collected.primary)}. {runs_sentence(collected, methods)}"
+    )
+    title = f"Question-level supervision at terminal group size G_T = {group}."
+    return Table("question_supervision", title, caption, columns, rows)
+
+
+def _grid(
+    collected: Collected, labels: dict[str, str], measures: list[Measure], best: bool
+) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
+    """Columns and rows: methods down, measures across; PCQC set apart as in the paper.
 
     Args:
         collected: the study, all base models pooled.
-        name, title, caption: of the table.
-        metric: of `METRICS`.
-        digits: decimals.
-        best: chooses the number to set bold in a column; none where not given.
+        labels: method -> label.
+        measures: the columns.
+        best: whether the highest accuracies are bold.
     """
-    benchmarks = list(collected.benchmarks)
-    columns = [
-        Column("method", "Method", numeric=False),
-        *(Column(key, collected.benchmarks[key].title) for key in benchmarks),
-        Column("average", "Avg."),
-    ]
     rows = []
-    for method, label in collected.rows("method").items():
-        cells = [MISSING] * (len(benchmarks) + 1)
+    for method, label in labels.items():
+        cells = [MISSING] * len(measures)
         if collected.runs(method):
             cells = []
-            for key in benchmarks:
-                cases = collected.number_of_cases(key) if metric == "accuracy" else None
-                cells.append(number(collected.estimate(method, key, metric), digits, cases))
-            cells.append(number(collected.average(method, benchmarks, metric), digits))
+            for one in measures:
+                alone = len(one.benchmarks) == 1 and one.metric == "accuracy"
+                cases = collected.number_of_cases(one.benchmarks[0]) if alone else None
+                mean = collected.average(method, one.benchmarks, one.metric)
+                cells.append(number(mean, DIGITS[one.metric], cases))
         pcqc = method == "pcqc"
         rows.append(Row(method, (label, *cells), rule=pcqc, strong=pcqc))
-    if best:
-        for column in range(1, len(columns)):
-            rows = mark_best(rows, column, best)
-    return Table(name, title, caption, tuple(columns), tuple(rows))
+    for i, one in enumerate(measures, start=1):
+        if best and one.metric == "accuracy":
+            rows = mark_best(rows, i)
+    first = Column("method", "Method", numeric=False)
+    return (first, *(one.column for one in measures)), tuple(rows)

@@ -1,13 +1,10 @@
 """Evaluation cases that overlap with training data, as the audit counts them: app:data_overlap."""
 
-from typing import Any
-
 from analysis.collected import Collected
 from analysis.load import read_overlap
 from analysis.published import published
 from analysis.table import Column, Number, Row, Table
 
-LABELS = {"evaluation": "Evaluation", "training": "Training"}
 TRAINING = {"train": "training cases", "sft": "SFT conversations"}
 COUNTS = {
     "evaluation_cases": ("Evaluation", "Compared"),
@@ -24,37 +21,30 @@ def build(collected: Collected) -> Table:
     """One row per evaluation and training set; counts are of evaluation cases."""
     thresholds, counts = read_overlap(collected.study)
     counted = counts.to_dict("records")
-    columns = [Column(key, title, numeric=False) for key, title in LABELS.items()]
+    labels = ("Evaluation", "Training")
+    columns = [Column(label.lower(), label, numeric=False) for label in labels]
     columns += [Column(key, title, group) for key, (title, group) in COUNTS.items()]
     several = len({count["training"] for count in counted}) > 1
-    rows = [
-        _row(collected, count, several and count["training"] == counted[0]["training"])
-        for count in counted
-    ]
+    rows = []
+    for count in counted:
+        name, training = count["evaluation"], count["training"]
+        title = collected.benchmarks[name].title if name in collected.benchmarks else name
+        numbers = [Number(int(count[key]), digits=0) for key in COUNTS]
+        cells = (title, TRAINING.get(training, training), *numbers)
+        rule = several and training == counted[0]["training"]
+        rows.append(Row(f"{name}:{training}", cells, rule))
+    # What the paper reports is of its own training data, which need not be this study's.
+    paper = published().overlap
+    atpo, icraft = paper["atpo_sets"], paper["icraft_md"]
     caption = (
         "Evaluation cases whose first prompt is, once normalised, that of a training case, or near "
         "to one: cosine of counts of character 5-grams of at least "
         f"{thresholds['char_5gram']:.2f}, or of words and pairs of words of at least "
-        f"{thresholds['word_1_2gram']:.2f}. Every pair is in data/overlap/pairs.csv. {_paper()}"
-    )
-    title = "Overlap between training and evaluation."
-    return Table("overlap", title, caption, tuple(columns), tuple(rows))
-
-
-def _row(collected: Collected, count: dict[str, Any], rule: bool) -> Row:
-    name, training = count["evaluation"], count["training"]
-    title = collected.benchmarks[name].title if name in collected.benchmarks else name
-    numbers = [Number(int(count[key]), digits=0) for key in COUNTS]
-    return Row(f"{name}:{training}", (title, TRAINING.get(training, training), *numbers), rule)
-
-
-def _paper() -> str:
-    """What the paper reports of its own training data, which need not be this study's."""
-    counts = published().overlap
-    atpo, icraft = counts["atpo_sets"], counts["icraft_md"]
-    return (
+        f"{thresholds['word_1_2gram']:.2f}. Every pair is in data/overlap/pairs.csv. "
         "The paper, for its own training data and the three ATPO sets, finds "
         f"{atpo['full_prompt']} full prompts, {atpo['medqa_case_and_problem']} MedQA matches of "
         f"case and problem and near-duplicates of {atpo['near_duplicates']} evaluation cases; for "
         f"iCRAFT-MD {icraft['full_prompt']} and {icraft['near_duplicates']}."
     )
+    title = "Overlap between training and evaluation."
+    return Table("overlap", title, caption, tuple(columns), tuple(rows))

@@ -10,7 +10,6 @@ import pandas as pd
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
-from analysis.formats import render
 from analysis.load import load, load_peers, of_methods
 from analysis.notices import captioned
 from analysis.statistics.crossed import Sample
@@ -26,15 +25,14 @@ from analysis.table import (
     mean_of_runs,
     number,
 )
+from analysis.tables import write_forms
 from analysis.tables.layout import by_base
-from analysis.tables_and_figures import TABLES
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.results.paths import Paths
 from pcqc.study import Study
 from pcqc.study.peer_rates import RIVALS, at_rates
 from pcqc.study.replicates import replicates
-from pcqc.system.files import write_atomic
 
 KINDS = ("trajectories", CLOCK)
 COLUMNS = (
@@ -62,16 +60,13 @@ def write(study: Study, folder: Path) -> list[Path]:
     Raises:
         UserError: no peer is evaluated.
     """
-    table, files = build(study), []
+    table = build(study)
     if table is None:
         raise UserError(
             f"no peer of study '{study.name}' is evaluated; run `snakemake --cores 2 peers "
             f"--config study={study.name}`"
         )
-    for form in TABLES.forms:
-        files.append(folder / f"peers.{form}")
-        write_atomic(files[-1], render(form, [table]))
-    return files
+    return write_forms(folder, "peers", [table])
 
 
 def peer_runs(study: Study) -> Collected:
@@ -130,7 +125,9 @@ def build(study: Study) -> Table | None:
         for name, every in tried.items()
     }
     # Peers have one run each, so that a later run's machine may be another than theirs.
-    kinds = {k: budgets(_first_runs(runs) if k == CLOCK else runs, k) for k in KINDS}
+    methods = {name: replace(m, runs=m.runs[:1]) for name, m in runs.study.methods.items()}
+    first_runs = replace(runs, study=replace(runs.study, methods=methods))
+    kinds = {k: budgets(first_runs if k == CLOCK else runs, k) for k in KINDS}
     front = _front(runs, list(best.values()))
     start = [START] if START in ready else []
     best |= dict.fromkeys(start, START)
@@ -262,14 +259,6 @@ def _row(
         cells[f"accuracy_{kind}"] = _at_budget(runs, method, spent)
     row = tuple(cells.get(column.key, MISSING) for column in columns)
     return Row(name, row, strong=name == "pcqc")
-
-
-def _first_runs(runs: Collected) -> Collected:
-    """The first run of each method alone."""
-    methods = {
-        name: replace(method, runs=method.runs[:1]) for name, method in runs.study.methods.items()
-    }
-    return replace(runs, study=replace(runs.study, methods=methods))
 
 
 def _quality(runs: Collected, method: str) -> Cell:

@@ -36,7 +36,7 @@ FIRST_COLUMNS = (
     Column("repeated", "Repeated (%)"),
 )
 DISTINCT = "credit/distinct_questions_turn_"  # and the number of the turn
-ALL_EARLY = range(1, EARLY + 1)
+ALL = f"1–{EARLY}"  # label of all early questions of a method
 
 
 def build(collected: Collected) -> Table:
@@ -70,9 +70,10 @@ def first_questions(collected: Collected) -> Table:
     rows = []
     for method in collected.methods():
         by_base = _early_questions(bases, method)
-        labelled = {str(turn): (turn,) for turn in ALL_EARLY} | {f"1–{EARLY}": ALL_EARLY}
-        for label, turns in labelled.items():
-            shares = [[_shares(run, turns) for run in runs] for runs in by_base]
+        turns = range(1, EARLY + 1)
+        labelled = {str(turn): (turn,) for turn in turns} | {ALL: turns}
+        for label, among in labelled.items():
+            shares = [[_shares(run, among) for run in runs] for runs in by_base]
             pooled = [run for runs in shares for run in runs]
             cells = [_mean(pooled, column.key) for column in FIRST_COLUMNS[2:]]
             if len(bases) > 1:
@@ -89,18 +90,6 @@ def first_questions(collected: Collected) -> Table:
     )
     title = "How good the first questions are."
     return Table("question_quality_by_base", title, caption, columns, tuple(rows))
-
-
-def shares_of_best(collected: Collected) -> dict[str, tuple[float, float]]:
-    """Method -> percent of best ones among all early questions, and by chance; as in the table."""
-    bases, shares = instruments(collected), {}
-    for method in collected.methods():
-        by_base = _early_questions(bases, method)
-        runs = [_shares(run, ALL_EARLY) for runs in by_base for run in runs]
-        if runs and all(runs):
-            best, chance = (over_runs([run[key] for run in runs]) for key in ("best", "chance"))
-            shares[method] = best.mean, chance.mean
-    return shares
 
 
 def _cases(collected: Collected) -> str:

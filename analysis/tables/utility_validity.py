@@ -3,11 +3,11 @@
 import numpy as np
 
 from analysis.collected import Collected
-from analysis.continuation import RULES, Continued, Gain, Mean, mean_over_states, policies
-from analysis.first_questions import first_questions
+from analysis.continuation import RULES, Continued, Mean, mean_over_states, policies
+from analysis.instrument import first_questions
 from analysis.statistics.bootstrap import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
-from analysis.tables.continuation import design
+from analysis.tables.continuation import design, gain_cells
 
 RULED = {"uniform", "gain_uniform", "rank_correlation", "best_chance"}  # rows with a line above
 Cells = tuple[Cell, Cell]
@@ -50,7 +50,8 @@ def _measures(collected: Collected, policy: Continued) -> dict[str, tuple[str, C
     for rule, values in policy.selected().items():
         rows[rule] = (f"{RULES[rule]}: success (%)", _mean(values))
     for rival in ("uniform", "executed"):
-        rows[f"gain_{rival}"] = (f"Highest-utility over {rival} (pp)", _gain(policy, rival))
+        label = f"Highest-utility over {rival} (pp)"
+        rows[f"gain_{rival}"] = (label, gain_cells(policy.gain_over(rival)))
     correlation = policy.rank_correlation()
     rows["rank_correlation"] = ("Rank correlation within state", _cells(correlation, 3, True))
     states = correlation.states if correlation else 0
@@ -81,11 +82,3 @@ def _cells(mean: Mean | None, digits: int = 2, signed: bool = False) -> Cells:
         return MISSING, MISSING
     value = Number(mean.value, digits=digits, signed=signed)
     return value, Range(mean.interval.low, mean.interval.high, digits, signed)
-
-
-def _gain(policy: Continued, rival: str) -> Cells:
-    gain: Gain | None = policy.gain_over(rival)
-    if gain is None:
-        return MISSING, MISSING
-    value = Number(gain.gain, signed=True)
-    return value, Range(gain.interval.low, gain.interval.high)

@@ -19,12 +19,17 @@ Turns = list[dict[str, Any]]
 # Value of a question in the clinic after some turns; None elsewhere.
 Value = Callable[[Turns, str | None], float | None] | None
 
+Heading = tuple[str, int, bool]
 UTILITY, GAIN, CREDIT = ("Utility", 3, False), ("Gain", 3, True), ("Credit", 2, True)
 SAME_STATE = ("Same-state credit", 2, True)
 EXECUTED_LOCAL = ("Executed-local credit", 2, True)
 EXACT = ("Exact value", 3, False)
-BRANCH = (("Critic's value", 3, False), ("Backed-up value", 3, False), ("Visits", 0, False))
-ADVANTAGE = ("Advantage", 2, True)
+BRANCH = {  # of a node of ATPO's tree
+    "value": ("Critic's value", 3, False),
+    "backed_up": ("Backed-up value", 3, False),
+    "visits": ("Visits", 0, False),
+    "advantage": ("Advantage", 2, True),
+}
 CONTINUED = ("Ended right", 2, False)
 
 
@@ -62,26 +67,17 @@ class Groups:
 
     def _compared(self, group: dict, turns: Turns, value: Value) -> dict:
         candidates = group["candidates"]
-        columns: list[tuple] = [UTILITY, GAIN, CREDIT]
-        numbers = [[c["utility"] for c in candidates], [c["gain"] for c in candidates]]
-        numbers.append([c["credit"] for c in candidates])
-        if self.method.rule != "same state" or self.method.trained_candidates == 1:
-            columns.append(SAME_STATE)
-            numbers.append(list(same_state_credit(np.array(numbers[1]))))
-        if self.method.rule != "executed, local":
-            columns.append(EXECUTED_LOCAL)
-            numbers.append([self.local[id(group)], *[None] * (len(candidates) - 1)])
-        _add_exact(columns, numbers, turns, [c["question"] for c in candidates], value)
-        return {
-            "title": f"{len(candidates)} candidates",
-            "about": self.method.why(group, candidates[0]),
-            "columns": columns,
-            "rows": [
-                _row(c, c["executed"], "" if c["supervised"] else "not supervised")
-                for c in candidates
-            ],
-            "numbers": _by_row(numbers),
+        columns = {
+            heading: [candidate[key] for candidate in candidates]
+            for heading, key in ((UTILITY, "utility"), (GAIN, "gain"), (CREDIT, "credit"))
         }
+        if self.method.rule != "same state" or self.method.trained_candidates == 1:
+            columns[SAME_STATE] = list(same_state_credit(np.array(columns[GAIN])))
+        if self.method.rule != "executed, local":
+            columns[EXECUTED_LOCAL] = [self.local[id(group)], *[None] * (len(candidates) - 1)]
+        title = f"{len(candidates)} candidates"
+        rows = [(c, c["executed"], "" if c["supervised"] else "not supervised") for c in candidates]
+        return _state(title, self.method.why(group, candidates[0]), columns, rows, turns, value)
 
 
 class Trees:
@@ -102,21 +98,14 @@ class Trees:
             return None
         taken = path[number]
         siblings = children(nodes, nodes[taken]["parent"])
-        columns: list[tuple] = [*BRANCH, ADVANTAGE]
-        keys = ("value", "backed_up", "visits", "advantage")
-        numbers = [[nodes[i][key] for i in siblings] for key in keys]
-        questions = [nodes[i]["question"] for i in siblings]
-        _add_exact(columns, numbers, row["turns"][:number], questions, value)
-        return {
-            "title": f"{len(siblings)} branches of the tree",
-            "about": "The advantage of a turn is what its tokens learned from; a pruned branch was "
-            "not searched further.",
-            "columns": columns,
-            "rows": [
-                _row(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in siblings
-            ],
-            "numbers": _by_row(numbers),
-        }
+        columns = {heading: [nodes[i][key] for i in siblings] for key, heading in BRANCH.items()}
+        title = f"{len(siblings)} branches of the tree"
+        about = (
+            "The advantage of a turn is what its tokens learned from; a pruned branch was not "
+            "searched further."
+        )
+        rows = [(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in siblings]
+        return _state(title, about, columns, rows, row["turns"][:number], value)
 
 
 def continued(candidates: list[dict], value: Value) -> dict:
@@ -127,33 +116,45 @@ def continued(candidates: list[dict], value: Value) -> dict:
             right.
         value: of a question in the clinic.
     """
-    columns: list[tuple] = [UTILITY, CREDIT, CONTINUED]
-    numbers = [[c["utility"] for c in candidates], [c["credit"] for c in candidates]]
-    numbers.append([c["success"] for c in candidates])
-    _add_exact(columns, numbers, [], [c["question"] for c in candidates], value)
-    return {
-        "title": f"{len(candidates)} questions of the continuation study",
-        "about": "The continuation study drew these questions at the initial state, and went on "
-        "from each of them several times.",
-        "columns": columns,
-        "rows": [_row(c, False, "") for c in candidates],
-        "numbers": _by_row(numbers),
+    columns = {
+        heading: [candidate[key] for candidate in candidates]
+        for heading, key in ((UTILITY, "utility"), (CREDIT, "credit"), (CONTINUED, "success"))
     }
+    title = f"{len(candidates)} questions of the continuation study"
+    about = (
+        "The continuation study drew these questions at the initial state, and went on from each "
+        "of them several times."
+    )
+    return _state(title, about, columns, [(c, False, "") for c in candidates], [], value)
 
 
-def _add_exact(columns: list, numbers: list, turns: Turns, questions: list, value: Value) -> None:
+def _state(
+    title: str,
+    about: str,
+    columns: dict[Heading, list],
+    rows: list[tuple[dict, bool, str]],
+    turns: Turns,
+    value: Value,
+) -> dict:
+    """What the page shows of a state.
+
+    Args:
+        title, about: of the table.
+        columns: heading -> a number or None for each row.
+        rows: a candidate, whether it was executed here, and a remark.
+        turns: before the state.
+        value: of a question in the clinic.
+    """
     if value:
-        columns.append(EXACT)
-        numbers.append([value(turns, question) for question in questions])
-
-
-def _row(candidate: dict, executed: bool, remark: str) -> list:
-    """What was said, the answer, whether it was executed here, and what else there is to say."""
-    text = candidate["question"] or f"(no question) {visible(candidate['response']).strip()}"
-    return [text, candidate["answer"], executed, remark]
-
-
-def _by_row(columns: list[list]) -> list[list]:
-    """Numbers of each row, rounded: the page shows three digits."""
-    rows = zip(*columns, strict=True)
-    return [[None if x is None else round(float(x), 4) for x in row] for row in rows]
+        columns = {**columns, EXACT: [value(turns, c["question"]) for c, *_ in rows]}
+    texts = [
+        [c["question"] or f"(no question) {visible(c['response']).strip()}", c["answer"], *others]
+        for c, *others in rows
+    ]
+    # The page shows three digits.
+    numbers = [
+        [None if x is None else round(float(x), 4) for x in row]
+        for row in zip(*columns.values(), strict=True)
+    ]
+    headings = list(columns)
+    return {"title": title, "about": about, "columns": headings, "rows": texts, "numbers": numbers}

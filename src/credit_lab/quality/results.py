@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.tables_and_figures import FORMS
 from credit_lab.quality.figure import draw
 from credit_lab.quality.measures import load
 from credit_lab.quality.table import NAME, build
@@ -13,6 +12,5 @@ from pcqc.study import Study
 
 def write_results(study: Study, folder: Path) -> None:
     """Write the table and the figure `credit_quality` into a folder."""
-    judged = load(study)
-    forms = (*TABLES.forms, *FIGURES.forms)
+    judged, forms = load(study), (*FORMS["table"], *FORMS["figure"])
     write(folder, NAME, forms, build(judged), lambda: draw(judged))

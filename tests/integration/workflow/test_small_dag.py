@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from workplace import STUDY, Workplace, digests
 
-from analysis.tables_and_figures import FIGURES, TABLES
+from analysis.tables_and_figures import contents
 from credit_lab.quality.credits import QUESTIONS, TURNS
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
@@ -51,7 +51,8 @@ def jobs(methods, steps):
 
 def test_everything_is_made(mini):
     study = load_study(STUDY)
-    made = [path for items in (TABLES, FIGURES) for path in items.outputs(study, mini.results)]
+    items = [item for part in contents(study) for item in part.items]
+    made = [path for item in items for path in item.paths(mini.results)]
     assert len(made) > 30
     for path in [*made, *(mini.results / n for n in ("report.html", "transcripts/index.html"))]:
         assert path.stat().st_size > 0, path

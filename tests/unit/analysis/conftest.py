@@ -1,9 +1,11 @@
 """A simulated study on disk, shared by the tests of the analysis."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 import simulated
+from hand_made import finish_job
 from helpers import SECRET_ADDRESS
 
 from analysis import figures, report
@@ -18,6 +20,26 @@ def study_folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     simulated.write_study(root)
     return root
+
+
+@pytest.fixture
+def copied(study_folder, tmp_path, monkeypatch):
+    """What was collected of the study, in a copy that a test may change."""
+    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results" / "simulated" / "collected" / "latest"
+
+
+@pytest.fixture
+def reloaded(copied):
+    """Loads the copy as if it had been collected as it is now."""
+
+    def reload():
+        study = simulated.load_study(simulated.STUDY)
+        finish_job(study, "collect")
+        return load(study)
+
+    return reload
 
 
 @pytest.fixture

@@ -6,18 +6,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import simulated
+from built_tables import build, cell, cells
 from hand_made import finish_job, folder_of
 
 from analysis import conclusion as answer
 from analysis.claims import Claim, Comparison, claims
 from analysis.conclusion import answer_of, conclusion
-from analysis.formats import render
 from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality import shares_of_best
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.results.paths import Paths
@@ -102,28 +101,19 @@ def test_a_method_that_is_not_evaluated_is_named_with_the_command(study):
 
 
 def test_ablations_stand_below_their_parent_with_what_was_changed(study):
-    table = ablations.build(study)
-    assert [row.key for row in table.rows] == ["atpo", "atpo_u1"]
-    cells = dict(zip([c.key for c in table.columns], table.rows[1].cells, strict=True))
-    assert cells["changed"].startswith("tree.variance_weight ")
-    assert cells["difference"].value == pytest.approx(25)
-    assert cells["trajectories"].value == 300
-    assert cells["device_hours"].value == pytest.approx(0.01)
-    assert render("md", [table])
-
-
-def test_without_evaluated_ablations_there_is_no_table(study):
-    for name in CORRECT:
-        (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
-    assert ablations.build(study) is None
+    rows = cells(ablations.build(study))
+    assert list(rows) == ["atpo", "atpo_u1"]
+    assert rows["atpo_u1"]["changed"].startswith("tree.variance_weight ")
+    assert rows["atpo_u1"]["difference"].value == pytest.approx(25)
+    assert rows["atpo_u1"]["trajectories"].value == 300
+    assert rows["atpo_u1"]["device_hours"].value == pytest.approx(0.01)
 
 
 def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
     table = peers.build(study)
-    keys = [column.key for column in table.columns]
-    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    rows = cells(table)
     assert list(rows) == ["shared_sft", "grpo", "pcqc", "gigpo", "c3"]
-    assert "best_questions" not in keys  # known of the clinic's validations alone
+    assert "best_questions" not in rows["grpo"]  # known of the clinic's validations alone
     assert rows["gigpo"]["difference_grpo"].value == pytest.approx(25)
     assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(-25)
     assert rows["grpo"]["difference_grpo"] == MISSING
@@ -144,8 +134,7 @@ def test_each_credit_stands_at_its_best_rate(study):
     assert "learning rates" not in peers.build(study).caption  # C3 has not been tried there yet
     evaluate(study, "c3_rate_0_001", 0)
     table = peers.build(study)
-    keys = [column.key for column in table.columns]
-    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    rows = cells(table)
     assert rows["gigpo"]["method"] == "GiGPO, rate 0.001"
     assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(25)
     assert rows["pcqc"]["method"] == "PCQC"
@@ -164,10 +153,10 @@ def test_what_is_dominated_is_not_on_the_front(study):
     assert (rows["grpo"], rows["c3"]) == ("front", "")
 
 
-def test_without_evaluated_peers_there_is_no_table(study):
-    for name in ("gigpo", "c3"):
+def test_without_evaluated_peers_and_ablations_there_is_no_table(study):
+    for name in ("gigpo", "c3", "atpo_u1"):
         (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
-    assert peers.build(study) is None
+    assert (peers.build(study), ablations.build(study)) == (None, None)
     with pytest.raises(UserError, match="no peer of study 'simulated' is evaluated; run `snake"):
         peers.write(study, Path())
 
@@ -182,10 +171,10 @@ def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
     }
     places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
     assert places == sorted(places)
-    best = shares_of_best(collected)
-    places = [asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m][0])]
+    table = build("question_quality_by_base", collected)
+    best = {m: cell(table, f"{m}:1–3", "best").value for m in collected.methods()}
+    places = [asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m])]
     assert places == sorted(places)
-    assert len(best) == len(collected.methods())
     assert len(rest) == 5
     assert rest[1].startswith(
         "PCQC asks fewer questions than GRPO: supported for GRPO − PCQC +1.04"

@@ -1,28 +1,11 @@
 """Damaged and incomplete collections are refused in one line."""
 
-import shutil
-
 import pandas as pd
 import pytest
 import simulated
-from hand_made import finish_job
 
-from analysis import load as reader
+from analysis.load import load
 from pcqc.errors import UserError
-
-
-def spoiled(folder, monkeypatch, change):
-    """A copy of the study whose predictions were changed."""
-    monkeypatch.chdir(folder)
-    path = folder / "results/simulated/collected/latest/predictions.parquet"
-    change(pd.read_parquet(path)).to_parquet(path)
-    return vouched(simulated.load_study(simulated.STUDY))
-
-
-def vouched(study):
-    """The study, as if its collection had been made as it is now."""
-    finish_job(study, "collect")
-    return study
 
 
 @pytest.mark.parametrize(
@@ -41,39 +24,33 @@ def vouched(study):
         (lambda f: f.drop(columns=["turns", "run"]), "no column run, turns; collect the study's"),
     ],
 )
-def test_incomplete_collections_are_refused(study_folder, tmp_path, monkeypatch, change, message):
-    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
-    study = spoiled(tmp_path, monkeypatch, change)
+def test_incomplete_collections_are_refused(copied, reloaded, change, message):
+    path = copied / "predictions.parquet"
+    change(pd.read_parquet(path)).to_parquet(path)
     with pytest.raises(UserError, match=message):
-        reader.load(study)
+        reloaded()
 
 
-def test_missing_and_cut_files_are_named(study_folder, tmp_path, monkeypatch):
-    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "results/simulated/collected/latest/updates.parquet"
-    study, whole = simulated.load_study(simulated.STUDY), path.read_bytes()
-    path.write_bytes(whole[:100])
+def test_missing_and_cut_files_are_named(copied, reloaded):
+    path, study = copied / "updates.parquet", simulated.load_study(simulated.STUDY)
+    path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(
         UserError, match=r"updates\.parquet: altered since .* move .*collected/latest away"
     ):
-        reader.load(study)
+        load(study)
     with pytest.raises(UserError, match=r"updates\.parquet: .*collect the study's runs again"):
-        reader.load(vouched(study))
+        reloaded()
     path.unlink()
     with pytest.raises(UserError, match=r"updates\.parquet: missing; move .*collected/latest away"):
-        reader.load(study)
-    finish_job(study, "collect")
-    (study.results / "collected" / "latest" / "manifest.json").unlink()
+        load(study)
+    (copied / "manifest.json").unlink()
     with pytest.raises(UserError, match=r"is not finished \(no manifest\.json\); run the workflow"):
-        reader.load(study)
+        load(study)
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "[{}]", "null", '[{"method": 1}]', "{"])
-def test_a_list_of_runs_of_another_shape_is_one_line(study_folder, tmp_path, monkeypatch, content):
-    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "results/simulated/collected/latest/runs.json").write_text(content)
+def test_a_list_of_runs_of_another_shape_is_one_line(copied, reloaded, content):
+    (copied / "runs.json").write_text(content)
     with pytest.raises(UserError, match=r"runs\.json.*; collect the study's runs again") as refused:
-        reader.load(vouched(simulated.load_study(simulated.STUDY)))
+        reloaded()
     assert "\n" not in str(refused.value)

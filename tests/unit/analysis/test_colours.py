@@ -62,13 +62,6 @@ def test_colours_keep_apart(vision):
     assert nearest(LOOKS, vision) > 15
 
 
-def test_colours_that_look_alike_are_noticed():
-    """Dark goldenrod is vermilion to a deuteranope."""
-    looks = {**LOOKS, "same_state_q1": ("#b8860b", "X")}
-    assert nearest(looks, "usual") > 15
-    assert nearest(looks, "deuteranopia") < 5
-
-
 def test_print_without_colour_has_the_markers():
     assert len({marker for _, marker in LOOKS.values()}) == len(LOOKS)
     assert all(lab(colour, "usual")[0] < 75 for colour, _ in LOOKS.values())  # dark on white

@@ -97,18 +97,6 @@ def test_one_run_of_a_base_model_varies_as_the_runs_of_the_others():
     assert found.standard_error == pytest.approx((2 / 4 + 3 * (2 / 2) / 4) ** 0.5)
 
 
-def test_the_interval_covers_the_truth_where_a_base_model_has_one_run():
-    rng, bases, held = np.random.default_rng(7), ("small", "large", "large", "large"), 0
-    for _ in range(400):
-        samples = []
-        for _ in range(2):
-            runs = rng.normal(50, 3, size=(4, 1))
-            samples.append(Sample((runs + rng.normal(0, 2, size=(4, 60)),), tuple("ABCD"), bases))
-        found = crossed_effect(*samples)
-        held += found.low <= 0 <= found.high
-    assert 0.92 < held / 400 < 0.98
-
-
 def test_noise_is_counted_once():
     """Without true effects of runs or cases, the variance is that of so many coins.
 
@@ -205,12 +193,6 @@ def test_probability_of_improvement_is_rliables():
     expected = [stats.mannwhitneyu(a, b).statistic / 25 for a, b in tasks]
     assert probability_of_improvement(tasks) == pytest.approx(np.mean(expected))
     assert probability_of_improvement([(np.array([1]), np.array([0]))]) is None
-
-
-def test_tasks_are_benchmarks_under_each_base_model():
-    sample = Sample((np.arange(8.0).reshape(4, 2), np.zeros((4, 3))), tuple("ABCD"), tuple("xxyy"))
-    means = [first.tolist() for first, _ in sample.tasks(sample)]
-    assert means == [[0.5, 2.5], [0, 0], [4.5, 6.5], [0, 0]]
 
 
 def test_a_case_under_two_base_models_is_one_case():

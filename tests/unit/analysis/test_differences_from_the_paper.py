@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from built_tables import build, cell
 
-from analysis import tables
 from analysis.beside_the_paper import companion, differences
-from analysis.figures import FIGURES
 from analysis.published import published
 from analysis.table import Column, Number, Row, Statement, Table
+from analysis.tables_and_figures import FIGURES, TABLES, chosen
 from pcqc.study import load_study
 
+BESIDE = [item.name for item in TABLES.values() if item.paper]
 
-@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
+
+@pytest.mark.parametrize("name", BESIDE)
 def test_published_table_has_the_form_of_ours(collected, name):
     """Shared row and column keys are what differences are computed over."""
     ours, paper = build(name, collected), published().tables[name]
@@ -36,7 +37,7 @@ def test_differences_carry_both_sides_uncertainty():
     assert row.cells[5] == "—"
 
 
-@pytest.mark.parametrize("name", [n for n, e in tables.TABLES.entries.items() if e.paper])
+@pytest.mark.parametrize("name", BESIDE)
 def test_comparable_study_gets_differences(comparable, name):
     (found,) = companion(build(name, comparable), comparable.study)
     assert found.rows
@@ -125,10 +126,9 @@ PAPERS = {
 
 def test_a_study_fills_every_table_and_figure_of_the_paper(collected):
     study = collected.study
-    made = {*tables.TABLES.names(study), *FIGURES.names(study)}
+    made = {item.name for items in (TABLES, FIGURES) for item in chosen(items, study)}
     assert {*PAPERS.values()} <= made
-    beside = {name for name, entry in tables.TABLES.entries.items() if entry.paper}
-    assert beside == {name for label, name in PAPERS.items() if label.startswith("tab:")}
+    assert {*BESIDE} == {name for label, name in PAPERS.items() if label.startswith("tab:")}
 
 
 def test_statements_are_compared_by_meaning_and_not_by_wording():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from built_tables import build, cell
+from built_tables import build, cell, cells
 
 from analysis.exact_doctors import exact_doctor
 from analysis.instrument import Instrument
@@ -19,25 +19,16 @@ def instrument(collected):
     return Instrument(collected, "clinic_dev")
 
 
-def test_parts_add_up_to_the_gain(collected):
-    table = build("instrument", collected)
-    keys = [column.key for column in table.columns]
-    for row in table.rows[1:]:
-        cells = dict(zip(keys, row.cells, strict=True))
-        assert cells["questions"].value + cells["diagnosis"].value == pytest.approx(
-            cells["gain"].value
-        )
-        assert cells["interval"].low < cells["gain"].value < cells["interval"].high
-
-
-def test_better_questions_show_as_better_questions(collected):
+def test_better_questions_show_as_better_questions_and_the_parts_add_up(collected):
     """The simulated PCQC and GRPO diagnose alike; PCQC's first question is nearly always best."""
-    table = build("instrument", collected)
-    keys = [column.key for column in table.columns]
-    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    rows = cells(build("instrument", collected))
+    start = rows.pop("shared_sft")
+    assert start["gain"] == "—"
+    for row in rows.values():
+        assert row["questions"].value + row["diagnosis"].value == pytest.approx(row["gain"].value)
+        assert row["interval"].low < row["gain"].value < row["interval"].high
     lost = {name: rows[name]["best"].value - rows[name]["bayes"].value for name in ("pcqc", "grpo")}
     assert lost["pcqc"] < lost["grpo"]
-    assert rows["shared_sft"]["gain"] == "—"
 
 
 def test_an_exact_doctor_stops_and_keeps_what_it_knows(instrument, monkeypatch):
@@ -74,19 +65,8 @@ def test_best_questions_bring_more_than_a_methods_or_random_ones(instrument):
             assert found.bayes.mean() < best.after(found.questions.mean()) + 2
 
 
-def test_equally_likely_diagnoses_share_the_credit(instrument, monkeypatch):
-    case = next(iter(instrument.cases.values()))
-    monkeypatch.setattr("analysis.instrument.posterior.evidence", lambda world, dialogue: {})
-    monkeypatch.setattr(
-        "pcqc.clinic.quality.posterior", lambda *a: np.full(len(case.options), 0.25)
-    )
-    assert instrument.diagnosis(case, {}) == 1 / len(case.options)
-
-
 def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
-    table = build("question_quality", collected)
-    keys = [column.key for column in table.columns]
-    rows = {row.key: dict(zip(keys, row.cells, strict=True)) for row in table.rows}
+    rows = cells(build("question_quality", collected))
     first = rows["pcqc:1"]
     judged = [asked[0] for run in "ABC" for _, asked in instrument.questions("pcqc", run) if asked]
     assert first["best"].value == pytest.approx(

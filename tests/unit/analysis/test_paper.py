@@ -7,35 +7,29 @@ from pathlib import Path
 import pytest
 
 from analysis import figures, paper, tables
-from analysis.collected import Collected
-from analysis.figures import FIGURES
-from analysis.tables import TABLES
+from analysis.tables_and_figures import contents
 from pcqc.errors import UserError
 
-
-@pytest.fixture
-def drawn() -> Path:
-    """Where the study's tables and figures are."""
-    return Path("results/simulated/drawn")
+LATEX = pytest.mark.skipif(not paper.latex(), reason="pdflatex is not installed")
 
 
 @pytest.fixture
-def written(collected, drawn) -> Collected:
-    """The study with its tables and figures, written once for all tests."""
-    for registry, write in ((TABLES, tables.write), (FIGURES, figures.write)):
-        if not all(path.exists() for path in registry.outputs(collected.study, drawn)):
-            write(collected, drawn)
-    return collected
+def drawn(collected) -> Path:
+    """Where the study's tables and figures are, written once for all tests."""
+    folder = Path("results/simulated/drawn")
+    if not (folder / "tables").exists():
+        tables.write(collected, folder)
+    if not (folder / "figures").exists():
+        figures.write(collected, folder)
+    return folder
 
 
-def test_document_has_every_table_and_figure_once(written):
-    text = paper.document(written)
+def test_document_has_every_table_and_figure_once(collected):
+    text = paper.document(collected)
     files = re.findall(r"\\(?:input|includegraphics)\{(?:tables|figures)/([^}]*)\}", text)
     assert len(files) == len(set(files))
-    shown = {name.removesuffix(".pdf") for name in files}
-    study = written.study
-    assert shown >= set(FIGURES.names(study))
-    assert {name.removesuffix("_vs_paper") for name in shown} >= set(TABLES.names(study))
+    shown = {name.removesuffix(".pdf").removesuffix("_vs_paper") for name in files}
+    assert shown >= {item.name for part in contents(collected.study) for item in part.items}
     assert "This clinic is synthetic" in text
 
 
@@ -46,47 +40,27 @@ def test_comparable_study_shows_differences_and_no_notice(comparable):
     assert "This clinic is synthetic" not in text
 
 
-def test_pdf_compiles_and_repeats_byte_for_byte(written, drawn):
-    if not paper.latex():
-        pytest.skip("pdflatex is not installed: paper.tex was not compiled")
-    made = paper.write(written, drawn)
-    assert [path.name for path in made] == ["paper.tex", "paper.pdf"]
+@LATEX
+def test_pdf_fits_its_pages_and_repeats_byte_for_byte(collected, drawn, tmp_path):
+    made = paper.write(collected, drawn)
     before = [path.read_bytes() for path in made]
     assert before[1].startswith(b"%PDF")
     assert b"CreationDate" not in before[1]
-    paper.write(written, drawn)
+    assert paper.write(collected, drawn) == made
     assert [path.read_bytes() for path in made] == before
-    assert {path.name for path in drawn.glob("paper.*")} == {
-        "paper.tex",
-        "paper.pdf",
-    }
-
-
-def test_no_line_of_the_document_is_too_wide(written, drawn, tmp_path):
-    if not paper.latex():
-        pytest.skip("pdflatex is not installed: paper.tex was not compiled")
-    paper.write(written, drawn)
+    assert {path.name for path in drawn.glob("paper.*")} == {"paper.tex", "paper.pdf"}
     shutil.copytree(drawn, tmp_path / "study")
     log = paper.compiled(tmp_path / "study" / "paper.tex")[1]
     assert not re.findall(r"Overfull \\hbox.*", log)
 
 
-def test_without_latex_the_text_alone_is_written(written, drawn, monkeypatch):
+def test_without_latex_the_text_alone_is_written(collected, tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "latex", lambda: None)
-    assert [path.name for path in paper.outputs(drawn)] == ["paper.tex"]
-    assert paper.write(written, drawn) == paper.outputs(drawn)
+    assert paper.write(collected, tmp_path) == [tmp_path / "paper.tex"]
 
 
-def test_missing_files_and_latex_errors_are_said_in_a_line(written, drawn, tmp_path):
-    (path,) = (p for p in FIGURES.outputs(written.study, drawn) if p.name == "teaser.pdf")
-    hidden = path.rename(tmp_path / path.name)
-    with pytest.raises(
-        UserError, match=r"teaser\.pdf: missing; run `pcqc figures simulated` first"
-    ):
-        paper.write(written, drawn)
-    hidden.rename(path)
-    if not paper.latex():
-        pytest.skip("pdflatex is not installed: its errors were not tested")
+@LATEX
+def test_latex_errors_are_said_in_a_line(tmp_path):
     broken = tmp_path / "paper.tex"
     broken.write_text(r"\documentclass{article}\begin{document}\nosuchcommand\end{document}")
     with pytest.raises(UserError, match=r"paper\.tex: pdflatex: Undefined control sequence"):

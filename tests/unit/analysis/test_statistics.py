@@ -52,16 +52,6 @@ def test_interval_is_scipys_paired_percentile_bootstrap(outcomes):
     assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=100 / 400 + 0.05)
 
 
-def test_95_percent_intervals_cover_the_true_gain():
-    """Of 5.5 points, in simulated studies of 1,268 cases with cells near the paper's on MedQA."""
-    rng, covered = np.random.default_rng(1), 0
-    for study in range(400):
-        cell = rng.choice(4, size=1268, p=(0.42, 0.196, 0.141, 0.243))
-        found = paired_comparison((cell == 0) | (cell == 1), (cell == 0) | (cell == 2), seed=study)
-        covered += found.low - 1e-9 <= 5.5 <= found.high + 1e-9
-    assert 0.92 <= covered / 400 <= 0.98
-
-
 def test_pattern_counts_and_drawn_indices_resample_alike():
     values = np.random.default_rng(0).choice([0.0, 0.25, 1.0], size=(150, 2))
     noise = 1e-9 * np.arange(300).reshape(150, 2)  # makes every row its own pattern
@@ -83,10 +73,6 @@ def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
     assert over_runs([1.0]).sd is None
 
 
-def test_equal_outcomes_give_equal_intervals(outcomes):
-    assert paired_comparison(*outcomes) == paired_comparison(*outcomes)
-
-
 def test_compare_matches_cases_by_id(tmp_path):
     a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
     b = write(tmp_path, "b.parquet", ["z", "x", "y"], [False, False, True])
@@ -101,9 +87,7 @@ def test_compare_matches_cases_by_id(tmp_path):
     [
         (["x", "y", "w"], [True] * 3, "the cases differ: 1 only in"),
         (["x", "y", "y"], [True] * 3, "case 'y' is there more than once"),
-        (["x", "y", "z"], [0.5] * 3, "'correct' must be true or false"),
         (["x", "y", "z"], [None, True, True], "'correct' must be true or false"),
-        ([None, "y", "z"], [True] * 3, "'case_id' must name a case"),
         ([["x"], ["y"], ["z"]], [True] * 3, "'case_id' must name a case"),
         ([1, 2, 3], [True] * 3, "the cases differ: 3 only in"),
         ([], [], "holds no predictions"),

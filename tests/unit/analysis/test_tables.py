@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from built_tables import accuracies, build, cell
 
-from analysis import tables
 from analysis.beside_the_paper import differences
 from analysis.published import published
-from analysis.report.dialogues import consultations
+from analysis.report.sections import consultations
+from analysis.tables_and_figures import TABLES
 
 # The simulated study has no published files; tests/unit/data has tables of those.
-NAMES = [name for name, entry in tables.TABLES.entries.items() if entry.setting != "data"]
+NAMES = [name for name, item in TABLES.items() if item.setting != "data"]
 
 
 def test_main_accuracy_averages_within_runs_first(collected):
@@ -142,9 +142,8 @@ def test_turns_and_tokens_are_means_over_consultations(collected):
     frame = collected.predictions
     rows = frame[(frame.method == "grpo") & (frame.benchmark == "clinic_wide")]
     turns = rows.groupby("run")["turns"].mean()
-    assert cell(build("inquiry_turns", collected), "grpo", "clinic_wide").value == pytest.approx(
-        turns.mean()
-    )
+    shown = cell(build("inquiry_turns", collected), "grpo", "clinic_wide")
+    assert shown.value == pytest.approx(turns.mean())
     length = build("generation_length", collected)
     before, after = (cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc"))
     tokens = rows.groupby("run")["actor_tokens"].mean()
@@ -213,7 +212,6 @@ def test_training_cost_counts_through_the_selected_update(collected):
     group = collected.study.method("pcqc").terminal_group
     expected = 10 * collected.study.rl.cases_per_update * group
     assert cell(table, "pcqc", "trajectories").value == expected
-    assert cell(build("training_cost", collected), "pcqc", "trajectories").value > expected
 
 
 def test_information_access_is_the_papers(collected):

@@ -1,7 +1,6 @@
 """The continuation study's analysis on numbers made by hand."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,16 +8,13 @@ import pandas as pd
 import pytest
 import simulated
 from built_tables import build
-from hand_made import finish_job
 from matplotlib.container import ErrorbarContainer
 
-from analysis import load as reader
 from analysis import tables
 from analysis.continuation import Continued, continued, main_policy, policies
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
-from analysis.first_questions import first_questions
-from analysis.instrument import Instrument
+from analysis.instrument import Instrument, first_questions
 from analysis.tables.continuation import design
 from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import posterior
@@ -122,12 +118,6 @@ def test_the_scorers_error_is_its_distance_from_the_exact_probability(collected)
     assert first_questions(collected, found).scorer_error[0] == pytest.approx(expected)
 
 
-def test_a_table_says_how_often_highest_utility_picks_a_best_question(collected):
-    hits = 100 * first_questions(collected, main_policy(collected)).picks["highest_utility"]
-    found = build("utility_validity", collected).cell("best_highest_utility", "value_0")
-    assert found.value == pytest.approx(hits.mean())
-
-
 def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
     with house_style():
         figures = [continuation_gains.draw(collected), continuation_gains.draw_paper()]
@@ -155,15 +145,6 @@ def test_diagrams_show_what_was_run(collected):
     assert labels == {"PCQC run A", "Shared SFT"}
 
 
-def spoiled(study_folder, tmp_path, monkeypatch, change):
-    shutil.copytree(study_folder / "results", tmp_path / "results", symlinks=True)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "results" / "simulated" / "collected" / "latest"
-    change(folder)
-    finish_job(simulated.load_study(simulated.STUDY), "collect")
-    return reader.load(simulated.load_study(simulated.STUDY))
-
-
 def forget(folder):
     records = json.loads((folder / "runs.json").read_text())
     for record in records:
@@ -180,13 +161,13 @@ def cut(folder):
     ("change", "message"),
     [
         (forget, "no continuation study of pcqc run A; run the rule `continuation`"),
-        (cut, "its files are not of one study"),
+        (cut, "judged answers of pcqc run A do not belong together; run the rule"),
     ],
 )
-def test_incomplete_studies_are_refused(study_folder, tmp_path, monkeypatch, change, message):
-    collected = spoiled(study_folder, tmp_path, monkeypatch, change)
+def test_incomplete_studies_are_refused(copied, reloaded, change, message):
+    change(copied)
     with pytest.raises(UserError, match=message):
-        continued(collected, "pcqc", "A")
+        continued(reloaded(), "pcqc", "A")
 
 
 def test_the_filters_precision_and_recall_are_against_the_truth(collected):
@@ -212,9 +193,9 @@ def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(colle
     assert "left out" not in design(collected, found)
 
 
-def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_path, monkeypatch):
+def test_a_persons_verdicts_change_the_grounded_comparisons(copied, reloaded):
     """Of one case two answers are let in: the executed question's, and the best candidate's."""
-    place = study_folder / "results/simulated/collected/latest/continuation/pcqc/A"
+    place = copied / "continuation" / "pcqc" / "A"
     candidates = pd.read_parquet(place / "candidates.parquet")
     by_case = candidates.groupby("case_id", sort=False)
     best = by_case["utility"].idxmax()
@@ -224,15 +205,10 @@ def test_a_persons_verdicts_change_the_grounded_comparisons(study_folder, tmp_pa
     drawn = pd.read_parquet(place / "continuations.parquet").set_index(["case_id", "candidate"])
     success = [100 * drawn.loc[[key], "correct"].mean() for key in keys]
 
-    def review(folder):
-        path = folder / "continuation" / "pcqc" / "A" / "grounding.csv"
-        frame = pd.read_csv(path).assign(eligible="no", judge="agreement")
-        frame.loc[[chosen, executed], ["eligible", "judge"]] = ["yes", "review"]
-        frame.to_csv(path, index=False)
-
-    table = tables.build(
-        "grounded_continuation", spoiled(study_folder, tmp_path, monkeypatch, review)
-    )
+    frame = pd.read_csv(place / "grounding.csv").assign(eligible="no", judge="agreement")
+    frame.loc[[chosen, executed], ["eligible", "judge"]] = ["yes", "review"]
+    frame.to_csv(place / "grounding.csv", index=False)
+    table = tables.build("grounded_continuation", reloaded())
     found = {row.key: [cell.value for cell in row.cells[1:5]] for row in table.rows}
     gain = success[0] - success[1]
     assert found == {

@@ -11,13 +11,14 @@ from built_tables import accuracies, build
 from analysis import tables
 from analysis.formats import render
 from analysis.table import Column, Number, Probability, Range, Row, Table
+from analysis.tables_and_figures import TABLES, chosen
 from pcqc.errors import UserError
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
     folder = collected.study.results / "again"
     written = tables.write(collected, folder)
-    assert written == tables.TABLES.outputs(collected.study, folder)
+    assert written == [p for i in chosen(TABLES, collected.study) for p in i.paths(folder)]
     before = {path: path.read_bytes() for path in written}
     tables.write(collected, folder)
     assert {path: path.read_bytes() for path in written} == before
@@ -64,9 +65,7 @@ def test_a_table_without_rows_has_its_heads(form):
     assert "Estimate" in render(form, [Table("t", "Claims.", "None is tested.", columns, ())])
 
 
-def test_unknown_and_impossible_tables_are_refused(collected):
-    with pytest.raises(UserError, match="no table 'main_acuracy'; did you mean 'main_accuracy'"):
-        tables.write(collected, Path(), ["main_acuracy"])
+def test_impossible_tables_are_refused(collected):
     without = replace(collected, study=replace(collected.study, clinic=None))
     with pytest.raises(UserError, match="cannot fill the table 'instrument': it needs the setting"):
         tables.write(without, Path(), ["instrument"])
