@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.load import collected_files, load, peers_folder
+from analysis.load import load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
-from pcqc.results.manifest import begin, finish, hold_folder, read_manifest, write_manifest
+from pcqc.results.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
 from pcqc.results.paths import Paths
 from pcqc.study import ROOT, Study
 from pcqc.study.replicates import replicates
@@ -37,16 +37,16 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     """
     load(study)
     made = []
-    for one in (study, *replicates(study)):
-        folder = Paths.of(one).collected
+    for member in (study, *replicates(study)):
+        folder = checked(Paths.of(member).collected)
         files = {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in collected_files(one)
-            if "dialogues" not in path.parts or path.stem == one.development
+            name: (folder / name).read_bytes()
+            for name in read_manifest(folder)["files"]
+            if "dialogues" not in Path(name).parts or Path(name).stem == member.development
         }
-        files |= {PEERS + name: content for name, content in peers.archived(one).items()}
-        files[SETTINGS] = json.dumps(_settings(one, _peers(files)), indent=1).encode()
-        made.append(archives / f"{one.name}.tar.xz")
+        files |= {PEERS + name: content for name, content in peers.archived(member).items()}
+        files[SETTINGS] = json.dumps(_settings(member, _peers(files)), indent=1).encode()
+        made.append(archives / f"{member.name}.tar.xz")
         write_atomic(made[-1], _packed(files))
     return made
 
@@ -62,14 +62,14 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
             are collected already; nothing was changed.
     """
     studies = [study, *replicates(study)]
-    unpacked = [_checked(one, archives / f"{one.name}.tar.xz") for one in studies]
-    for one in studies:
-        job = Jobs(one).job("collect")
+    unpacked = [_checked(member, archives / f"{member.name}.tar.xz") for member in studies]
+    for member in studies:
+        job = Jobs(member).job("collect")
         if job.manifest.exists() and not read_manifest(job.path)["also_for"]:
             raise UserError(f"{job.path}: holds runs of this machine; move it away to restore")
     folders = []
-    for one, (settings, files) in zip(studies, unpacked, strict=True):
-        collect = Jobs(one).job("collect")
+    for member, (settings, files) in zip(studies, unpacked, strict=True):
+        collect = Jobs(member).job("collect")
         job = replace(collect, settings=Archived(settings), entries=(), inputs={})
         own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
         with hold_folder(job):
@@ -83,8 +83,8 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         folders.append(job.path)
         if beside := {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()}:
             for name, content in beside.items():
-                write_atomic(peers_folder(one) / name, content)
-            folders.append(peers_folder(one))
+                write_atomic(peers_folder(member) / name, content)
+            folders.append(peers_folder(member))
     return folders
 
 
@@ -149,5 +149,7 @@ def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[st
     yield from archived.keys() - today.keys()
     yield from (job for job in today.keys() - archived.keys() if len(job.split()) == 1)
     for job in archived.keys() & today.keys():
-        one, other = archived[job], today[job]
-        yield from (f"{job}: {k}" for k in one.keys() | other.keys() if one.get(k) != other.get(k))
+        before, after = archived[job], today[job]
+        for key in before.keys() | after.keys():
+            if before.get(key) != after.get(key):
+                yield f"{job}: {key}"

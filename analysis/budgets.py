@@ -19,6 +19,8 @@ from analysis.statistics.estimates import Estimate, over_runs
 from analysis.table import Number
 
 START = "shared_sft"  # what every trained method starts from
+# Metric of a validation -> factor to its printed unit: percent, or questions.
+VALIDATED = {"accuracy": 100.0, "best_questions": 100.0, "turns": 1.0}
 SHARES = {"quarter": 0.25, "half": 0.5, "whole": 1.0}
 
 
@@ -96,12 +98,12 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
 
     None where some run did not record the cost, or none was trained or spent anything.
     """
-    spent = tuple(_spent(one, cost) for one in collected.on_each_base)
+    spent = tuple(_spent(each, cost) for each in collected.on_each_base)
     if not all(runs and all(runs.values()) for runs in spent):
         return None
     totals = [
-        (max(by_update.values()), one.levelled_off(*run))
-        for one, runs in zip(collected.on_each_base, spent, strict=True)
+        (max(by_update.values()), each.levelled_off(*run))
+        for each, runs in zip(collected.on_each_base, spent, strict=True)
         for run, by_update in runs.items()
     ]
     whole = [total for total, levelled in totals if not levelled]
@@ -126,22 +128,20 @@ def estimate_at(
     method: str,
     metric: str,
     weights: Mapping[str, Mapping[int, float]],
-    factor: float = 1.0,
 ) -> Estimate | None:
-    """A validated metric of a method between updates, mean and sample SD over its runs.
+    """A metric of `VALIDATED` of a method between updates, mean and sample SD over its runs.
 
     None where some run's is unknown: the mean would be of other runs than those beside it.
 
     Args:
         weights: run -> updates with their weights.
-        factor: from the unit of the metric's curve to that of the estimate.
     """
-    values, start = [], start_of(collected, metric)
+    values, start, factor = [], start_of(collected, metric), VALIDATED[metric]
     for run, at in weights.items():
         curve = collected.curve(method, run, "validation", metric)
         known = {int(update): float(value) for update, value in curve.items()}
         if start is not None:
-            known.setdefault(0, start / METRICS[metric][1])
+            known.setdefault(0, start / factor)
         if not at.keys() <= known.keys():
             return None
         values.append(factor * sum(weight * known[update] for update, weight in at.items()))
@@ -154,13 +154,13 @@ def at_budget(collected: Collected, budgets: Budgets, budget: str) -> Collected:
     Methods without training are left out.
     """
     columns, bases = [column for column, _ in METRICS.values()], []
-    for base, one in enumerate(collected.on_each_base):
-        cut, name = one.on_development(), one.study.development
+    for base, each in enumerate(collected.on_each_base):
+        cut, name = each.on_development(), each.study.development
         rows = cut.predictions
         start = rows[(rows["method"] == START) & (rows["benchmark"] == name)].assign(update=0)
         mixed = []
         for method, run in budgets.spent[base]:
-            kept = one.validations
+            kept = each.validations
             kept = kept[(kept["method"] == method) & (kept["run"] == run)]
             outcomes = pd.concat([kept, start])
             # Per case the weighted mean of its outcomes at the updates around the budget.

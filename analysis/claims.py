@@ -135,7 +135,7 @@ def _of_utility(collected: Collected) -> Claim:
     text = "A question's diagnostic utility predicts downstream success."
     policies = []
     if collected.study.continuation:
-        policies = [main_policy(one).as_answered() for one in collected.on_each_base]
+        policies = [main_policy(each).as_answered() for each in collected.on_each_base]
     if not policies or min(len(policy.case_ids) for policy in policies) < 2:
         few = "This study has too few continuations."
         return Claim("utility", text, published().claims["utility"], (), few)

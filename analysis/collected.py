@@ -145,13 +145,13 @@ class Collected:
         """The method's outcomes on some benchmarks, run by run, under every base model."""
         every = self.on_each_base
         arrays = tuple(
-            np.concatenate([one.per_case(method, name, metric) for one in every])
+            np.concatenate([base.per_case(method, name, metric) for base in every])
             for name in benchmarks
         )
         labelled = [
             (run, f"base model {number}")
-            for number, one in enumerate(every, 1)
-            for run in one.runs(method)
+            for number, base in enumerate(every, 1)
+            for run in base.runs(method)
         ]
         runs, bases = zip(*labelled, strict=True)
         return Sample(arrays, runs, bases, drawn=self.study.method(method).kind == "rl")
@@ -161,12 +161,12 @@ class Collected:
 
         Nothing but predictions is known of these runs.
         """
-        every = list(enumerate(self.on_each_base, 1))
-        if len(every) == 1:
+        bases = {str(number): base for number, base in enumerate(self.on_each_base, 1)}
+        if len(bases) == 1:
             return self
-        frames = [one.predictions.assign(run=one.predictions["run"] + str(n)) for n, one in every]
+        frames = [b.predictions.assign(run=b.predictions["run"] + n) for n, b in bases.items()]
         methods = {
-            name: replace(m, runs=tuple(f"{run}{n}" for n, one in every for run in one.runs(name)))
+            name: replace(m, runs=tuple(run + n for n, b in bases.items() for run in b.runs(name)))
             for name, m in self.study.methods.items()
         }
         return replace(
@@ -175,7 +175,7 @@ class Collected:
             predictions=pd.concat(frames, ignore_index=True),
             records={},
             others=(),
-            base_models=len(every),
+            base_models=len(bases),
         )
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from html import escape as escape_html
 
-from analysis.table import Cell, Column, Number, Range, Table
+from analysis.table import Cell, Number, Range, Table
 from pcqc.system.files import csv_text, no_formula
 
 # The paper's subscripts, such as G_Q and q_1.
@@ -53,14 +53,10 @@ def _csv(table: Table) -> str:
 
 def _markdown(table: Table) -> str:
     """The table, its caption above and its notes below."""
+    special = str.maketrans({character: f"\\{character}" for character in "\\|*_<>"})
 
     def escape(text: str) -> str:
-        for character in "\\|*_<>":
-            text = text.replace(character, f"\\{character}")
-        return text
-
-    def head(column: Column) -> str:
-        return escape(f"{column.group}: {column.title}" if column.group else column.title)
+        return text.translate(special)
 
     def cell(value: Cell, strong: bool) -> str:
         text = escape(value if isinstance(value, str) else value.text())
@@ -68,7 +64,8 @@ def _markdown(table: Table) -> str:
         text = f"**{text}**" if text and (strong or (is_number and value.best)) else text
         return f"{text} ± {value.sd_text()}" if is_number and value.sd is not None else text
 
-    lines = [[head(column) for column in table.columns]]
+    titles = [f"{c.group}: {c.title}" if c.group else c.title for c in table.columns]
+    lines = [[escape(title) for title in titles]]
     lines.append(["---:" if column.numeric else ":---" for column in table.columns])
     for row in table.rows:
         lines.append([cell(v, row.strong and i == 0) for i, v in enumerate(row.cells)])

@@ -14,12 +14,11 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import Continued
 from analysis.exact_doctors import ExactDoctor, exact_doctor
-from analysis.load import cases_file, read_case_files, read_world
+from analysis.load import CasesById, read_world
 from pcqc.cases.case import Case
 from pcqc.clinic import posterior, quality
 from pcqc.clinic.quality import AskedQuestion
 from pcqc.clinic.world import read_findings
-from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 
 
@@ -38,13 +37,10 @@ class Instrument:
     def __init__(self, collected: Collected, benchmark: str):
         self.collected, self.benchmark = collected, benchmark
         self.world = read_world(collected.study)
+        self.cases = CasesById(collected.study, benchmark)
         self.rates = self.world.rates(collected.benchmarks[benchmark].base_rates)
         self._most_questions = collected.study.protocol.max_turns - 1
         self._values = quality.Values(self.world, self.rates)
-
-    @cached_property
-    def cases(self) -> dict[str, Case]:
-        return read_case_files(self.collected.study, self.benchmark)
 
     @cached_property
     def best(self) -> ExactDoctor:
@@ -63,11 +59,7 @@ class Instrument:
         return [self.consultations(method, run) for run in self.collected.runs(method)]
 
     def consultations(self, method: str, run: str) -> Consultations:
-        """Every consultation of a run, in the order of its file.
-
-        Raises:
-            UserError: a dialogue's case is not in the study's data.
-        """
+        """Every consultation of a run, in the order of its file."""
         columns: list[tuple[float, float, int]] = []
         for case, dialogue in self.dialogues(method, run):
             asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
@@ -91,20 +83,9 @@ class Instrument:
         return quality.judge_questions(self._values, case, dialogue, self._most_questions)
 
     def dialogues(self, method: str, run: str) -> Iterator[tuple[Case, dict]]:
-        """Every dialogue of a run with its case, in the order of the file.
-
-        Raises:
-            UserError: a dialogue's case is not in the study's data.
-        """
+        """Every dialogue of a run with its case, in the order of the file."""
         for dialogue in self.collected.dialogues(method, run, self.benchmark):
-            case = self.cases.get(dialogue["case_id"])
-            if case is None:
-                path = cases_file(self.collected.study, self.benchmark)
-                raise UserError(
-                    f"{path}: no case '{dialogue['case_id']}', which {method} run {run} was "
-                    "evaluated on; make data and runs of one study agree"
-                )
-            yield case, dialogue
+            yield self.cases[dialogue["case_id"]], dialogue
 
     def diagnosis(self, case: Case, dialogue: dict) -> float:
         """Chance that the Bayes diagnosis on the dialogue's evidence is right; ties are drawn."""
@@ -114,7 +95,7 @@ class Instrument:
 
 def instruments(collected: Collected) -> list[Instrument]:
     """One for each base model, on the development benchmark."""
-    return [Instrument(one, collected.study.development) for one in collected.on_each_base]
+    return [Instrument(each, collected.study.development) for each in collected.on_each_base]
 
 
 @dataclass(frozen=True)

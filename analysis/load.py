@@ -7,7 +7,6 @@ cases.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +101,18 @@ def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collect
     updates = read_frame(folder / "updates.parquet", ("method", "run", "kind", "update"))
     runs = read_json(folder / "runs.json", shape, "collect the study's runs again")
     records = {(run["method"], run["run"]): run for run in runs}
-    return Collected(study, predictions, updates, records, dialogues=partial(dialogues, folder))
+
+    def dialogues(method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
+        path = folder / "dialogues" / method / run / f"{benchmark}.jsonl"
+        return (row for _, row in read_jsonl(path))
+
+    return Collected(study, predictions, updates, records, dialogues=dialogues)
 
 
-def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A collected Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
+def read_frame(
+    path: Path, columns: Sequence[str], remedy: str = "collect the study's runs again"
+) -> pd.DataFrame:
+    """A Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
     read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
     try:
         frame = read(path)
@@ -115,22 +121,7 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         return frame
     except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
         reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
-        raise UserError(f"{path}: {reason}; collect the study's runs again") from None
-
-
-def dialogues(folder: Path, method: str, run: str, benchmark: str) -> Iterator[dict[str, Any]]:
-    """The dialogues of a collected run on a benchmark, in the file's order."""
-    for _, row in read_jsonl(folder / "dialogues" / method / run / f"{benchmark}.jsonl"):
-        yield row
-
-
-def collected_files(study: Study) -> list[Path]:
-    """The files of `collected/`, in order."""
-    folder = checked(Paths.of(study).collected)
-    return sorted(folder / name for name in read_manifest(folder)["files"])
-
-
-# On-demand runs: ablations and peers are in no collection.
+        raise UserError(f"{path}: {reason}; {remedy}") from None
 
 
 def evaluated_methods(study: Study) -> list[str]:
@@ -222,36 +213,39 @@ def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
     return replace(runs, predictions=predictions, updates=updates, records=records).only(whole)
 
 
-# The clinic, the data and the continuation study.
-
-
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
     return World.load(checked(Paths.of(study).world))
 
 
-def cases_file(study: Study, benchmark: str) -> Path:
-    """Where the cases of a benchmark lie; those of the training where it is none of them."""
-    paths = Paths.of(study)
-    return paths.cases(benchmark) if benchmark in study.benchmarks else paths.train_cases
+class CasesById(dict[str, Case]):
+    """Case id -> case of a benchmark, or of the training where `benchmark` is none of them."""
+
+    def __init__(self, study: Study, benchmark: str):
+        paths = Paths.of(study)
+        known = benchmark in study.benchmarks
+        self.path = paths.cases(benchmark) if known else paths.train_cases
+        super().__init__((case.case_id, case) for case in read_cases(checked(self.path)))
+
+    def __missing__(self, case_id: str) -> Case:
+        """UserError: the data are not those of the consultations."""
+        raise UserError(
+            f"{self.path}: no case '{case_id}', on which a consultation was held; make data and "
+            "runs of one study agree"
+        )
 
 
-def read_case_files(study: Study, benchmark: str) -> dict[str, Case]:
-    """Case id -> case."""
-    return {case.case_id: case for case in read_cases(checked(cases_file(study, benchmark)))}
-
-
-def read_continuation(
-    study: Study, method: str, run: str
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def read_continuation(study: Study, method: str, run: str) -> tuple[pd.DataFrame, ...]:
     """Candidates, their continuations and judged answers, as collected of a policy."""
     folder = Paths.of(study).collected / "continuation" / method / run
-    keys = ["case_id", "candidate"]
-    texts = ["question", "answer", "utility", "credit"]
-    return (
-        read_frame(folder / "candidates.parquet", [*keys, *texts]),
-        read_frame(folder / "continuations.parquet", [*keys, "correct"]),
-        read_frame(folder / "grounding.csv", [*keys, "eligible", "judge"]),
+    columns = {
+        "candidates.parquet": ("question", "answer", "utility", "credit"),
+        "continuations.parquet": ("correct",),
+        "grounding.csv": ("eligible", "judge"),
+    }
+    return tuple(
+        read_frame(folder / name, ("case_id", "candidate", *needed))
+        for name, needed in columns.items()
     )
 
 
@@ -270,9 +264,6 @@ def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
     folder = checked(Paths.of(study).overlap)
     counts = read_frame(folder / "counts.csv", ("evaluation", "training"))
     return read_json(folder / "inputs.json")["thresholds"], counts
-
-
-# Transcripts.
 
 
 def evaluation_dialogues(study: Study, method: str, run: str) -> dict[str, Iterator[dict]]:

@@ -10,8 +10,6 @@ from analysis.tables_and_figures import FIGURES, FORMS, chosen
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from analysis.collected import Collected
 
 
@@ -24,13 +22,6 @@ def caption(name: str, collected: "Collected") -> str:
     """What a figure shows, for a study."""
     item = FIGURES[name]
     return item.captioned(collected.study, module(name).caption(item.shown(collected)))
-
-
-def draw(name: str, collected: "Collected") -> "list[Figure]":
-    """A figure of a study, and the paper's where it has one; within `house_style`."""
-    item = FIGURES[name]
-    own = module(name).draw(item.shown(collected))
-    return [own, module(name).draw_paper()] if item.paper else [own]
 
 
 def write(collected: "Collected", folder: Path, only: Sequence[str] | None = None) -> list[Path]:
@@ -50,7 +41,8 @@ def write(collected: "Collected", folder: Path, only: Sequence[str] | None = Non
     for item in chosen(FIGURES, study, only):
         paths = item.paths(folder)
         with house_style():
-            figures = draw(item.name, collected)
+            figures = [module(item.name).draw(item.shown(collected))]
+            figures += [module(item.name).draw_paper()] if item.paper else []
             contents = [encode(figure, form) for figure in figures for form in FORMS["figure"]]
         for path, content in zip(paths, contents, strict=True):
             write_atomic(path, content)

@@ -4,7 +4,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.budgets import COSTS, COUNTED, budgets, start_of, trained
+from analysis.budgets import COSTS, COUNTED, VALIDATED, budgets, start_of, trained
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below
 from analysis.figures.learning_curves import (
@@ -34,8 +34,8 @@ def draw(collected: Collected) -> Figure:
     size = len(metrics), max(1, len(kinds))
     axes = figure.subplots(*size, sharex="col", sharey="row", squeeze=False)
     for row, metric in zip(axes, metrics, strict=True):
-        row[0].set_title(VALIDATION[metric][1], loc="left", fontsize=8.5, fontweight="bold")
-        factor, start = VALIDATION[metric][0], start_of(collected, metric)
+        row[0].set_title(VALIDATION[metric], loc="left", fontsize=8.5, fontweight="bold")
+        factor, start = VALIDATED[metric], start_of(collected, metric)
         for ax, (cost, budget) in zip(row, kinds.items(), strict=False):
             for method in trained(collected):
                 runs = collected.runs(method)

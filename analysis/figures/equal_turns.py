@@ -27,7 +27,7 @@ def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
     instrument = Instrument(collected, collected.study.development)
     turns = [collected.estimate(m, instrument.benchmark, "turns") for m in collected.methods()]
-    most = max(one.mean for one in turns)
+    most = max(estimate.mean for estimate in turns)
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")
     ax = figure.subplots()
     for name, doctor, style in (

@@ -8,15 +8,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from analysis.budgets import START, start_of, trained
+from analysis.budgets import START, VALIDATED, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 
 TICKS = 5  # at most, on an axis of updates
 VALIDATION = {
-    "accuracy": (100, "Validation accuracy (%)"),
-    "turns": (1, "Validation turns (Q/ep.)"),
-    "best_questions": (100, "Best questions (%)"),
+    "accuracy": "Validation accuracy (%)",
+    "turns": "Validation turns (Q/ep.)",
+    "best_questions": "Best questions (%)",
 }
 # Metrics of the updates themselves, smoothed over a tenth of the training.
 TRAINING = {
@@ -59,7 +59,7 @@ def draw(collected: Collected) -> Figure:
     metrics = validated(collected)
     axes = above.subplots(1, len(metrics))
     for ax, metric in zip(axes, metrics, strict=True):
-        factor, label = VALIDATION[metric]
+        factor, label = VALIDATED[metric], VALIDATION[metric]
         start = start_of(collected, metric)
         if start is not None:
             colour, _ = look(START)

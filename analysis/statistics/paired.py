@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from analysis.load import read_frame
 from analysis.statistics.bootstrap import (
     RESAMPLES,
     SEED,
@@ -97,16 +98,7 @@ def compare(path_a: str | Path, path_b: str | Path) -> dict:
 
 def read_outcomes(path: Path) -> pd.Series:
     """Correctness by case id, sorted; UserError names the file and what is wrong with it."""
-    try:
-        frame = pd.read_parquet(path)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file; name a Parquet file of predictions") from None
-    except Exception as error:  # pyarrow raises many kinds for broken files
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path}: not readable as Parquet ({reason}); remake the file") from None
-    for column in ("case_id", "correct"):
-        if column not in frame:
-            raise UserError(f"{path}: no column '{column}'; a prediction file needs it")
+    frame = read_frame(path, ("case_id", "correct"), "name a Parquet file of predictions")
     if frame.empty:
         raise UserError(f"{path}: holds no predictions; remake the file")
     ids, kinds = frame["case_id"], pd.api.types

@@ -81,7 +81,7 @@ def at_budgets(collected: Collected) -> Table:
     """Each comparison at the selected checkpoints, then at one equal budget of each kind."""
     # (key of a row, words, the claims judged at these checkpoints)
     places = [("selected", "Selected", claims_of_methods(collected.on_development()))]
-    if all(one.validations is not None for one in collected.on_each_base):
+    if all(each.validations is not None for each in collected.on_each_base):
         for cost, printed in COSTS.items():
             if spent := budgets(collected, cost):
                 amount = printed.number(spent.amounts[BUDGET]).text()

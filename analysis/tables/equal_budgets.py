@@ -5,11 +5,11 @@ from analysis.collected import Collected
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, number
 
-# Metric of a validation -> its column, the factor to the printed unit, and digits.
-VALIDATED = {
-    "accuracy": (Column("accuracy", "Acc. (%)"), 100.0, 2),
-    "best_questions": (Column("best", "Best questions (%)"), 100.0, 1),
-    "turns": (Column("turns", "Q/ep."), 1.0, 3),
+# Metric of a validation -> its column and digits.
+METRICS = {
+    "accuracy": (Column("accuracy", "Acc. (%)"), 2),
+    "best_questions": (Column("best", "Best questions (%)"), 1),
+    "turns": (Column("turns", "Q/ep."), 3),
 }
 FIRST = (Column("budget", "Budget", numeric=False), Column("method", "Method", numeric=False))
 LAST = (
@@ -23,7 +23,7 @@ LAST = (
 def build(collected: Collected) -> Table:
     """Every RL method and control at up to three budgets of each kind."""
     kinds = {cost: spent for cost in COSTS if (spent := budgets(collected, cost))}
-    metrics = {m: columns for m, columns in VALIDATED.items() if m in collected.updates}
+    metrics = {m: columns for m, columns in METRICS.items() if m in collected.updates}
     methods, rows = trained(collected), []
     for cost, spent in kinds.items():
         for budget, amount in spent.amounts.items():
@@ -33,8 +33,8 @@ def build(collected: Collected) -> Table:
                 runs = collected.runs(method)
                 weights = {run: spent.weights(method, run, budget) for run in runs}
                 cells: list[Cell] = []
-                for metric, (_, factor, digits) in metrics.items():
-                    estimate = estimate_at(collected, method, metric, weights, factor)
+                for metric, (_, digits) in metrics.items():
+                    estimate = estimate_at(collected, method, metric, weights)
                     cells.append(number(estimate, digits) if estimate else MISSING)
                 updates = [sum(s * update for update, s in at.items()) for at in weights.values()]
                 cells.append(number(over_runs(updates), 1))
@@ -63,5 +63,5 @@ def build(collected: Collected) -> Table:
         f"budget, mean ± SD over runs.{quality} Update and spent: means over runs. {RULE} "
         f"{COUNTED} A dash: not known of Shared SFT or of some run."
     )
-    columns = (*FIRST, *(column for column, *_ in metrics.values()), *LAST)
+    columns = (*FIRST, *(column for column, _ in metrics.values()), *LAST)
     return Table("equal_budgets", "Accuracy at equal budgets.", caption, columns, tuple(rows))

@@ -89,15 +89,15 @@ def _grid(
         cells = [MISSING] * len(measures)
         if collected.runs(method):
             cells = []
-            for one in measures:
-                alone = len(one.benchmarks) == 1 and one.metric == "accuracy"
-                cases = collected.number_of_cases(one.benchmarks[0]) if alone else None
-                mean = collected.average(method, one.benchmarks, one.metric)
-                cells.append(number(mean, DIGITS[one.metric], cases))
+            for measure in measures:
+                alone = len(measure.benchmarks) == 1 and measure.metric == "accuracy"
+                cases = collected.number_of_cases(measure.benchmarks[0]) if alone else None
+                mean = collected.average(method, measure.benchmarks, measure.metric)
+                cells.append(number(mean, DIGITS[measure.metric], cases))
         pcqc = method == "pcqc"
         rows.append(Row(method, (label, *cells), rule=pcqc, strong=pcqc))
-    for i, one in enumerate(measures, start=1):
-        if best and one.metric == "accuracy":
+    for i, measure in enumerate(measures, start=1):
+        if best and measure.metric == "accuracy":
             rows = mark_best(rows, i)
     first = Column("method", "Method", numeric=False)
-    return (first, *(one.column for one in measures)), tuple(rows)
+    return (first, *(measure.column for measure in measures)), tuple(rows)

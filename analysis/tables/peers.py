@@ -218,7 +218,7 @@ def _on_each_base(
     if len(pair) < len(RIVALS) or pair == [*RIVALS]:
         return ()
     elsewhere = [peer_runs(other) for other in replicates(study)]
-    others = tuple(one for one in elsewhere if {*pair} <= {*one.methods()})
+    others = tuple(each for each in elsewhere if {*pair} <= {*each.methods()})
     if not others:
         return ()
     grpo, pcqc = pair
@@ -277,7 +277,7 @@ def _at_budget(runs: Collected, method: str, spent: Budgets | None) -> Cell:
         return MISSING
     counted = [run for name, run in spent.spent[0] if name == method]
     weights = {run: spent.weights(method, run, "whole") for run in counted}
-    accuracy = estimate_at(runs, method, "accuracy", weights, 100.0)
+    accuracy = estimate_at(runs, method, "accuracy", weights)
     return number(accuracy, 2) if accuracy else MISSING
 
 

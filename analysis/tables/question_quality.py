@@ -157,7 +157,7 @@ def _distinct_candidates(collected: Collected, method: str) -> dict[int, np.ndar
 
 def _early_questions(bases: Sequence[Instrument], method: str) -> list[list[list[AskedQuestion]]]:
     """[base models][runs] the early questions of a method."""
-    return [[one.early(method, run) for run in one.collected.runs(method)] for one in bases]
+    return [[base.early(method, run) for run in base.collected.runs(method)] for base in bases]
 
 
 def _shares(questions: Sequence[AskedQuestion], turns: Collection[int]) -> dict[str, float]:

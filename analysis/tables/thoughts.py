@@ -59,7 +59,8 @@ def build(collected: Collected) -> Table:
     bases = instruments(collected)
     rows = []
     for method in collected.methods():
-        shares = [_shares(one, method, run) for one in bases for run in one.collected.runs(method)]
+        letters = ((base, run) for base in bases for run in base.collected.runs(method))
+        shares = [_shares(base, method, run) for base, run in letters]
         cells = [mean_of_runs([run[column.key] for run in shares], 1) for column in COLUMNS[1:]]
         rows.append(Row(method, (collected.title(method), *cells), strong=method == "pcqc"))
     caption = (

@@ -37,8 +37,8 @@ def write(study: Study, folder: Path) -> Path:
     target = folder / "transcripts"
     shutil.rmtree(target, ignore_errors=True)  # of a job that was cut short
     writer = _Writer(target / "data", study)
-    for one in consultations(study, writer.places):
-        writer.add(one)
+    for consultation in consultations(study, writer.places):
+        writer.add(consultation)
     if not writer.rows["run"]:
         raise UserError(
             f"study '{study.name}' has no evaluated method yet; run `snakemake --cores all "
@@ -76,24 +76,24 @@ class _Writer:
         self.waiting: list[dict] = []
         self.files = 0
 
-    def add(self, one: Consultation) -> None:
+    def add(self, consultation: Consultation) -> None:
         """Add a consultation; a full file is written."""
-        key = (one.place.name, one.row["case_id"])
+        key = (consultation.place.name, consultation.row["case_id"])
         if key not in self.cases:
-            self.cases[key] = (len(self.cases), one.place.case(key[1]))
+            self.cases[key] = (len(self.cases), consultation.place.cases[key[1]])
         values = {
-            "run": self.runs.setdefault((one.method, one.run), len(self.runs)),
-            "place": self.places.index(one.place),
+            "run": self.runs.setdefault((consultation.method, consultation.run), len(self.runs)),
+            "place": self.places.index(consultation.place),
             "case": self.cases[key][0],
-            "right": int(one.row["correct"]),
-            "ending": self.endings.setdefault(one.row["ending"], len(self.endings)),
-            "questions": one.questions,
-            "update": one.update,
-            "compared": int(any(one.states)),
+            "right": int(consultation.row["correct"]),
+            "ending": self.endings.setdefault(consultation.row["ending"], len(self.endings)),
+            "questions": consultation.questions,
+            "update": consultation.update,
+            "compared": int(any(consultation.states)),
         }
         for name, value in values.items():
             self.rows[name].append(value)
-        self.waiting.append(one.contents())
+        self.waiting.append(consultation.contents())
         if len(self.waiting) == AT_ONCE:
             self._write_waiting()
 

@@ -9,19 +9,16 @@ from functools import cached_property, partial
 from typing import Any
 
 from analysis.load import (
-    cases_file,
+    CasesById,
     evaluated_methods,
     evaluation_dialogues,
     opening_candidates,
-    read_case_files,
     read_evaluation,
     read_world,
     training_rows,
 )
 from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
-from pcqc.cases.case import Case
-from pcqc.errors import UserError
 from pcqc.study import Study
 
 TRAINING = "training"
@@ -44,17 +41,8 @@ class Place:
     exact: ExactValues | None
 
     @cached_property
-    def cases(self) -> dict[str, Case]:
-        return read_case_files(self.study, self.name)
-
-    def case(self, case_id: str) -> Case:
-        """A case; UserError where the data are not those of the consultations."""
-        if case_id not in self.cases:
-            raise UserError(
-                f"{cases_file(self.study, self.name)}: no case '{case_id}', on which a "
-                "consultation was held; make data and runs of one study agree"
-            )
-        return self.cases[case_id]
+    def cases(self) -> CasesById:
+        return CasesById(self.study, self.name)
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class Consultation:
         for number, turn in enumerate(turns):
             part = {"said": turn["response"], "kind": turn["action"], "answer": turn["answer"]}
             if exact:
-                case = self.place.case(self.row["case_id"])
+                case = self.place.cases[self.row["case_id"]]
                 part["exact"] = exact.state(case, turns[:number])
                 part["exact"]["value"] = exact.value(case, turns[:number], turn["question"])
             if self.states[number]:
@@ -151,4 +139,4 @@ def _of_training(study: Study, method: str, run: str, place: Place) -> Iterator[
 
 def _value(place: Place, row: dict) -> Value:
     """What a question is worth after some turns on a case."""
-    return place.exact and partial(place.exact.value, place.case(row["case_id"]))
+    return place.exact and partial(place.exact.value, place.cases[row["case_id"]])

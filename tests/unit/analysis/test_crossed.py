@@ -175,18 +175,6 @@ def test_a_verdict_that_turns_under_a_base_model_is_none(differences, error, ver
     assert judge([effect], [2.0])[0].verdict == verdict
 
 
-def test_what_one_run_alone_shows_stays_undecided():
-    effects = [Effect(3, 1, 1000.0), Effect(0.1, 0.5, 1000.0), Effect(4, 1, 1000.0)]
-    found = judge(effects, [2.0] * 3, [True, True, False])
-    assert [one.verdict for one in found] == ["undecided", "undecided", "supported"]
-
-
-def test_comparisons_beside_it_make_a_verdict_harder():
-    effect = Effect(2.2, 1.0, 1000.0)
-    assert judge([effect], [2.0])[0].verdict == "supported"
-    assert judge([effect] * 3, [2.0] * 3)[0].verdict == "undecided"
-
-
 def test_probability_of_improvement_is_rliables():
     """The mean over tasks of Mann and Whitney's U, divided by the number of pairs of runs."""
     tasks = [np.random.default_rng(seed).integers(0, 6, size=(2, 5)) for seed in range(4)]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pandas as pd
-import pytest
 
 from analysis.claims import compared
 from analysis.tables import peers
@@ -49,40 +48,20 @@ def at_two_rates(collected):
     )
 
 
-@pytest.fixture
-def built(collected, monkeypatch):
-    """Builds the table of a study that has some replicates."""
-
-    def build(others):
-        study, runs = at_two_rates(collected)
-        found = {"first": runs, **others}
-        monkeypatch.setattr(peers, "peer_runs", lambda one: found[one.name])
-        monkeypatch.setattr(
-            peers, "replicates", lambda one: [replace(study, name=name) for name in others]
-        )
-        return runs, peers.build(replace(study, name="first"))
-
-    return build
-
-
-def test_pcqc_is_set_against_grpo_at_its_better_rate_on_every_base_model(collected, built):
+def test_pcqc_is_set_against_grpo_at_its_better_rate_on_every_base_model(collected, monkeypatch):
     worse = collected.predictions.copy()
     worse.loc[worse["method"] == "pcqc", "correct"] = False
+    study, runs = at_two_rates(collected)
     _, second = at_two_rates(replace(collected, predictions=worse))
-    runs, table = built({"second": second})
+    others = [replace(study, name=name) for name in ("second", "without GRPO")]
+    known = {"first": runs, "second": second, "without GRPO": second.only(["shared_sft", "pcqc"])}
+    monkeypatch.setattr(peers, "peer_runs", lambda one: known[one.name])
+    monkeypatch.setattr(peers, "replicates", lambda one: others)
+    note = peers.build(replace(study, name="first")).notes[-1]
     both = replace(runs, others=(second,))
     effect = compared(both, "pcqc", "grpo_rate_0_5", [*collected.benchmarks], "accuracy").effect
     first, other = effect.by_base.values()
     assert other < first - 20
-    note = table.notes[-1]
     assert note.startswith("PCQC over GRPO, rate 0.5 on every base model: ")
     said = note.replace("−", "-")
     assert all(f"{d:+.2f}" in said for d in (effect.difference, first, other))
-
-
-def test_without_another_base_model_nothing_is_said_of_one(collected, built):
-    _, second = at_two_rates(collected)
-    for others in ({}, {"second": second.only(["shared_sft", "pcqc"])}):
-        _, table = built(others)
-        assert len(table.notes) == 1
-        assert table.notes[0].startswith("All benchmarks, by learning rate")

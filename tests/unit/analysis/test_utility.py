@@ -16,11 +16,9 @@ from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.instrument import Instrument, first_questions
 from analysis.tables.continuation import design
-from pcqc.cases.case import read_cases
 from pcqc.clinic.posterior import posterior
-from pcqc.clinic.world import World, ask, read_findings
+from pcqc.clinic.world import ask, read_findings
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])
 SUCCESS = np.array([[0.25, 1.0, 0.5], [0.5, 0.5, 0.5], [0.0, 0.5, 1.0], [0.75, 0.5, 0.25]])
@@ -89,33 +87,23 @@ def test_files_are_read_into_states_and_candidates(collected):
     assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
 
 
-def test_best_first_questions_are_picked_where_utility_rewards_them(collected):
-    found = main_policy(collected)
-    world = World.load(collected.study.results / "data" / "clinic" / "latest" / "world.json")
-    cases = {c.case_id: c for c in read_cases(Paths.of(collected.study).cases("clinic_dev"))}
-    first = first_questions(collected, found)
-    hits = first.picks
-    for i, case_id in enumerate(found.case_ids):
-        best = {
-            ask(world.findings[f]) for f in simulated.best_first_questions(world, cases[case_id])
-        }
-        asked = found.questions[i][found.utility[i].argmax()]
-        assert hits["highest_utility"][i] == (asked in best)
+def test_first_questions_are_judged_by_exact_values(collected):
+    """Which are best, how often utility picks them, and how far the scorer is from the truth."""
+    policy, instrument = main_policy(collected), Instrument(collected, "clinic_dev")
+    world, first = instrument.world, first_questions(collected, policy)
+    picks = first.picks["highest_utility"]
+    for i, case_id in enumerate(policy.case_ids):
+        case = instrument.cases[case_id]
+        best = {ask(world.findings[f]) for f in simulated.best_first_questions(world, case)}
+        assert picks[i] == (policy.questions[i][policy.utility[i].argmax()] in best)
         assert first.chance[i] == len(best) / len(world.findings)
-    assert hits["highest_utility"].mean() > hits["uniform"].mean()
-
-
-def test_the_scorers_error_is_its_distance_from_the_exact_probability(collected):
-    found = main_policy(collected)
-    instrument = Instrument(collected, "clinic_dev")
-    case = instrument.cases[found.case_ids[0]]
-    correct = list(case.options).index(case.answer)
-    exact = [
-        posterior(instrument.world, case, read_findings(instrument.world, text))[correct]
-        for text in found.answers[0]
-    ]
-    expected = 100 * np.mean(np.abs(found.utility[0] - exact))
-    assert first_questions(collected, found).scorer_error[0] == pytest.approx(expected)
+        correct = list(case.options).index(case.answer)
+        exact = [
+            posterior(world, case, read_findings(world, a))[correct] for a in policy.answers[i]
+        ]
+        error = 100 * np.mean(np.abs(policy.utility[i] - exact))
+        assert first.scorer_error[i] == pytest.approx(error)
+    assert picks.mean() > first.picks["uniform"].mean()
 
 
 def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
