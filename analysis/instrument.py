@@ -32,13 +32,13 @@ class Consultations:
 
 
 class Instrument:
-    """Bayes figures of one benchmark of a synthetic study, each computed once."""
+    """Bayes figures of a synthetic study's development benchmark, each computed once."""
 
-    def __init__(self, collected: Collected, benchmark: str):
-        self.collected, self.benchmark = collected, benchmark
+    def __init__(self, collected: Collected):
+        self.collected, self.benchmark = collected, collected.study.development
         self.world = read_world(collected.study)
-        self.cases = CasesById(collected.study, benchmark)
-        self.rates = self.world.rates(collected.benchmarks[benchmark].base_rates)
+        self.cases = CasesById(collected.study, self.benchmark)
+        self.rates = self.world.rates(collected.benchmarks[self.benchmark].base_rates)
         self._most_questions = collected.study.protocol.max_turns - 1
         self._values = quality.Values(self.world, self.rates)
 
@@ -94,8 +94,8 @@ class Instrument:
 
 
 def instruments(collected: Collected) -> list[Instrument]:
-    """One for each base model, on the development benchmark."""
-    return [Instrument(each, collected.study.development) for each in collected.on_each_base]
+    """One for each base model."""
+    return [Instrument(each) for each in collected.on_each_base]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class FirstQuestions:
 
 def first_questions(collected: Collected, policy: Continued) -> FirstQuestions:
     """Judge every candidate of one policy's study."""
-    instrument = Instrument(collected, collected.study.development)
+    instrument = Instrument(collected)
     world = instrument.world
     best, chance, exact = [], [], []
     for case_id, *asked in zip(policy.case_ids, policy.questions, policy.answers, strict=True):

@@ -25,7 +25,7 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
-    instrument = Instrument(collected, collected.study.development)
+    instrument = Instrument(collected)
     turns = [collected.estimate(m, instrument.benchmark, "turns") for m in collected.methods()]
     most = max(estimate.mean for estimate in turns)
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")

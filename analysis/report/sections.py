@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.beside_the_paper import companion, comparable
+from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.conclusion import conclusion
 from analysis.figures import caption, module
@@ -81,14 +82,12 @@ def _what_it_is(collected: Collected) -> str:
     ]
     # Which other base models the study has.
     others = listed([other.study.title for other in collected.others])
-    trained = sum(
-        len(collected.runs(m)) for m in collected.methods() if study.method(m).kind == "rl"
-    )
+    runs_trained = sum(len(collected.runs(method)) for method in trained(collected))
     return (
         "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
         "asks the patient questions, and names one diagnosis. The study compares ways of "
         f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
-        f"SFT; {trained} reinforcement-learning runs were trained, checkpoints were chosen on "
+        f"SFT; {runs_trained} reinforcement-learning runs were trained, checkpoints were chosen on "
         f"{collected.benchmarks[study.development].title} alone, and every method answered "
         f"each case of {listed(sizes)} once."
     ) + (

@@ -10,7 +10,7 @@ from analysis.instrument import Consultations, Instrument
 from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
-from analysis.tables.layout import random_parts
+from analysis.tables.layout import development_cases, random_parts
 
 COLUMNS = (
     Column("method", "Method", numeric=False),
@@ -28,18 +28,16 @@ COLUMNS = (
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; means over runs with sample SDs."""
-    development = collected.study.development
-    instrument = Instrument(collected, development)
+    instrument = Instrument(collected)
     reference = instrument.runs(START)
     methods = collected.methods()
     effects = {method: _gain(collected, method) for method in methods if method != START}
     rows = [_row(instrument, method, reference, effects.get(method)) for method in methods]
     caption = (
-        f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
-        "cases. By questions: change in the accuracy of a Bayes-optimal diagnosis on the "
-        "evidence that the method's questions brought; by diagnosis: the rest of the gain. "
-        "Random and best questions: had as many such questions been asked on average, of the same "
-        "facts and each time until one option is left (best ones after "
+        f"{development_cases(collected)}. By questions: change in the accuracy of a Bayes-optimal "
+        "diagnosis on the evidence that the method's questions brought; by diagnosis: the rest of "
+        "the gain. Random and best questions: had as many such questions been asked on average, of "
+        "the same facts and each time until one option is left (best ones after "
         f"{instrument.best.asked[-1]:.1f} on average). Mean ± SD over runs; "
         f"intervals: {random_parts(effects.values())}."
     )

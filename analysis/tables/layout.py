@@ -15,6 +15,12 @@ def sizes(collected: Collected, benchmarks: Iterable[str]) -> str:
     )
 
 
+def development_cases(collected: Collected) -> str:
+    """`Clinic-Dev, 400 cases`, for a caption."""
+    name = collected.study.development
+    return f"{collected.benchmarks[name].title}, {collected.number_of_cases(name):,} cases"
+
+
 def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
     """Which methods are means over how many runs, for a caption."""
     by_count: dict[int, list[str]] = {}

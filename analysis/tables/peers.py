@@ -1,11 +1,8 @@
 """Published credits beside GRPO and PCQC, at selected checkpoints and at equal budgets."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
-
-import pandas as pd
 
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
@@ -87,16 +84,10 @@ def archived(study: Study) -> dict[str, bytes]:
     records = [{"method": m, "run": run, **runs.records[m, run]} for m, run in runs.records]
     curves = runs.updates[[column for column in CURVES if column in runs.updates]]
     return {
-        "predictions.parquet": _parquet(runs.predictions),
-        "updates.parquet": _parquet(curves),
+        "predictions.parquet": runs.predictions.to_parquet(index=False),
+        "updates.parquet": curves.to_parquet(index=False),
         "runs.json": json.dumps(records, indent=1).encode(),
     }
-
-
-def _parquet(frame: pd.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
 
 
 def build(study: Study) -> Table | None:

@@ -8,6 +8,7 @@ from analysis.collected import Collected
 from analysis.instrument import Instrument, instruments
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, mean_of_runs, number
+from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case
 from pcqc.clinic.quality import EARLY, AskedQuestion, summary
 
@@ -41,10 +42,10 @@ ALL = f"1–{EARLY}"  # label of all early questions of a method
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; one row for each turn that it asks."""
-    instrument = Instrument(collected, collected.study.development)
+    instrument = Instrument(collected)
     rows = [row for method in collected.methods() for row in _rows(instrument, method)]
     caption = (
-        f"{_cases(collected)}; means over runs ± SD. Ask: consultations with a question "
+        f"{development_cases(collected)}; means over runs ± SD. Ask: consultations with a question "
         "at this turn to which the patient replied. Best: no other question would raise the "
         "accuracy of a Bayes diagnosis more, were it the last; by chance: the share of best ones "
         "among findings not yet known. Regret: what a best question would have brought more; by "
@@ -83,19 +84,14 @@ def first_questions(collected: Collected) -> Table:
             key = f"{method}:{label}"
             rows.append(Row(key, (title, label, *cells), first, method == "pcqc"))
     caption = (
-        f"{_cases(collected)}; the first {EARLY} answered questions of each consultation. "
-        f"Means ± SD over all runs on {len(bases)} base model{'s' * (len(bases) > 1)}; every run "
-        "counts alike. Best, by chance and repeated: as in the table by turn; above chance: best "
-        "less by chance. A method's last row: of all these questions together."
+        f"{development_cases(collected)}; the first {EARLY} answered questions of each "
+        f"consultation. Means ± SD over all runs on {len(bases)} base "
+        f"model{'s' * (len(bases) > 1)}; every run counts alike. Best, by chance and repeated: as "
+        "in the table by turn; above chance: best less by chance. A method's last row: of all "
+        "these questions together."
     )
     title = "How good the first questions are."
     return Table("question_quality_by_base", title, caption, columns, tuple(rows))
-
-
-def _cases(collected: Collected) -> str:
-    development = collected.study.development
-    title = collected.benchmarks[development].title
-    return f"{title}, {collected.number_of_cases(development):,} cases"
 
 
 def _rows(instrument: Instrument, method: str) -> list[Row]:

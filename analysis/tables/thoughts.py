@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instruments
 from analysis.table import Column, Row, Table, mean_of_runs
+from analysis.tables.layout import development_cases
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
@@ -55,7 +56,6 @@ class Thought:
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark, over all base models."""
-    development = collected.study.development
     bases = instruments(collected)
     rows = []
     for method in collected.methods():
@@ -64,12 +64,12 @@ def build(collected: Collected) -> Table:
         cells = [mean_of_runs([run[column.key] for run in shares], 1) for column in COLUMNS[1:]]
         rows.append(Row(method, (collected.title(method), *cells), strong=method == "pcqc"))
     caption = (
-        f"{collected.benchmarks[development].title}, {collected.number_of_cases(development):,} "
-        f"cases; means ± SD over all runs on {len(bases)} base model{'s' * (len(bases) > 1)}. "
-        "A thought lists the options that the answers have not ruled out. As "
-        "taught: these and no others, each once. Garbled: one is named twice, or something that is "
-        "no option. Right option dropped: consultations with a thought that leaves it out though "
-        "no answer has ruled it out, among all and among those that end in a wrong diagnosis."
+        f"{development_cases(collected)}; means ± SD over all runs on {len(bases)} base "
+        f"model{'s' * (len(bases) > 1)}. A thought lists the options that the answers have not "
+        "ruled out. As taught: these and no others, each once. Garbled: one is named twice, or "
+        "something that is no option. Right option dropped: consultations with a thought that "
+        "leaves it out though no answer has ruled it out, among all and among those that end in a "
+        "wrong diagnosis."
     )
     return Table("thoughts", "What the thoughts carry.", caption, COLUMNS, tuple(rows))
 

@@ -16,7 +16,7 @@ from pcqc.clinic.consultations import still_likely
 
 @pytest.fixture
 def instrument(collected):
-    return Instrument(collected, "clinic_dev")
+    return Instrument(collected)
 
 
 def test_better_questions_show_as_better_questions_and_the_parts_add_up(collected):

@@ -53,8 +53,8 @@ def test_pcqc_is_set_against_grpo_at_its_better_rate_on_every_base_model(collect
     worse.loc[worse["method"] == "pcqc", "correct"] = False
     study, runs = at_two_rates(collected)
     _, second = at_two_rates(replace(collected, predictions=worse))
-    others = [replace(study, name=name) for name in ("second", "without GRPO")]
-    known = {"first": runs, "second": second, "without GRPO": second.only(["shared_sft", "pcqc"])}
+    others = [replace(study, name=name) for name in ("second", "fewer")]
+    known = {"first": runs, "second": second, "fewer": second.only(["shared_sft", "pcqc"])}
     monkeypatch.setattr(peers, "peer_runs", lambda one: known[one.name])
     monkeypatch.setattr(peers, "replicates", lambda one: others)
     note = peers.build(replace(study, name="first")).notes[-1]

@@ -89,7 +89,7 @@ def test_files_are_read_into_states_and_candidates(collected):
 
 def test_first_questions_are_judged_by_exact_values(collected):
     """Which are best, how often utility picks them, and how far the scorer is from the truth."""
-    policy, instrument = main_policy(collected), Instrument(collected, "clinic_dev")
+    policy, instrument = main_policy(collected), Instrument(collected)
     world, first = instrument.world, first_questions(collected, policy)
     picks = first.picks["highest_utility"]
     for i, case_id in enumerate(policy.case_ids):
