@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from analysis.collected import Collected
 from analysis.statistics.bootstrap import RESAMPLES
-from analysis.statistics.paired import PairedComparison, paired_comparison
+from analysis.statistics.paired import paired_comparison
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 
 COLUMNS = (
@@ -62,7 +62,8 @@ def _rows(collected: Collected, pairs: Iterable[tuple[str, str, str]]) -> tuple[
         title = f"{collected.title(minuend)} − {collected.title(subtrahend)}"
         cells: tuple[Cell, ...] = (f"{title} (not run)", *[MISSING] * 4)
         if {minuend, subtrahend} <= set(collected.methods()):
-            paired = comparison(collected, name, minuend, subtrahend)
+            frames = [collected.cases(m, collected.shown(m), name) for m in (minuend, subtrahend)]
+            paired = paired_comparison(*(frame["correct"].to_numpy(dtype=bool) for frame in frames))
             cells = (
                 title,
                 Number(paired.gain, se=paired.interval.standard_error, signed=True),
@@ -75,11 +76,3 @@ def _rows(collected: Collected, pairs: Iterable[tuple[str, str, str]]) -> tuple[
         rows.append(Row(f"{name}:{minuend}-{subtrahend}", (label, *cells), rule=first))
         above = name
     return tuple(rows)
-
-
-def comparison(
-    collected: Collected, benchmark: str, minuend: str, subtrahend: str
-) -> PairedComparison:
-    """One run of each of two methods on one benchmark."""
-    frames = (collected.cases(m, collected.shown(m), benchmark) for m in (minuend, subtrahend))
-    return paired_comparison(*(frame["correct"].to_numpy(dtype=bool) for frame in frames))

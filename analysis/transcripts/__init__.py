@@ -87,7 +87,7 @@ class _Writer:
             "case": self.cases[key][0],
             "right": int(consultation.row["correct"]),
             "ending": self.endings.setdefault(consultation.row["ending"], len(self.endings)),
-            "questions": consultation.questions,
+            "questions": sum(t["action"] != "final" for t in consultation.row["turns"]),
             "update": consultation.update,
             "compared": int(any(consultation.states)),
         }

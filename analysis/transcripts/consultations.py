@@ -64,11 +64,6 @@ class Consultation:
     row: dict[str, Any]
     states: list[dict | None]
 
-    @property
-    def questions(self) -> int:
-        """Inquiry turns."""
-        return sum(turn["action"] != "final" for turn in self.row["turns"])
-
     def contents(self) -> dict[str, Any]:
         """What the page shows of it, beside its case."""
         turns, exact = self.row["turns"], self.place.exact
