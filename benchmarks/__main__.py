@@ -1,31 +1,31 @@
 """Run the benchmarks, one after another, and write their findings as a table.
 
-    python -m benchmarks [NAME ...]
+    python -m benchmarks
 
-Writes results/benchmarks.json, with all details, and results/benchmarks.md; a benchmark that is
-named replaces its own part of both. Exits with 1 if a bound is missed or a benchmark fails.
+Writes results/benchmarks.json, with all details, and results/benchmarks.md. Exits with 1 if a bound
+is missed or a benchmark fails.
 """
 
-import argparse
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.measure import machine
+from benchmarks.measure import gpu_name
 from pcqc.study import ROOT
-from pcqc.system.files import read_json, write_atomic, write_json
+from pcqc.system.files import write_atomic, write_json
+from pcqc.system.machine import machine
 
 BENCHMARKS = ("device", "pcqc_cost", "rollouts", "update")
 RESULT = Path("results") / "benchmarks.json"
 
 
-def run_one(name: str, options: Sequence[str] = ()) -> dict:
+def run_one(name: str) -> dict:
     """What a benchmark prints, run in a process of one thread; `failed` where it prints nothing."""
-    command = [sys.executable, "-m", f"benchmarks.{name}", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    command = [sys.executable, "-m", f"benchmarks.{name}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment)
     try:
         return json.loads(done.stdout)
@@ -68,16 +68,10 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
-    parsed = parser.parse_args(arguments)
-    if unknown := sorted({*parsed.names} - {*BENCHMARKS}):
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
-    record: dict = {"machine": machine(), "benchmarks": {}}
-    if parsed.names and RESULT.exists():
-        record["benchmarks"] = read_json(RESULT)["benchmarks"]
-    for name in parsed.names or BENCHMARKS:
+def main() -> int:
+    here = {"cores": os.cpu_count(), "gpu": gpu_name(), "trl": importlib.metadata.version("trl")}
+    record: dict = {"machine": machine() | here, "benchmarks": {}}
+    for name in BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
         record["benchmarks"][name] = run_one(name)
         write_json(RESULT, record)

@@ -34,6 +34,7 @@ from pcqc.training.token_trees import TokenTree
 
 METHOD = "pcqc"
 UTILISATION = "update: model FLOP utilisation"
+LARGEST = "gap of engine and learner, largest"
 # Rows and columns of the measured product: enough to keep the device busy, and quick.
 SIZE = {"cuda": 8192, "cpu": 1024}
 PRODUCTS = 10
@@ -104,40 +105,33 @@ def measure(study: Study, worker: Worker, updates: int) -> dict[str, list[float]
 
     Tokens a second of a phase are its tokens by the phase's seconds.
     """
-    run, rows = worker.run, defaultdict(list)
+    rows = defaultdict(list)
     shape, dtype = architecture(study, "actor")[1], study.dtype("actor")
+    passes = update_passes(worker.run.method, recomputed=False)
     kind = named(gpu_name() or "")
-    for update in range(1, updates + 2):
+    worker.step(1)
+    for update in range(2, updates + 2):
         worker.step(update)
-        if update == 1:
-            continue
-        seconds, counts, statistics = worker.seconds[-1], worker.counts(), worker.report.statistics
-        tokens = {
-            "rollouts: tokens written by the actor": ("rollout", worker.metrics["sampled/actor"]),
-            "answers: tokens written by the patient": (
-                "patient",
-                worker.metrics["sampled/patient"],
-            ),
-            "scoring: tokens of the prompts read": ("scorer", worker.metrics["read/scorer"]),
-            "update: tokens in the loss": ("update", counts["trained_tokens"]),
-            "update: tokens of the sequences": ("update", counts["sequence_tokens"]),
-            "update: tokens of the merged sequences": ("update", counts["tree_tokens"]),
-        }
-        for what, (phase, count) in tokens.items():
+        seconds, metrics, statistics = worker.seconds[-1], worker.metrics, worker.report.statistics
+        for what, phase, count in (
+            ("rollouts: tokens written by the actor", "rollout", metrics["sampled/actor"]),
+            ("answers: tokens written by the patient", "patient", metrics["sampled/patient"]),
+            ("scoring: tokens of the prompts read", "scorer", metrics["read/scorer"]),
+            ("update: tokens in the loss", "update", statistics["tokens/trained"]),
+        ):
             rows[what].append(count / seconds[phase])
-        flops = update_flops(shape, worker.trees(), update_passes(run.method, recomputed=False))
-        reached = 100 * flops / seconds["update"]
+        reached = 100 * update_flops(shape, worker.trees(), passes) / seconds["update"]
         rows[f"{UTILISATION}, by a product of matrices here"].append(reached / product_rate(dtype))
         if kind:
             peak = device(kind).peak(dtype)
             rows[f"{UTILISATION}, by the data sheet of {kind}"].append(reached / peak)
         rows["gap of engine and learner, mean"].append(statistics["gap/mean"])
-        rows["gap of engine and learner, largest"].append(statistics["gap/max"])
+        rows[LARGEST].append(statistics["gap/max"])
     return rows
 
 
-def measured(study: Study, updates: int) -> tuple[list[Finding], dict]:
-    """Findings on a study of `on_this_device`, and details.
+def measured(study: Study, updates: int) -> list[Finding]:
+    """Findings on a study of `on_this_device`.
 
     Raises:
         UserError: the study does not fit this GPU.
@@ -145,9 +139,8 @@ def measured(study: Study, updates: int) -> tuple[list[Finding], dict]:
     if study.placement and study.placement.device in DEVICES.keys() - {"CPU"}:
         require_fit(study)
     processes = join_job(study)
-    worker = Worker(study, METHOD, processes)
-    rows = measure(study, worker, updates)
-    largest = max(rows.pop("gap of engine and learner, largest"))
+    rows = measure(study, Worker(study, METHOD, processes), updates)
+    largest = max(rows.pop(LARGEST))
     units = {"update: model": "%", "gap": "nats"}
     findings = [
         Finding(
@@ -157,23 +150,9 @@ def measured(study: Study, updates: int) -> tuple[list[Finding], dict]:
         )
         for what, values in rows.items()
     ]
-    findings += [
-        Finding("gap of engine and learner, largest", largest, "nats"),
-        Finding("peak memory", peak_gib(), "GiB"),
-    ]
-    learner = study.placement and study.placement.learner
-    details = {
-        "study": study.name,
-        "device": gpu_name() or "CPU",
-        "engine": study.engine.kind,
-        "dtype": study.dtype("actor"),
-        "learner": "DeepSpeed, ZeRO 1" if learner else "torch",
-        "gradient_checkpointing": bool(learner and learner.gradient_checkpointing),
-        "seconds": worker.seconds[1:],
-        "last_update": worker.counts(),
-    }
+    findings += [Finding(LARGEST, largest, "nats"), Finding("peak memory", peak_gib(), "GiB")]
     shutdown(processes)
-    return findings, details
+    return findings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -188,10 +167,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         study = load_study(parsed.study)
         study = on_this_device(study, parsed.engine, parsed.dtype, parsed.gradient_checkpointing)
-        findings, details = measured(study, parsed.updates)
+        findings = measured(study, parsed.updates)
     except UserError as problem:
         parser.error(str(problem))
-    return report(findings, **details)
+    learner = study.placement and study.placement.learner
+    return report(
+        findings,
+        study=study.name,
+        device=gpu_name() or "CPU",
+        engine=study.engine.kind,
+        dtype=study.dtype("actor"),
+        learner="DeepSpeed, ZeRO 1" if learner else "torch",
+        gradient_checkpointing=parsed.gradient_checkpointing,
+    )
 
 
 if __name__ == "__main__":

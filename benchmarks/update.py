@@ -51,16 +51,7 @@ LEAST = 2.0  # times TRL's rate
 
 @dataclass(frozen=True)
 class Work:
-    """What both sides are given.
-
-    Attributes:
-        cases: one prompt each.
-        completions: per case, token ids of its group.
-        method: group size and weight of the KL penalty.
-        settings: learning rate, clipping, weight decay.
-        chat: tokenizer and template.
-        protocol: one turn.
-    """
+    """What both sides are given: one prompt a case, and token ids of its group of completions."""
 
     cases: list[Case]
     completions: list[list[list[int]]]
@@ -69,22 +60,15 @@ class Work:
     chat: ChatFormat
     protocol: Protocol
 
-    @property
-    def decoding(self) -> Decoding:
-        return Decoding(temperature=1.0, top_p=1.0, max_tokens=self.protocol.action_tokens)
-
     def prompt(self, case: Case) -> list[int]:
         """Token ids of a case's prompt."""
         return self.chat.open(case.public)
 
 
 def make_work(prompt_tokens: int = 0, cases: int = CASES, group: int = GROUP) -> Work:
-    """Cases of the clinic, and completions about a quarter of which are right.
+    """Cases of the clinic, and a group of completions of each, about a quarter of them right.
 
-    Args:
-        prompt_tokens: least length of a prompt; more facts of the patient fill it up.
-        cases: number of groups.
-        group: completions of each.
+    More facts of the patient fill a prompt up to `prompt_tokens`.
     """
     study = load_study("clinic")
     world = make_world(study.clinic)
@@ -96,13 +80,8 @@ def make_work(prompt_tokens: int = 0, cases: int = CASES, group: int = GROUP) ->
         _lengthened(as_case(world, patient, f"case-{i}", benchmark, rng), chat, prompt_tokens)
         for i, patient in enumerate(drawn)
     ]
-    protocol = replace(
-        study.protocol,
-        max_turns=1,
-        prompt_tokens=1024,
-        response_tokens=1024,
-        action_tokens=COMPLETION,
-    )
+    one_turn = {"max_turns": 1, "prompt_tokens": 1024, "response_tokens": 1024}
+    protocol = replace(study.protocol, action_tokens=COMPLETION, **one_turn)
     completions = [[_completion(case, chat, rng) for _ in range(group)] for case in made]
     method = replace(study.method("grpo"), terminal_group=group)
     return Work(made, completions, method, study.rl, chat, protocol)
@@ -147,22 +126,16 @@ class GivenCompletions(ScriptedEngine):
 
 
 class Ours:
-    """A single-turn GRPO run of this repository.
-
-    Args:
-        work: what to train on.
-        model: trained in place.
-        reference: frozen.
-        generate: whether completions are drawn; otherwise the given ones are taken.
-    """
+    """A single-turn GRPO run of this repository; draws completions, or takes the given ones."""
 
     def __init__(self, work: Work, model, reference, generate: bool):
         self.work = work
         self.policy = Policy(model, reference, work.settings)
         self.services = Services(self.policy, seed=0)
         engine = TransformersEngine(model) if generate else GivenCompletions(work)
-        patient = Patient(ScriptedEngine(), work.chat, work.decoding)  # a single turn asks nobody
-        actor = Actor(engine, work.chat, work.decoding)
+        decoding = Decoding(1.0, 1.0, max_tokens=work.protocol.action_tokens)
+        patient = Patient(ScriptedEngine(), work.chat, decoding)  # a single turn asks nobody
+        actor = Actor(engine, work.chat, decoding)
         self.context = RolloutContext(actor, patient, work.chat, work.protocol)
 
     def step(self, update: int) -> tuple[GroupBatch, UpdateReport]:
@@ -280,22 +253,14 @@ def compare(work: Work, generate: bool, rounds: int, warm_up: int = 2) -> InTurn
     return in_turn
 
 
-def compared(work: Work, generate: bool, rounds: int) -> dict:
-    """Seconds per step and tokens of both, and `times_trl`, our rate by TRL's.
-
-    Generated tokens differ by chance, so the ratio is of tokens per second.
-    """
+def rate_by_trls(work: Work, generate: bool, rounds: int) -> Quartiles:
+    """Our tokens a second by TRL's, within each round; generated tokens differ by chance."""
     in_turn = compare(work, generate, rounds)
     per_token = {
         name: [s / t for s, t in zip(in_turn.seconds[name], in_turn.tokens[name], strict=True)]
         for name in in_turn.seconds
     }
-    return {
-        "prompt_tokens": int(np.mean([len(work.prompt(case)) for case in work.cases])),
-        "tokens": {name: float(np.mean(counts)) for name, counts in in_turn.tokens.items()},
-        "seconds": {name: Quartiles.of(s) for name, s in in_turn.seconds.items()},
-        "times_trl": ratios(per_token["trl"], per_token["ours"]),
-    }
+    return ratios(per_token["trl"], per_token["ours"])
 
 
 def main() -> int:
@@ -307,16 +272,17 @@ def main() -> int:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
-    findings, rows = [], []
+    findings = []
     for generate in (False, True):
         for tokens in arguments.prompts:
-            row = compared(make_work(tokens), generate, arguments.rounds)
+            work = make_work(tokens)
+            length = np.mean([len(work.prompt(case)) for case in work.cases])
             step = "step with generation" if generate else "update on given completions"
             asked = LEAST if not generate and tokens == arguments.prompts[0] else None
-            what = f"{step}, prompts of {row['prompt_tokens']} tokens: our rate by TRL's"
-            findings.append(Finding(what, row.pop("times_trl"), "times", least=asked))
-            rows.append({"step": step, **row})
-    return report(findings, rows=rows)
+            what = f"{step}, prompts of {length:.0f} tokens: our rate by TRL's"
+            rate = rate_by_trls(work, generate, arguments.rounds)
+            findings.append(Finding(what, rate, "times", least=asked))
+    return report(findings)
 
 
 if __name__ == "__main__":

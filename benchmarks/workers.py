@@ -52,16 +52,3 @@ class Worker:
         """The token trees of the last update, merged as the learner merges them."""
         budget = self.run.rl.tokens_per_micro_batch
         return merge_prefixes(self.batch.sequences, budget, self.run.policy.device)
-
-    def counts(self) -> dict[str, float]:
-        """How much work the last update was."""
-        sequences = self.batch.sequences
-        return {
-            "states": len(getattr(self.batch, "groups", [])),  # where questions are credited
-            "turns": self.metrics["turns"],
-            "sampled_tokens": self.metrics["tokens/actor_all"],
-            "trained_tokens": self.report.statistics["tokens/trained"],
-            "sequences": len(sequences),
-            "sequence_tokens": sum(len(s.tokens) for s in sequences),
-            "tree_tokens": sum(len(tree.tokens) for tree in self.trees()),
-        }
