@@ -1,9 +1,15 @@
-"""The command line: an error is one line and status 2, and nothing heavy is imported to say so."""
+"""The command line: an error is one line and status 2, and nothing heavy is imported to say so.
+
+What is wrong with settings is in `tests/unit/test_settings.py`, with files of cases in
+`tests/unit/data/test_check.py`, with the files of a finished study in `workflow/test_bad_input.py`.
+"""
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,41 +17,97 @@ import yaml
 from pcqc.cli import main
 from pcqc.study import ROOT
 
-COMMANDS = [
-    ["check", "clinc"],
-    ["train", "clinic", "gropo", "A"],
-    ["train", "clinic", "grpo", "Z"],
-    ["select", "clinic", "grpo", "A"],
-    ["evaluate", "clinic", "pcqc", "A"],
-    ["explain", "clinic", "grpo", "A"],
-    ["explain", "clinic", "grpo", "Z"],
-    ["sft", "clinic"],
-]
+# What is typed in an empty folder, and what the only line says.
+COMMANDS = {
+    "check none.yaml": "none.yaml: cannot be read (No such file or directory)",
+    "check clinc": "did you mean 'clinic'?",
+    "check broken.yaml": "broken.yaml:1: ",
+    "check wide.yaml": "wide.yaml:1: not UTF-8; save the file in UTF-8",
+    "train clinic gropo A": "no method 'gropo' in study 'clinic'; did you mean 'grpo'?",
+    "train clinic grpo Z": "no run 'Z' in study 'clinic'",
+    "train clinic shared_sft A": "'shared_sft' has no reinforcement learning",
+    "train clinic grpo A": "is not finished (no manifest.json); run the workflow again",
+    "sft clinic": "is not finished",
+    "evaluate clinic pcqc A": "is not finished",
+    "tables clinic": "missing, or its result is not finished; run the workflow again",
+    "answer clinic grpo": "grpo of study 'clinic' is not evaluated yet; run `snakemake",
+    "explain clinic grpo A": "clinic has no grpo run A yet; make it with `snakemake",
+    "consult clinic pcqc Q": "no run 'Q' in study 'clinic'",
+    "vary pcqc --set rl.lerning_rate=1": "--set rl.lerning_rate: unknown setting",
+    "select clinic grpo A --recipe 01234567": "settings or source changed since the workflow began",
+    "compare a.parquet b.parquet": "a.parquet",
+    "data check none.jsonl": "none.jsonl",
+}
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_an_error_is_one_line_and_status_2(tmp_path, monkeypatch, capsys, arguments):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_error_is_one_line_and_status_2(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
+    Path("broken.yaml").write_text("title: [x")
+    Path("wide.yaml").write_text("title: x", encoding="utf-16")
+    given = set(tmp_path.iterdir())
+    assert main(command.split()) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("pcqc: error: ")
     assert captured.err.count("\n") == 1
+    assert COMMANDS[command] in captured.err
     # Nothing is left but, at most, an empty lock file.
-    assert not any(p.is_file() and p.stat().st_size for p in tmp_path.rglob("*"))
+    made = [path for path in tmp_path.rglob("*") if path.is_file() and path not in given]
+    assert not any(path.stat().st_size for path in made)
 
 
-def test_check_prints_the_settings(capsys):
-    assert main(["check", "clinic"]) == 0
-    settings = json.loads(capsys.readouterr().out)
-    assert settings["methods"]["pcqc"]["beta"] == 1.0
+@pytest.mark.parametrize("name", ["all", "mirror"])
+def test_a_method_named_as_a_rule_of_the_workflow(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text((ROOT / "config/studies/clinic.yaml").read_text())
+    Path("variations").mkdir()
+    Path("variations/mine.yaml").write_text(f"{name}: {{like: pcqc, title: Mine, role: ablation}}")
+    assert main(["check", "mine.yaml"]) == 2
+    line = f"variations/mine.yaml:1: {name}: the name of a rule of the workflow"
+    assert line in capsys.readouterr().err
 
 
-def test_a_command_without_arguments_explains_itself(capsys):
+PAGE = (ROOT / "docs" / "own-cases.md").read_text(encoding="utf-8")
+CASE = json.loads(PAGE.split("```json\n")[1].split("\n")[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("case_id,initial\nx,y\n", "this is a CSV file, not JSON lines"),
+        (json.dumps(CASE).replace('"facts"', '"fact"'), "rename 'fact' to 'facts'"),
+        (json.dumps({**CASE, "answer": "Z"}), "1 of 1 rows must be fixed or removed; see above"),
+    ],
+)
+def test_a_wrong_file_of_cases(tmp_path, capsys, text, said):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(text, encoding="utf-8")
+    assert main(["data", "check", str(path)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "error: " in last
+    assert said in last
+
+
+def test_the_ui_on_a_port_that_another_program_has(tmp_path):
+    store = tmp_path / "mlflow.db"
+    store.touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = ["make", "-C", str(ROOT), "-o", "env", "ui", f"PORT={port}"]
+        command.append(f"MLFLOW_TRACKING_URI=sqlite:///{store}")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"port {port} cannot be used: another program has it" in done.stderr
+    assert "Open http" not in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "said"), [([], "usage: pcqc"), (["trian"], "'trian'")])
+def test_a_command_that_is_none_is_told_the_known_ones(capsys, arguments, said):
     with pytest.raises(SystemExit) as stopped:
-        main([])
+        main(arguments)
     assert stopped.value.code == 2
-    assert "usage: pcqc" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_citation(capsys):
@@ -62,7 +124,8 @@ def test_settings_are_checked_without_loading_what_is_slow_to_load():
         "import sys; from pcqc.cli import main; main(['check', 'clinic']); "
         f"sys.exit(any(m in sys.modules for m in {heavy}))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert json.loads(done.stdout)["methods"]["pcqc"]["beta"] == 1.0
 
 
 def test_a_reader_that_leaves_ends_a_command_without_a_word():
