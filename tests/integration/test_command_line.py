@@ -33,7 +33,7 @@ COMMANDS = {
     "answer clinic grpo": "grpo of study 'clinic' is not evaluated yet; run `snakemake",
     "explain clinic grpo A": "clinic has no grpo run A yet; make it with `snakemake",
     "consult clinic pcqc Q": "no run 'Q' in study 'clinic'",
-    "vary pcqc --set rl.lerning_rate=1": "--set rl.lerning_rate: unknown setting",
+    "vary pcqc --set rl.lerning_rate=1": "rl.lerning_rate: unknown setting",
     "select clinic grpo A --recipe 01234567": "settings or source changed since the workflow began",
     "compare a.parquet b.parquet": "a.parquet",
     "data check none.jsonl": "none.jsonl",

@@ -1,13 +1,17 @@
 """What README and docs tell a reader to type is typed, on the finished miniature study."""
 
+import importlib.util
 import re
+import shlex
 import shutil
 
 import pytest
 from docs_pages import BLOCK, PAGES, typed
+from snakemake.cli import get_argument_parser
 from workplace import STUDY
 
-from pcqc.study import ROOT
+from pcqc.cli import _parser
+from pcqc.study import ROOT, load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 GPUS, NETWORK = "needs GPUs", "downloads from the network"
@@ -26,6 +30,7 @@ NOT_HERE = {
     r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
+    r"snakemake --cores 2 credit_quality": "takes long; see workflow/test_small_dag.py",
     r"make ui": "opens a server; see test_ui.py",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
@@ -88,6 +93,29 @@ def test_what_a_page_says_to_type_works(lines, type_in):
         for pattern, instead in CHANGED:
             line = re.sub(pattern, instead, line)
         assert type_in(line) == ""
+
+
+UNTYPED = [line for _, lines in typed() for line in lines if reason(line)]
+
+
+@pytest.mark.parametrize("line", UNTYPED)
+def test_what_is_not_typed_here_names_what_there_is(line):
+    """Commands, options, studies, methods and modules."""
+    program, *words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
+    names = dict(re.findall(r"\b(study|STUDY)=([\w-]+)", line))
+    if program == "pcqc":
+        names["study"] = getattr(_parser().parse_args(words), "study", "clinic")
+    elif program == "snakemake":
+        names["methods"] = get_argument_parser().parse_args(words).targets
+    elif program == "make":
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert re.search(rf"^{words[0]}:", makefile, re.MULTILINE)
+    elif program == "python" and not words[1].startswith("vllm."):
+        assert importlib.util.find_spec(words[1])
+    study = load_study(names.get("study") or names.get("STUDY") or "clinic")
+    workflow = "".join(path.read_text() for path in ROOT.glob("workflow/rules/*.smk"))
+    targets = set(re.findall(r"^ *rule (\w+):", workflow, re.MULTILINE)) | {*study.methods}
+    assert set(names.get("methods", ())) <= targets
 
 
 def test_no_reason_outlives_its_command_and_no_block_goes_unread():

@@ -1,0 +1,54 @@
+"""What README and docs show a reader: settings are accepted, and linked files are there."""
+
+import dataclasses
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from docs_pages import BLOCK, PAGES, blocks
+
+from pcqc.study import ROOT, load_study
+
+# Less entries of config/methods.yaml, and what is another program's, such as a Kubernetes job.
+OF_METHODS = "add-a-method.md"
+SETTINGS = [
+    (page, text) for page, text in blocks("yaml") if page != OF_METHODS and "apiVersion" not in text
+]
+
+
+@pytest.mark.parametrize(("page", "text"), SETTINGS, ids=[page for page, _ in SETTINGS])
+def test_settings_of_the_docs_are_accepted_by_a_study(page, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    given = yaml.safe_load(text)
+    # Only a study with a placement has something to place.
+    name = "real" if {"placement", "assumptions"} & set(given) else "real-smoke"
+    base = yaml.safe_load((ROOT / f"config/studies/{name}.yaml").read_text(encoding="utf-8"))
+    if page == "add-a-benchmark.md":
+        given = {"benchmarks": base["benchmarks"] | given}
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(base | given), encoding="utf-8")
+    study = load_study(str(path))
+    assert all(getattr(study, name) for name in given)
+
+
+def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, monkeypatch):
+    (text,) = [text for page, text in blocks("yaml") if page == OF_METHODS and "like" in text]
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with open(tmp_path / "config" / "methods.yaml", "a", encoding="utf-8") as entries:
+        entries.write(f"\n{text}")
+    monkeypatch.setattr("pcqc.study.load.ROOT", tmp_path)
+    ((name, given),) = yaml.safe_load(text).items()
+    for study in map(load_study, ("clinic", "paper")):
+        model = study.method(given["like"])
+        changes = {key: value for key, value in given.items() if key != "like"}
+        assert study.method(name) == dataclasses.replace(model, **changes) != model
+
+
+def test_files_that_the_docs_link_to_are_there():
+    for page in PAGES:
+        text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            if not link.startswith(("http", "mailto")):
+                assert (page.parent / Path(link)).exists(), f"{page.name}: {link}"
