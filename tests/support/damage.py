@@ -14,26 +14,12 @@ def _flip(path: Path) -> None:
     path.write_bytes(content or b"\0")
 
 
-def _double(path: Path) -> None:
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:1] + lines) or b"\n")
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "deleted": Path.unlink,
     "cut short": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "a byte flipped": _flip,
     "{}": lambda path: path.write_text("{}"),
-    "a line doubled": _double,
 }
-
-
-def swap(path: Path, other: Path) -> None:
-    """Exchange two files by renaming them: both keep their times."""
-    aside = path.with_name(f"{path.name}.aside")
-    path.rename(aside)
-    other.rename(path)
-    aside.rename(other)
 
 
 _STEP = re.compile(r"\b(?P<what>remove|move) (?P<path>\S+)(?: away)?(?= \(| and run)")

@@ -1,20 +1,111 @@
-"""A damaged file of a finished study is never taken for a result: one line, and its remedy works.
-
-All files, and the remedy of every kind, are tried in `tests/long/test_damage_sweep.py`.
-"""
+"""A damaged file of a finished study is no result: one line says so, and its remedy works."""
 
 import random
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
-from sweep import leads_back, of_each_kind, results, sweep
+import pytest
+from damage import DAMAGES, follow
+from kills import essence
+from workplace import STUDY, Workplace
+
+from pcqc.errors import UserError
+from pcqc.jobs.check_results import prepare_to_run
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import MANIFEST, is_result, result_of, verify
+from pcqc.study import load_study
+
+
+def results(root: Path) -> list[Path]:
+    """All files of a study's results, relative to them: links, locks and logs are none."""
+    files = (p.relative_to(root) for p in sorted(root.rglob("*")) if p.is_file())
+    return [p for p in files if any(is_result(root / part) for part in p.parents if part.name)]
+
+
+def kind(path: Path) -> tuple[str, int, str]:
+    """What a file is, whichever method, run, recipe or update it is of."""
+    shown = path.parts[0] in ("report", "tracking")
+    name = "".join(path.suffixes) if shown and path.name != MANIFEST else path.name
+    return path.parts[0], len(path.parts), re.sub(r"\d+", "#", name)
+
+
+def of_each_kind(root: Path, seed: str) -> list[Path]:
+    """One result file of each kind."""
+    kinds: dict[tuple, list[Path]] = {}
+    for name in results(root):
+        kinds.setdefault(kind(name), []).append(name)
+    rng = random.Random(seed)
+    return [rng.choice(of_kind) for of_kind in kinds.values()]
+
+
+def failure(place: Workplace) -> str:
+    """The error line of the workflow; empty where it ends well."""
+    done = place.run(place.workflow())
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said, said[-3000:]
+    if done.returncode == 0:
+        return ""
+    (line,) = {line for line in said.splitlines() if line.startswith("pcqc: error: ")}
+    return line
+
+
+def refusal(folder: Path) -> str:
+    """What is said of a result before the workflow plans anything; empty where it goes on."""
+    try:
+        verify(folder)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def damage_and_obey(
+    mini: Workplace, place: Workplace, names: Sequence[Path], how: str, aside: Path
+) -> list[str]:
+    """Damage files of a copy of the study, and do what is said until all is as before; the lines.
+
+    AssertionError where it ends with other results, or badly without one clear line.
+    """
+    for name in names:
+        DAMAGES[how](place.results / name)
+    said: list[str] = []
+    while line := failure(place):
+        said.append(line)
+        assert len(said) < 4 * len(names), said
+        follow(line, place.folder, aside)
+    assert essence(place.results) == essence(mini.results), (how, said)
+    return said
 
 
 def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch):
+    """Whatever the damage, the workflow's first step refuses it and names a remedy."""
     monkeypatch.chdir(copy.folder)
-    sweep(copy, of_each_kind(results(copy.results), random.Random(0)), tmp_path / "kept")
+    study, root, kept = load_study(STUDY), copy.results, tmp_path / "kept"
+    checked = {job.path.resolve() for job in Jobs(study).all()}
+    prepare_to_run(study)
+    for name in of_each_kind(root, "each"):
+        path, folder = root / name, result_of(root / name)
+        assert folder.resolve() in checked, name
+        shutil.copy2(path, kept)
+        for how, damage in DAMAGES.items():
+            damage(path)
+            if path.exists() and path.read_bytes() == kept.read_bytes():
+                continue
+            assert re.fullmatch(r".*run the workflow again", refusal(folder)), (name, how)
+            shutil.copy2(kept, path)
+    prepare_to_run(study)
 
 
 def test_what_the_line_says_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(copy.folder)
     (name,) = [n for n in results(copy.results) if n.match("report/*/tables/main_accuracy.csv")]
-    (line,) = leads_back(mini, copy, [name], "cut short", tmp_path / "aside")
+    (line,) = damage_and_obey(mini, copy, [name], "cut short", tmp_path / "aside")
     assert f"{name}: altered since it was written; move " in line
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_file_of_every_kind_damaged_leads_back_too(mini, copy, tmp_path, monkeypatch, how):
+    monkeypatch.chdir(copy.folder)
+    assert damage_and_obey(mini, copy, of_each_kind(mini.results, how), how, tmp_path / "aside")
