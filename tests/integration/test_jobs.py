@@ -2,12 +2,10 @@
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from hand_made import folder_of
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, completion
 
@@ -15,10 +13,8 @@ from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.quality import Values, early_quality
 from pcqc.clinic.world import World
-from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
-from pcqc.jobs import sft as sft_job
 from pcqc.jobs.explain import explain
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import load_tokenizer
@@ -40,35 +36,6 @@ def train(study):
     run_job(study, "train", METHOD, RUN)
 
 
-def models(folder: Path) -> dict[str, str]:
-    return digests(folder / "models/sft/latest", "*/model.safetensors", "losses.jsonl")
-
-
-def test_the_patient_is_a_checkpoint_on_the_way_to_the_actor(prepared):
-    root = prepared / "results" / "small"
-    base = digests(root / "models/base/latest", "base/model.safetensors")
-    assert len({*models(root).values(), *base.values()}) == 4  # base, actor, patient, losses
-
-
-@pytest.mark.parametrize("killed_at", ["patient", "actor"])
-def test_killed_fine_tuning_ends_in_the_same_models(study, prepared, monkeypatch, killed_at):
-    write = sft_job.write_model
-    shutil.rmtree(ROOT / "models" / "sft")
-
-    def killing(folder, *arguments):
-        write(folder, *arguments)
-        if folder.name == killed_at:
-            raise Killed
-
-    monkeypatch.setattr(sft_job, "write_model", killing)
-    with pytest.raises(Killed):
-        run_job(study, "sft")
-    assert not (folder_of(study, "sft") / "manifest.json").exists()
-    monkeypatch.setattr(sft_job, "write_model", write)
-    run_job(study, "sft")
-    assert models(ROOT) == models(prepared / "results" / "small")
-
-
 def test_a_run_leaves_its_whole_record(finished):
     folder = finished / TRAINED
     manifest = read_json(folder / "manifest.json")
@@ -88,25 +55,10 @@ def test_a_run_leaves_its_whole_record(finished):
         ("update", 5),
         ("validation", 5),
     ]
-    wanted = {
-        "reward/mean",
-        "accuracy",
-        "turns",
-        "tokens/actor",
-        "credit/zero_group_share",
-        "credit/utility_spread",
-        "kl",
-        "ratio/mean",
-        "ratio/clipped_share",
-        "gradient_norm",
-        "gap/mean",
-        "gap/max",
-        "seconds/rollout",
-        "seconds/scorer",
-        "seconds/update",
-        "device_hours",
-        "trajectories",
-    }
+    wanted = {"reward/mean", "accuracy", "turns", "tokens/actor", "credit/zero_group_share"}
+    wanted |= {"credit/utility_spread", "kl", "ratio/mean", "ratio/clipped_share", "gap/mean"}
+    wanted |= {"gradient_norm", "seconds/rollout", "seconds/scorer", "seconds/update"}
+    wanted |= {"device_hours", "trajectories"}
     assert wanted <= events[0].keys()
     assert events[0]["gap/max"] < 1e-4
     # The reference stays where the policy began.
@@ -233,7 +185,7 @@ def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finish
     assert expected.items() <= rows[chosen].items()
 
 
-@pytest.mark.parametrize("kill_at", [1, 2, 3, 5])
+@pytest.mark.parametrize("kill_at", [1, 3])
 def test_a_killed_run_ends_in_the_same_bytes(study, finished, monkeypatch, kill_at):
     keep = rl_loop.Run._record
 
@@ -285,7 +237,9 @@ def test_a_run_that_levels_off_ends_there(levelling, finished):
 
 
 @pytest.mark.parametrize("call", ["_save", "_summary"])
-def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeypatch, call):
+def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(
+    levelling, finished, monkeypatch, call
+):
     """Killed with the last validation written but no state beyond update 2, or with the state."""
     original = getattr(rl_loop.Run, call)
 
@@ -294,10 +248,6 @@ def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeyp
             raise Killed
         return original(self, update, *arguments)
 
-    kept = ("validation/*.parquet", "checkpoints/*/model.safetensors")
-    train(levelling)
-    unbroken = digests(ROOT / TRAINED, *kept)
-    shutil.rmtree(ROOT / "runs")
     monkeypatch.setattr(rl_loop.Run, call, killing)
     with pytest.raises(Killed):
         train(levelling)
@@ -305,42 +255,10 @@ def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, monkeyp
     train(levelling)
     manifest = read_json(ROOT / TRAINED / "manifest.json")
     assert (manifest["updates"], manifest["ended"]) == (4, "levelled off")
-    assert digests(ROOT / TRAINED, *kept) == unbroken
-
-
-def test_shared_sft_is_evaluated_as_it_is(study):
-    for kind in ("select", "evaluate"):
-        run_job(study, kind, "shared_sft", "A")
-    manifest = read_json(ROOT / "evaluation/shared_sft/A/latest/manifest.json")
-    assert manifest["update"] == 0
-    with pytest.raises(UserError, match="'shared_sft' has no reinforcement learning"):
-        run_job(study, "train", "shared_sft", "A")
-
-
-def test_missing_and_corrupted_models_are_named(study):
-    folder = folder_of(study, "sft") / "patient"
-    path = folder / "model.safetensors"
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"patient/model.safetensors: corrupted"):
-        train(study)
-    path.unlink()
-    with pytest.raises(UserError, match=r"patient/model.safetensors: missing"):
-        train(study)
-    shutil.rmtree(folder)
-    with pytest.raises(UserError, match=r"patient/manifest.json: missing"):
-        train(study)
-
-
-def test_truncated_predictions_are_named(finished, tmp_path):
-    whole = finished / EVALUATED / "clinic_dev.parquet"
-    path = tmp_path / "cut.parquet"
-    path.write_bytes(whole.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"cut.parquet: not a table with the columns"):
-        read_predictions(path)
-    with pytest.raises(UserError, match=r"none.parquet: not a table with the columns"):
-        read_predictions(tmp_path / "none.parquet")
+    kept = ("validation/*.parquet", "checkpoints/*/model.safetensors")
+    made = digests(ROOT / TRAINED, *kept)
+    assert len(made) == 2 + 2
+    assert made.items() <= digests(finished / TRAINED, *kept).items()
 
 
 def test_the_splits_of_the_clinic_share_no_case(prepared):

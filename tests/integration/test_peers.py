@@ -1,4 +1,4 @@
-"""Every published credit trains on a tiny study; killed and resumed, it ends in the same bytes."""
+"""Published credits and ATPO train on a tiny study; killed, they end in the same bytes."""
 
 import dataclasses
 
@@ -7,18 +7,23 @@ import pytest
 from small_runs import Killed, digests, small_study
 
 from pcqc.jobs import rl_loop
-from pcqc.jobs.run import run_job
+from pcqc.jobs.run import run_job, task_of
+from pcqc.methods.atpo import critic
+from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.pcqc import Pcqc
+from pcqc.results.graph import Jobs
 from pcqc.system.files import read_json, read_jsonl
+from pcqc.system.processes import SINGLE_PROCESS
 
-PEERS = ("igpo", "igpo_scorer", "tips", "vineppo", "gigpo", "mt_grpo", "c3", "expected_answer")
+PEERS = ("igpo", "igpo_scorer", "tips", "gigpo", "mt_grpo", "expected_answer")
+PLAYED_ON = ("vineppo", "c3")  # consultations are continued to value their states
+TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}
 
 
 def make_study(folder):
     few = {"terminal_group": 2, "updates": 2}
-    study = small_study(
-        folder, methods={"pcqc": {**few, "question_group": 2}, "terminal_only": dict(few)}
-    )
+    methods = {"pcqc": {**few, "question_group": 2}, "terminal_only": dict(few)}
+    study = small_study(folder, methods=methods | {"atpo": {"updates": 2, "tree": TREE}})
     # So many cases that some doctor asks in every update.
     return dataclasses.replace(study, rl=dataclasses.replace(study.rl, cases_per_update=6))
 
@@ -29,9 +34,7 @@ def train(study, name):
     return folder, rows
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_a_peer_trains(study, name):
-    folder, rows = train(study, name)
+def check(study, name, folder, rows):
     assert [row["update"] for row in rows] == [1, 2]
     method = study.method(name)
     if isinstance(method, Pcqc):
@@ -43,7 +46,12 @@ def test_a_peer_trains(study, name):
     # What was played on to value states is counted: it is what such a credit costs.
     own = 2 * study.rl.cases_per_update * method.terminal_group
     spent = read_json(folder / "manifest.json")["totals"]["trajectories"]
-    assert spent > own if name in ("vineppo", "c3") else spent == own
+    assert spent > own if name in PLAYED_ON else spent == own
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_trains(study, name):
+    check(study, name, *train(study, name))
 
 
 def test_the_exact_expectation_needs_no_scorer(study):
@@ -54,10 +62,13 @@ def test_the_exact_expectation_needs_no_scorer(study):
     assert "seconds/scorer" not in rows[0]
 
 
-@pytest.mark.parametrize("name", ["vineppo", "c3"])
-def test_a_killed_run_that_plays_on_ends_in_the_same_bytes(study, monkeypatch, name):
-    folder, _ = train(study, name)
-    unbroken = digests(folder, "checkpoints/*/*", "consultations.jsonl")
+@pytest.mark.parametrize("name", [*PLAYED_ON, "atpo"])
+def test_a_killed_run_that_plays_on_or_searches_ends_in_the_same_bytes(study, monkeypatch, name):
+    folder, rows = train(study, name)
+    if name in PLAYED_ON:
+        check(study, name, folder, rows)
+    kept = ("checkpoints/*/*", "consultations.jsonl", "trees.jsonl")
+    unbroken = digests(folder, *kept)
     learn, seen = rl_loop.Run.collect_rollouts, []
 
     def killing(self, update, *arguments):
@@ -73,4 +84,15 @@ def test_a_killed_run_that_plays_on_ends_in_the_same_bytes(study, monkeypatch, n
     resumed = run_job(changed, "train", name, "A").path
     assert seen
     assert resumed != folder
-    assert digests(resumed, "checkpoints/*/*", "consultations.jsonl") == unbroken
+    assert digests(resumed, *kept) == unbroken
+
+
+def test_the_critic_is_made_before_engines_take_memory(study, monkeypatch):
+    """While a model is sharded it is also whole: beside vLLM's memory it would not fit."""
+    made, make_context = [], rl_loop.make_context
+    monkeypatch.setattr(
+        rl_loop, "make_context", lambda *a: made.append("engines") or make_context(*a)
+    )
+    monkeypatch.setattr(critic, "Critic", lambda *a: made.append("critic") or Critic(*a))
+    rl_loop.Run(task_of(study, Jobs(study).job("train", "atpo", "A")), SINGLE_PROCESS)
+    assert made == ["critic", "engines"]
