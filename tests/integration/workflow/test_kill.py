@@ -1,8 +1,6 @@
 """Killed without warning, and run again: the same bytes as without the kill."""
 
-import os
 import shutil
-import signal
 import time
 from pathlib import Path
 
@@ -27,29 +25,17 @@ def kill_when(place: Workplace, command: list[str], reached) -> None:
     kill(process)
 
 
-@pytest.fixture
-def unmade(copy):
-    """A copy of the finished study, and a function that removes one job's outputs and state."""
-
-    def remove(*names: str) -> Workplace:
-        for name in names:
-            shutil.rmtree(copy.results / name)
-        return copy
-
-    return remove
-
-
-def test_a_killed_training_goes_on_to_the_same_weights(mini, unmade):
-    place = unmade("runs/pcqc/A")
+def test_a_killed_training_goes_on_to_the_same_weights(mini, copy):
+    shutil.rmtree(copy.results / "runs/pcqc/A")
     made = (mini.results / "runs/pcqc/A/latest").resolve()
-    folder, command = place.results / "runs/pcqc/A" / made.name, place.command("train", *PCQC)
+    folder, command = copy.results / "runs/pcqc/A" / made.name, copy.command("train", *PCQC)
     # In the first update after a state; in the midst of a checkpoint; where the last one begins.
     for moment in (
         lambda: lines(folder / "events.jsonl") == 1,
         lambda: lines(folder / "events.jsonl") >= 2 and (folder / "checkpoints").exists(),
         lambda: lines(folder / "events.jsonl") >= 4,
     ):
-        kill_when(place, command, moment)
+        kill_when(copy, command, moment)
         assert not (folder / "manifest.json").exists()
     # What a kill can leave: a torn line, a state and a file that were being written.
     for name in ("events", "candidate_groups"):
@@ -62,70 +48,51 @@ def test_a_killed_training_goes_on_to_the_same_weights(mini, unmade):
     (folder / "validation" / ".000004.parquet.x.tmp").write_bytes(b"torn")
     resumed = [p.name for p in state.glob("step-*")]
     assert resumed, "nothing to resume from: the kills came too early to test anything"
-    assert place.run(command).returncode == 0
+    assert copy.run(command).returncode == 0
     # Removed already where the validation was written again.
     (folder / "validation" / ".000004.parquet.x.tmp").unlink(missing_ok=True)
     assert essence(folder) == essence(made)
-    updates = [(row["kind"], row["update"]) for _, row in read_jsonl(folder / "events.jsonl")]
-    expected = read_events(made / "events.jsonl")
-    assert updates == [(row["kind"], row["update"]) for row in expected]
+    assert kinds(folder) == kinds(made)
 
 
-def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(unmade):
+def kinds(run: Path) -> list[tuple[str, int]]:
+    """Kind and update of every event, whose other numbers are seconds, too."""
+    return [(row["kind"], row["update"]) for _, row in read_jsonl(run / "events.jsonl")]
+
+
+def test_a_kill_as_a_manifest_appears_leaves_the_rest_to_be_made(copy):
     """Snakemake has not noted then that the job ended; it must neither repeat it nor stop there."""
-    place = unmade("selection/pcqc", "evaluation/pcqc", "collected")
-    selected = place.results / "selection/pcqc"
-    kill_when(place, place.workflow(), lambda: list(selected.glob("A/[0-9a-f]*/manifest.json")))
-    planned = place.planned()
+    for name in ("selection/pcqc", "evaluation/pcqc", "collected"):
+        shutil.rmtree(copy.results / name)
+    selected = copy.results / "selection/pcqc"
+    kill_when(copy, copy.workflow(), lambda: list(selected.glob("A/[0-9a-f]*/manifest.json")))
+    planned = copy.planned()
     assert "Choose the checkpoint of pcqc, run A" not in planned
     assert {"Evaluate pcqc, run A", "Collect all runs from MLflow"} <= set(planned)
 
 
-def read_events(path: Path) -> list[dict]:
-    return [row for _, row in read_jsonl(path)]
-
-
-def test_a_killed_fine_tuning_goes_on_to_the_same_weights(mini, unmade):
-    place = unmade("models/sft")
-    command, made = place.command("sft", STUDY), (mini.results / "models/sft/latest").resolve()
-    folder = place.results / "models/sft" / made.name
-    kill_when(place, command, lambda: list(folder.glob("state/*/step-*/manifest.json")))
+def test_a_killed_fine_tuning_goes_on_to_the_same_weights(mini, copy):
+    shutil.rmtree(copy.results / "models/sft")
+    command, made = copy.command("sft", STUDY), (mini.results / "models/sft/latest").resolve()
+    folder = copy.results / "models/sft" / made.name
+    kill_when(copy, command, lambda: list(folder.glob("state/*/step-*/manifest.json")))
     assert not (folder / "actor").exists()
     # The patient is kept before the state of its epoch, so that no resumed run misses it.
     assert list(folder.glob("state/*/patient/manifest.json"))
-    assert place.run(command).returncode == 0
+    assert copy.run(command).returncode == 0
     assert essence(folder) == essence(made)
 
 
-def test_a_killed_pretraining_goes_on_to_the_same_weights(unmade):
-    place = unmade("models")
-    place.edit(SETTINGS, "mixture_steps: 10", "mixture_steps: 120")
-    place.edit(SETTINGS, "most_steps: 100", "most_steps: 400")
-    command, models = place.command("base", STUDY), place.results / "models/base"
-    kill_when(place, command, lambda: list(models.glob("*/state/base/step-*/manifest.json")))
+@pytest.mark.long
+def test_a_killed_pretraining_goes_on_to_the_same_weights(copy):
+    shutil.rmtree(copy.results / "models")
+    copy.edit(SETTINGS, "mixture_steps: 10", "mixture_steps: 120")
+    copy.edit(SETTINGS, "most_steps: 100", "most_steps: 400")
+    command, models = copy.command("base", STUDY), copy.results / "models/base"
+    kill_when(copy, command, lambda: list(models.glob("*/state/base/step-*/manifest.json")))
     assert not (models / "latest").exists()
-    assert place.run(command).returncode == 0
+    assert copy.run(command).returncode == 0
     resumed = essence(models)
     shutil.rmtree(models)
-    assert place.run(command).returncode == 0
+    assert copy.run(command).returncode == 0
     assert essence(models) == resumed
-
-
-def test_two_trainings_of_one_run_keep_out_of_each_other(unmade):
-    """A job may outlive a workflow that was killed alone; a rerun then waits for the user."""
-    place = unmade("runs/pcqc/A").cold()
-    command = place.command("train", *PCQC)
-    first = start(place, command)
-    try:
-        deadline = time.monotonic() + WAIT
-        while (
-            not any(map(lines, place.results.glob("runs/pcqc/A/*/events.jsonl")))
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.01)
-        os.killpg(first.pid, signal.SIGSTOP)
-        second = place.run(command)
-    finally:
-        kill(first)
-    assert second.returncode == 2
-    assert second.stderr.startswith("pcqc: error: `pcqc train pcqc A` is already under way")

@@ -6,7 +6,7 @@ from workplace import Workplace
 
 from credit_lab.jobs import map_cell, map_figure
 from credit_lab.map.settings import load_map
-from pcqc.jobs.run import perform
+from pcqc.results.manifest import begin, finish
 
 CELLS = list(load_map().cells)
 
@@ -26,7 +26,8 @@ def test_what_is_there_is_not_trained_again(tmp_path, monkeypatch):
     assert sorted(cells) == sorted(CELLS)
     monkeypatch.chdir(place.folder)
     for job in [*map(map_cell, CELLS), map_figure(CELLS)]:
-        perform(job, dict)
+        begin(job)
+        finish(job, {})
     assert planned(place) == ([], False)
     map_cell(CELLS[5]).manifest.unlink()
     assert planned(place) == ([CELLS[5]], True)  # Snakemake asks for what reads a cell, too

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -83,6 +82,45 @@ def test_the_miniature_doctor_asks_and_its_questions_are_credited(mini):
     assert any(turn["question"] for _, row in read_jsonl(path) for turn in row["turns"])
 
 
+TREES = "runs/atpo/A/latest"
+
+
+def test_a_run_of_atpo_leaves_its_whole_record(mini):
+    folder = mini.results / TREES
+    manifest = read_json(folder / "manifest.json")
+    assert "trees.jsonl" in manifest["files"]
+    assert not (folder / "candidate_groups.jsonl").exists()
+    events = [row for _, row in read_jsonl(folder / "events.jsonl")]
+    updates = [e for e in events if e["kind"] == "update"]
+    assert [e["update"] for e in updates] == [1, 2, 3, 4]
+    wanted = {"tree/nodes", "tree/pruned_share", "critic/loss", "seconds/critic", "reward/mean"}
+    assert all(wanted <= e.keys() for e in updates)
+    # The critic learns alone in the first update.
+    assert ["loss/terminal" in e for e in updates] == [False, True, True, True]
+    assert updates[-1]["gap/max"] < 1e-4
+    assert manifest["totals"]["trajectories"] == updates[-1]["trajectories"] > 4 * 4
+    # A tree keeps every response that was sampled; its questions are answered.
+    assert all(e["sampled/actor"] == e["tokens/actor_all"] for e in updates)
+    sampled = sum(e["sampled/actor"] + e["sampled/patient"] for e in updates)
+    assert manifest["totals"]["sampled_tokens"] == sampled > manifest["totals"]["actor_tokens"]
+
+
+def test_the_recorded_trees_hold_every_number(mini):
+    rows = [row for _, row in read_jsonl(mini.results / TREES / "trees.jsonl")]
+    assert [row["update"] for row in rows] == [1, 2, 3, 4]
+    for row in rows:
+        nodes = row["nodes"]
+        assert nodes[0]["parent"] is None
+        ends = [node for node in nodes if node["terminal"] and not node["pruned"]]
+        assert nodes[0]["visits"] == len(ends)
+        for node in nodes[1:]:
+            assert node["response"] is not None
+            assert node["terminal"] == (node["ending"] is not None)
+            if node["visits"]:
+                gain = node["reward"] + node["value"] - nodes[node["parent"]]["value"]
+                assert node["advantage"] == pytest.approx(gain / node["visits"])
+
+
 def test_a_run_says_which_job_starts_and_how_far_it_is(said):
     assert "Train pcqc, run B" in said
     assert re.search(r"^\d+ of \d+ steps \(100%\) done$", said, re.MULTILINE)
@@ -98,37 +136,26 @@ def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
     assert digests(mini.results) == before
 
 
+LOCAL = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
+
+
 def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
-    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
-    assert copy.planned() == sorted([*mine, *END])
+    assert copy.planned() == sorted([*LOCAL, *END])
     said = copy.make("--dry-run").splitlines()
     assert said[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
+    # A rerun that fails leaves no results of the old settings.
+    assert copy.run([*copy.workflow(), "launcher=false"]).returncode != 0
+    assert copy.planned() == sorted([*LOCAL, *END])
 
 
-def test_a_failed_rerun_leaves_no_results_of_old_settings(copy):
-    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
-    done = copy.run([*copy.workflow(), "launcher=false"])
-    assert done.returncode != 0
-    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
-    assert copy.planned() == sorted([*mine, *END])
-
-
-def test_a_title_retrains_nothing(copy):
+def test_a_title_retrains_nothing_and_another_run_trains_that_run_alone(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {title: Local, ")
-    assert copy.planned() == sorted([*jobs(["executed_local"], ["mirror"]), *END])
-
-
-def test_another_run_of_a_method_trains_that_run_alone(copy):
-    copy.edit(
-        SETTINGS,
-        "terminal_only: {updates: 4, runs: [A]}",
-        "terminal_only: {updates: 4, runs: [A, B]}",
-    )
-    planned = copy.planned()
+    copy.edit(SETTINGS, "only: {updates: 4, runs: [A]}", "only: {updates: 4, runs: [A, B]}")
     steps = ("Train", "Choose the checkpoint of", "Evaluate")
     mine = [f"{step} terminal_only, run B" for step in steps]
-    assert planned == sorted([*mine, "Mirror terminal_only in MLflow", *END])
+    mirrored = jobs(["executed_local", "terminal_only"], ["mirror"])
+    assert copy.planned() == sorted([*mine, *mirrored, *END])
 
 
 ALL = list(RUNS)
@@ -137,18 +164,12 @@ BY_GRPO = [method for method in ALL[1:] if method != "atpo"]
 SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
 CREDIT = "packages/turn_credit/src/turn_credit/"
 EDITS = {
-    "src/pcqc/methods/grpo.py": jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]) + END,
     CREDIT + "arithmetic.py": [
         *jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]),
         *jobs(["shared_sft"], SCORED),
         *END,
     ],
-    CREDIT + "tree.py": jobs(["atpo"], ["train", "choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/jobs/select.py": jobs(ALL, ["choose", *AFTER_CHOICE]) + END,
-    "src/pcqc/jobs/evaluate.py": jobs(ALL, ["evaluate", "mirror"]) + END,
-    "src/pcqc/tracking/mirror_runs.py": jobs(ALL, ["mirror"]) + END,
     "analysis/tables/main_results.py": [PUBLISH, REPORT],
-    "analysis/transcripts/exact.py": [PUBLISH, REPORT],
     "src/pcqc/cli.py": [],
 }
 
@@ -180,13 +201,11 @@ def explained(place, method, run):
 
 
 def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(copy):
-    for path in ("src/pcqc/jobs/select.py", "src/pcqc/system/files.py"):
-        text = (copy.folder / path).read_text()
-        (copy.folder / path).write_text(text + "\nEDITED = 1\n")
-        planned = [job for job in copy.planned() if job.endswith(" pcqc, run A")]
-        assert planned == explained(copy, "pcqc", "A") != []
-        (copy.folder / path).write_text(text)
-    (copy.folder / path).write_text(text + "\nEDITED = 1\n")
+    file = copy.folder / "src/pcqc/system/files.py"
+    text = file.read_text()
+    file.write_text(text + "\nEDITED = 1\n")
+    planned = [job for job in copy.planned() if job.endswith(" pcqc, run A")]
+    assert planned == explained(copy, "pcqc", "A") != []
     done = copy.run(copy.command("accept", STUDY, "pcqc", "A", "--because", "no number needs it"))
     assert done.returncode == 0, done.stderr
     assert explained(copy, "pcqc", "A") == []
@@ -195,7 +214,7 @@ def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(cop
     assert not [job for job in planned if job.endswith(" pcqc, run A")]
     assert "Shared SFT: actor and patient" not in planned
     # Afterwards the edit is taken back: every path is the old one.
-    (copy.folder / path).write_text(text)
+    file.write_text(text)
     assert copy.planned() == []
     assert explained(copy, "pcqc", "A") == []
 
@@ -220,16 +239,6 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     assert copy.planned() == []
 
 
-def test_results_of_the_former_layout_are_left_alone(copy):
-    """They had no recipe in their paths."""
-    for name in ("data", "models/base", "runs/pcqc/A", "evaluation/pcqc/A", "collected"):
-        for file in ("manifest.json", "receipt.json"):
-            (copy.results / name / file).write_text("{}")
-    (copy.results / "runs/pcqc/A/checkpoints/000002").mkdir(parents=True)
-    (copy.results / "runs/pcqc/A/checkpoints/manifest.json").write_text("{}")
-    assert copy.planned() == []
-
-
 def test_a_lost_store_is_mirrored_anew(copy):
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
     assert copy.planned() == sorted([*jobs(ALL, ["mirror"]), *END])
@@ -239,22 +248,25 @@ def test_a_method_alone_by_its_name(tmp_path):
     place = Workplace(tmp_path / "fresh")
     models = ["Base model, from scratch", "Cases and SFT conversations of the clinic"]
     models += ["Shared SFT: actor and patient"]
-    mine = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
-    assert place.planned("executed_local") == sorted([*models, *mine])
+    assert place.planned("executed_local") == sorted([*models, *LOCAL])
     assert not place.results.exists()
 
 
-def test_ablations_are_made_when_asked_for_alone(copy):
+def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
     study = load_study(STUDY)
-    names = [n for n, m in study.methods.items() if m.role == "ablation"]
-    assert len(names) == 4
-    planned = copy.planned("atpo_ablations")
-    steps = ("Train", "Choose the checkpoint of", "Evaluate")
-    expected = [f"{step} {name}, run A" for step in steps for name in names]
-    assert planned == sorted([*expected, *(f"Mirror {name} in MLflow" for name in names)])
-    # Each is ATPO but for one setting of the search.
+    roles = {
+        role: [n for n, m in study.methods.items() if m.role == role]
+        for role in ("ablation", "peer")
+    }
+    assert {role: len(names) for role, names in roles.items()} == {"ablation": 4, "peer": 8}
+    planned = copy.planned("atpo_ablations", "peers")
+    steps = ("Train {}, run A", "Choose the checkpoint of {}, run A", "Evaluate {}, run A")
+    steps += ("Mirror {} in MLflow",)
+    names = [*roles["ablation"], *roles["peer"]]
+    assert planned == sorted(step.format(name) for step in steps for name in names)
+    # Each ablation is ATPO but for one setting of the search.
     whole = dataclasses.asdict(study.method("atpo").tree)
-    for name in names:
+    for name in roles["ablation"]:
         own = dataclasses.asdict(study.method(name).tree)
         assert sum(own[key] != whole[key] for key in whole) == 1
 
@@ -274,65 +286,24 @@ def test_credits_are_compared_at_the_states_of_what_is_there(copy):
         assert costs["sampled"]["utilities"] == 0 < costs["read"]["utilities"]
         assert 0 < costs["sampled"]["imagined answers"] < costs["read"]["imagined answers"]
         assert 0 < costs["sampled"]["candidates"] < costs["read"]["candidates"]
-    before = digests(folder)
     assert copy.planned("credit_quality") == []
-    shutil.rmtree(folder / "pcqc")
-    assert copy.run(copy.workflow("credit_quality")).returncode == 0
-    after = digests(folder)
-    assert before.keys() == after.keys()
-    assert all(after[name] == before[name] for name in before if name.endswith(".parquet"))
 
 
-def test_peers_are_made_when_asked_for_alone(copy):
-    peers = [n for n, m in load_study(STUDY).methods.items() if m.role == "peer"]
-    assert len(peers) == 8
-    planned = copy.planned("peers")
-    assert {f"Mirror {name} in MLflow" for name in peers} == {
-        one for one in planned if one.startswith("Mirror")
-    }
-
-
-def test_a_method_whose_runs_are_there_is_only_evaluated(copy):
-    shutil.rmtree(copy.results / "evaluation" / "terminal_only")
-    assert copy.planned("terminal_only") == sorted(jobs(["terminal_only"], ["evaluate", "mirror"]))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "named"),
-    [
-        ("learning_rate: 0.01", "leaning_rate: 0.01", "did you mean 'learning_rate'?"),
-        ("cases_per_update: 4", "cases_per_update: many", "cases_per_update"),
-        ("  pcqc: {", "  pqcq: {", "did you mean 'pcqc'?"),
-    ],
-)
-def test_a_wrong_setting_stops_the_workflow_with_one_line(tmp_path, old, new, named):
-    place = Workplace(tmp_path / "fresh")
-    place.edit(SETTINGS, old, new)
-    done = place.run(place.workflow("--dry-run"))
-    assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("Using workflow")]
-    assert len(lines) == 1
-    assert lines[0].startswith("pcqc: error: ")
-    assert f"{SETTINGS}:" in lines[0]
-    assert named in lines[0]
-
-
-def test_what_the_command_line_misspells_stops_with_the_nearest_word(tmp_path):
+def test_what_is_wrong_or_misspelt_stops_the_workflow_in_a_line(tmp_path):
     place = Workplace(tmp_path / "fresh")
     dry = place.workflow("--dry-run")
     for command, said in (
         ([*dry, "stdy=real"], "pcqc: error: --config stdy: unknown key; did you mean 'study'?"),
-        ([*dry, "rl.learning_rate=0.1"], "Config entry must start with a valid identifier"),
         (place.workflow("--dry-run", "executed_locl"), "did you mean 'executed_local'?"),
         (["make", "-C", str(ROOT), "-n", "results", "study=real"], "unknown variable study; known"),
     ):
         done = place.run(command)
         assert done.returncode != 0
         assert said in done.stdout + done.stderr
-
-
-def test_an_unknown_study_stops_with_one_line(mini):
-    done = mini.run(mini.workflow("--dry-run", study="clinic-mimi"))
+        assert "Traceback" not in done.stdout + done.stderr
+    place.edit(SETTINGS, "learning_rate: 0.01", "leaning_rate: 0.01")
+    done = place.run(dry)
     assert done.returncode != 0
-    assert "did you mean 'clinic-mini'?" in done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("Using workflow")]
+    assert line.startswith(f"pcqc: error: {SETTINGS}:")
+    assert "did you mean 'learning_rate'?" in line
