@@ -43,10 +43,10 @@ def write_study(study: Study, methods: list[str], runs: str = "ABC", **size) -> 
                 write_run(study, method, run, **size)
 
 
-def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: int = 3) -> None:
+def write_run(study: Study, method: str, run: str, updates: int = 4) -> None:
     """Write one finished run: its training, where it has one, and its evaluation."""
     if study.method(method).kind == "rl":
-        _write_training(study, method, run, updates, metrics)
+        _write_training(study, method, run, updates)
     folder = folder_of(study, "evaluate", method, run)
     benchmarks = {}
     for name in study.benchmarks:
@@ -81,11 +81,11 @@ def write_run(study: Study, method: str, run: str, updates: int = 4, metrics: in
     finish_job(study, "evaluate", method, run, entries=MADE | entries)
 
 
-def _write_training(study: Study, method: str, run: str, updates: int, metrics: int) -> None:
+def _write_training(study: Study, method: str, run: str, updates: int) -> None:
     folder = folder_of(study, "train", method, run)
     events, groups, consultations = [], [], []
     for update in range(1, updates + 1):
-        numbers = {f"measure/{i}": (update * (i + 1)) % 7 / 7 for i in range(metrics)}
+        numbers = {f"measure/{i}": (update * (i + 1)) % 7 / 7 for i in range(3)}
         numbers["reward/mean"] = (update + study.seed(run)) / 8
         events.append(
             {

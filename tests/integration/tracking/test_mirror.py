@@ -8,13 +8,13 @@ from pathlib import Path
 import mlflow
 import pytest
 from run_folders import write_run, write_study
+from small_runs import Killed
 from tracked import mirror
 
-from pcqc.errors import UserError
 from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mlflow_store import open_store
-from pcqc.tracking.traces import consultation, evenly
+from pcqc.tracking.traces import consultation
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 
@@ -168,74 +168,26 @@ def names(study):
     return {run.info.run_id: run.info.run_name for run in of_letter(study, "B")}
 
 
-class Killed(BaseException):
-    pass
+def test_a_mirror_killed_again_and_again_is_completed_without_duplicates(ready, monkeypatch):
+    empty, database = Path("empty.db"), Path("results/mlflow.db")
+    shutil.copy(database, empty)
+    mirror(ready, "pcqc", ["A", "B"])
+    whole = shape(ready)
+    shutil.copy(empty, database)
+    shutil.rmtree("results/mlartifacts")
+    for name in ("create_run", "log_artifact", "end_span", "end_trace", "set_terminated"):
+        original = getattr(mlflow.MlflowClient, name)
 
-
-@pytest.fixture(scope="module")
-def whole():
-    """The shape of an uninterrupted mirror, filled in by the first test that needs it."""
-    return {}
-
-
-@pytest.mark.parametrize(
-    ("where", "call", "after"),
-    [
-        ("mlflow.MlflowClient.create_run", 1, True),
-        ("mlflow.MlflowClient.log_artifact", 5, True),
-        ("mlflow.MlflowClient.end_span", 2, True),
-        ("mlflow.MlflowClient.end_trace", 2, True),
-        ("mlflow.MlflowClient.set_terminated", 3, True),
-    ],
-)
-def test_a_killed_mirror_is_completed_without_duplicates(
-    ready, whole, monkeypatch, where, call, after
-):
-    import pkgutil
-
-    if not whole:
-        saved = "results/mlflow.db", "results/mlartifacts"
-        shutil.copy(saved[0], "prepared.db")
-        mirror(ready, "pcqc", ["A", "B"])
-        whole.update(shape(ready))
-        shutil.copy("prepared.db", saved[0])
-        shutil.rmtree(saved[1])
-    owner, name = where.rsplit(".", 1)
-    target = pkgutil.resolve_name(owner)
-    original = getattr(target, name)
-    calls = []
-
-    def kill(*arguments, **named):
-        calls.append(name)
-        if len(calls) == call and not after:
+        def kill(*arguments, call=original, **named):
+            call(*arguments, **named)
             raise Killed
-        result = original(*arguments, **named)
-        if len(calls) == call:
-            raise Killed
-        return result
 
-    with monkeypatch.context() as patch:
-        patch.setattr(target, name, kill)
-        with pytest.raises(Killed):
-            mirror(ready, "pcqc", ["A", "B"])
+        with monkeypatch.context() as patch:
+            patch.setattr(mlflow.MlflowClient, name, kill)
+            with pytest.raises(Killed):
+                mirror(ready, "pcqc", ["A", "B"])
     mirror(ready, "pcqc", ["A", "B"])
     assert shape(ready) == whole
-
-
-def test_a_run_that_differs_from_its_manifest_is_refused(ready):
-    path = ready.results / "runs" / "pcqc" / "B" / "latest" / "events.jsonl"
-    path.write_text(path.read_text() + '{"kind": "update", "update": 5}\n')
-    with pytest.raises(UserError, match=r"pcqc/B/latest/events\.jsonl: altered since it was"):
-        mirror(ready, "pcqc")
-    assert len(experiment_runs(ready)) == 0
-
-
-def test_unfinished_runs_are_named(ready):
-    (ready.results / "runs" / "pcqc" / "A" / "latest" / "manifest.json").unlink()
-    with pytest.raises(UserError, match=r"runs/pcqc/A/latest: is not finished"):
-        mirror(ready, "pcqc")
-    with pytest.raises(UserError, match=r"runs/terminal_only/A/latest: is not finished"):
-        mirror(ready, "terminal_only")
 
 
 def test_traces_answer_what_was_asked_and_why_it_was_credited(ready):
@@ -322,9 +274,3 @@ def searched(update: int) -> dict:
     ]
     case = {"case_id": f"train-{update}", "initial": "", "options": {}, "answer_label": "B"}
     return {"update": update, **case, "nodes": nodes}
-
-
-def test_a_sample_keeps_first_and_last():
-    assert evenly(range(100), 4) == [0, 33, 66, 99]
-    assert evenly(range(3), 4) == [0, 1, 2]
-    assert evenly(range(3), 1) == [0]

@@ -68,9 +68,3 @@ def test_a_full_disk_leaves_whole_rows(tmp_path):
     record._file.room = 1000
     record.append({"kind": "update", "update": 2})
     assert [row["update"] for row in rows(path)] == [1, 2]
-
-
-def test_an_unwritable_folder_is_one_line(tmp_path):
-    (tmp_path / "runs").write_text("a file where a folder is needed")
-    with pytest.raises(UserError, match=r"cannot write .*events\.jsonl"):
-        RunRecord(tmp_path / "runs" / "events.jsonl")

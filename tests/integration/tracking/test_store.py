@@ -1,4 +1,3 @@
-import errno
 import multiprocessing
 import shutil
 import socket
@@ -44,7 +43,7 @@ def mirror_one(study, method):
 
 def test_concurrent_preparations_and_mirrors_lose_nothing(study):
     methods = ["grpo", "pcqc", "terminal_only"]
-    write_study(study, methods, runs="A", updates=20, metrics=10)
+    write_study(study, methods, runs="A", updates=20)
     assert together(prepare_once, 1, 2, 3) == [0, 0, 0]
     assert together(mirror_one, *methods) == [0, 0, 0]
     store = open_store(study)
@@ -53,7 +52,7 @@ def test_concurrent_preparations_and_mirrors_lose_nothing(study):
     assert {run.info.status for run in found} == {"FINISHED"}
     for run in found:
         if run.data.tags.get("run"):
-            assert len(store.client.get_metric_history(run.info.run_id, "measure/9")) == 20
+            assert len(store.client.get_metric_history(run.info.run_id, "measure/2")) == 20
     names = {run.info.run_name for run in found if "run" not in run.data.tags}
     assert names == {"GRPO", "PCQC", "Terminal-only"}
 
@@ -102,21 +101,12 @@ def test_the_runs_of_a_renamed_folder_are_mirrored_again(ready, tmp_path, monkey
     assert kept.info.run_id == before["runs"]["A"]["run_id"]
 
 
-def lose_the_database(study):
-    Path("results/mlflow.db").unlink()
-
-
-def lose_to_another_study(study):
-    lose_the_database(study)
-    prepare(make_study(Tracking(timeout_seconds=19), name="another"))
-
-
-@pytest.mark.parametrize("lose", [lose_the_database, lose_to_another_study])
-def test_runs_of_a_lost_database_are_mirrored_again(ready, lose):
+def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
     first = run_job(ready, "mirror", "grpo").path
     note_losses(ready)
     assert (stores_lost(ready), is_lost(ready)) == (0, False)
-    lose(ready)
+    Path("results/mlflow.db").unlink()
+    prepare(make_study(Tracking(timeout_seconds=19), name="another"))
     for _ in range(2):  # a loss counts once, however often it is looked at
         note_losses(ready)
     assert stores_lost(ready) == 1
@@ -158,24 +148,6 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
     assert "run the workflow again" in message
     assert "secret" not in message
     assert "\n" not in message
-
-
-def test_other_kinds_of_store_are_refused(study, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "./mlruns")
-    with pytest.raises(UserError, match="neither sqlite:///<file> nor http"):
-        prepare(study)
-
-
-def test_a_full_disk_is_one_line_and_loses_nothing(ready, monkeypatch):
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device", "mlartifacts/1")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("mlflow.MlflowClient.log_artifact", full)
-        with pytest.raises(UserError, match=r"cannot write mlartifacts/1: No space left .* rerun"):
-            mirror(ready, "pcqc")
-    assert not (ready.results / "tracking" / "pcqc" / "latest" / "record.json").exists()
-    mirror(ready, "pcqc")
 
 
 def test_nobody_listening_is_one_line(study, monkeypatch):
