@@ -18,10 +18,6 @@ SHARED = TESTS.parents[1] / "shared"  # the paper's source and the published cas
 torch.set_num_threads(1)
 
 
-def pytest_addoption(parser):
-    parser.addoption("--golden", action="store_true", help="write the golden files anew")
-
-
 def pytest_collection_modifyitems(items):
     """Marks by folder and by fixture; the slowest come first, so that workers end together."""
     for item in items:

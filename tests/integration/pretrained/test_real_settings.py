@@ -27,23 +27,6 @@ def put(path) -> None:
     path.write_text("{}\n")
 
 
-@pytest.mark.parametrize("name", ["real", "real-smoke"])
-def test_the_studies_load_and_name_published_files(name):
-    study = load_study(name)
-    roles = [benchmark.role for benchmark in study.benchmarks.values()]
-    assert roles[0] == "development"
-    assert study.raw_files["train"].file == "mediq/medqa_dev_convo.jsonl"
-    assert study.protocol.earlier_thinking == "keep"
-
-
-def test_what_each_role_of_the_real_study_starts_from():
-    study = load_study("real")
-    assert set(study.pretrained) == {"base", "scorer"}
-    starts = [study.starts_from(role) for role in ("actor", "patient", "scorer")]
-    assert starts == ["base", "base", "scorer"]
-    assert {study.dtype(role) for role in ("actor", "patient", "scorer")} == {"bfloat16"}
-
-
 def test_a_patient_of_its_own_weights(write):
     def change(settings):
         settings["models"]["patient"] = {"source": "elsewhere"}
