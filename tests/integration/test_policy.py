@@ -206,26 +206,6 @@ def test_micro_batches_keep_the_budget_and_hold_every_sequence():
     assert [len(b) for b in micro_batches(seqs, 1)] == [1] * 30
 
 
-def test_five_updates_are_two_and_three_more_after_a_reload(tmp_path):
-    def policy(seed):
-        return Policy(tiny_model(seed), tiny_model(1), RL)
-
-    straight = policy(0)
-    for step in range(5):
-        straight.update(sequences(step), COEFFICIENTS)
-    first = policy(0)
-    for step in range(2):
-        first.update(sequences(step), COEFFICIENTS)
-    cursor = {"step": 2, "totals": {"device_seconds": 0.1 + 0.2}}
-    save_state(tmp_path / "state", {"actor": first.state}, cursor)
-    second = policy(7)
-    assert load_state(tmp_path / "state", {"actor": second.state}) == cursor
-    for step in range(2, 5):
-        second.update(sequences(step), COEFFICIENTS)
-    found = second.model.state_dict()
-    assert all(torch.equal(t, found[n]) for n, t in straight.model.state_dict().items())
-
-
 def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
     policy = Policy(tiny_model(0), None, RL)
     policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})

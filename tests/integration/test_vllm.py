@@ -16,7 +16,6 @@ from engine_checks import (
     CHECKS,
     SAMPLING,
     WITH_ITS_WEIGHTS,
-    choices,
     flat,
     make_model,
     prompts,
@@ -136,23 +135,6 @@ def test_the_probe_catches_a_tied_output_layer_left_behind(engines, monkeypatch)
         with pytest.raises(UserError, match="stale weights"):
             sync(engines[TIED], learner)(learner.named_parameters())
     assert sync(engines[TIED], learner)(learner.named_parameters()) < ROUNDING
-
-
-def test_the_probe_does_not_pass_what_is_not_a_number(engines):
-    learner = make_model(0, tied=False)
-    with torch.no_grad():
-        learner.lm_head.weight[50] = float("nan")
-    with pytest.raises(UserError, match="differ by nan"):
-        sync(engines[UNTIED], learner)(learner.named_parameters())
-
-
-def test_on_a_cpu_it_sleeps_with_its_eyes_open(fresh):
-    before = fresh.next_logprobs(prompts(), choices())
-    fresh.sleep()
-    fresh.wake()
-    fresh.wake()
-    assert not fresh.sleeps
-    assert fresh.next_logprobs(prompts(), choices()) == before
 
 
 def test_what_cannot_work_is_said_before_it_starts(engines, folders, tmp_path, monkeypatch):

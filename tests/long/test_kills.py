@@ -1,4 +1,4 @@
-"""The workflow killed forty times: half at random moments, half as a file appears.
+"""The workflow killed forty times, each time as some file appears.
 
 Each pass begins with the finished miniature study, of which a part is removed; the workflow makes
 it again, through kills, until all is there and the same.
@@ -7,7 +7,6 @@ it again, through kills, until all is there and the same.
 import os
 import random
 import shutil
-import subprocess
 import time
 
 from kills import WAIT, essence, kill, start
@@ -30,16 +29,6 @@ PARTS = (
 def files(folder):
     """Names of all files below a folder, temporary ones among them."""
     return {os.path.join(base, name) for base, _, names in os.walk(folder) for name in names}
-
-
-def killed_at(process, seconds):
-    """Whether the process still ran after so many seconds; it is killed then."""
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        kill(process)
-        return True
-    return False
 
 
 def killed_on(process, folder, events):
@@ -72,11 +61,7 @@ def test_forty_kills_of_the_workflow_change_no_byte(mini, tmp_path):
         process = start(place, place.workflow())
         if kills >= KILLS:
             process.wait(WAIT * 5)
-        elif (
-            killed_on(process, place.results, rng.randint(1, 20 * longer))
-            if kills % 2
-            else killed_at(process, rng.uniform(1, 10 * longer))
-        ):
+        elif killed_on(process, place.results, rng.randint(1, 20 * longer)):
             kills, made = kills + 1, False
             continue
         assert process.returncode == 0, process.said()

@@ -1,6 +1,5 @@
 """Learning in several processes: one of them killed, then what started them; each time rerun."""
 
-import json
 import os
 import shutil
 import signal
@@ -106,34 +105,3 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     done = placed.run(command)
     assert done.returncode == 0, done.stderr[-3000:]
     assert outcome(run) == expected
-
-
-def losses(models: Path) -> list[float]:
-    rows = (models / "losses.jsonl").read_text().splitlines()
-    return [json.loads(row)["loss"] for row in rows]
-
-
-def test_fine_tuning_is_that_of_one_process_and_exact_after_a_kill(placed):
-    command, made = placed.command("sft", STUDY), placed.results / "models/sft/latest"
-    models = made.resolve()
-    alone = losses(models)
-    shutil.rmtree(models.parent)
-    done = placed.run(command)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert made.resolve() == models
-    assert losses(models) == pytest.approx(alone, rel=1e-4)
-    expected = {role: digests(models / role) for role in ("actor", "patient")}
-    shutil.rmtree(models.parent)
-
-    def halfway() -> bool:
-        return any(models.glob("state/*/patient/manifest.json"))
-
-    training = start_and_wait(placed, command, halfway)
-    os.kill(workers(training.pid)[1], signal.SIGKILL)
-    said = training.communicate(timeout=WAIT)
-    ended = subprocess.CompletedProcess(command, training.returncode, *said)
-    assert "process 1 of 2 was killed (SIGKILL), and the others were stopped" in complaint(ended)
-    assert not (models / "actor").exists()
-    done = placed.run(command)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert {role: digests(models / role) for role in expected} == expected

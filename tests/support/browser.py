@@ -1,6 +1,5 @@
 """Headless Chromium, spoken to through its own pipes: pages as a reader sees and uses them."""
 
-import base64
 import json
 import os
 import shutil
@@ -122,7 +121,3 @@ class Browser:
             " field.dispatchEvent(new Event('input', {bubbles: true}));"
             " field.dispatchEvent(new Event('change', {bubbles: true})); }"
         )
-
-    def screenshot(self, path: Path) -> None:
-        """A picture of the window as PNG."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))

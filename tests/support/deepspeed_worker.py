@@ -47,18 +47,12 @@ SETTINGS = {
     "zero-3": LearnerPlacement(TWO, zero=3, gradient_checkpointing=True),
     "zero-1-offload": LearnerPlacement(TWO, zero=1, offload="optimizer"),
     "zero-3-offload": LearnerPlacement(TWO, zero=3, offload="optimizer"),
-    "zero-1-bfloat16": LearnerPlacement(TWO, zero=1),
-    "zero-2-bfloat16": LearnerPlacement(TWO, zero=2, offload="optimizer"),
-    "zero-3-bfloat16": LearnerPlacement(TWO, zero=3),
 }
+SMALL = LearnerPlacement(TWO, zero=2, offload="optimizer")
 
 
-def make_model(name: str, seed: int):
-    return tiny_model(seed).to(torch.bfloat16 if "bfloat16" in name else torch.float32)
-
-
-def make_policy(name: str, backend, seed: int = 0) -> Policy:
-    return Policy(make_model(name, seed), make_model(name, 1), RL, backend)
+def make_policy(backend, seed: int = 0) -> Policy:
+    return Policy(tiny_model(seed), tiny_model(1), RL, backend)
 
 
 def whole(weights) -> dict[str, torch.Tensor]:
@@ -71,17 +65,17 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
     if placement.zero == 3:
         # Ten tokens at a time: processes have different numbers of parts.
         scoring_head.LOGITS = 10 * 120
-    policy, reports = make_policy(name, backend), []
+    policy, reports = make_policy(backend), []
     for step in range(UPDATES):
         report = policy.update(sequences(step), COEFFICIENTS)
         reports.append({"losses": report.losses, "statistics": report.statistics})
     straight = whole(policy.weights())
-    first = make_policy(name, backend)
+    first = make_policy(backend)
     for step in range(3):
         first.update(sequences(step), COEFFICIENTS)
     state = folder / "states" / name
     save_state(state, {"actor": first.state}, {"step": 3}, processes)
-    second = make_policy(name, backend, seed=7)
+    second = make_policy(backend, seed=7)
     load_state(state, {"actor": second.state}, processes)
     for step in range(3, UPDATES):
         second.update(sequences(step), COEFFICIENTS)
@@ -134,9 +128,9 @@ def supervised(name: str, placement: LearnerPlacement, processes, folder: Path) 
     """SFT at a stretch, and again with a break between two states."""
     make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
     states = folder / "sft-states" / name
-    losses, weights = fine_tune(make_model(name, 0), make, SFT, states / "straight")
-    fine_tune(make_model(name, 0), make, SFT, states / "broken", stop_after=3)
-    again, resumed = fine_tune(make_model(name, 7), make, SFT, states / "broken")
+    losses, weights = fine_tune(tiny_model(0), make, SFT, states / "straight")
+    fine_tune(tiny_model(0), make, SFT, states / "broken", stop_after=3)
+    again, resumed = fine_tune(tiny_model(7), make, SFT, states / "broken")
     same = all(torch.equal(t, resumed[n]) for n, t in weights.items())
     results = {"losses": losses, "exact": same and again == losses}
     if processes.is_main:
@@ -144,19 +138,19 @@ def supervised(name: str, placement: LearnerPlacement, processes, folder: Path) 
         (folder / f"{name}-sft.json").write_text(json.dumps(results))
 
 
-def small_steps(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
+def small_steps(processes, folder: Path) -> None:
     """SFT in bf16 at the paper's learning rate; its state holds the fp32 weights."""
-    make = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
-    state = folder / "small-steps" / name
-    _, weights = fine_tune(make_model(name, 0), make, SMALL_STEPS, state)
+    make = functools.partial(DeepSpeedBackend, placement=SMALL, processes=processes)
+    model = tiny_model(0).to(torch.bfloat16)
+    _, weights = fine_tune(model, make, SMALL_STEPS, folder / "small-steps")
     if processes.is_main:
-        save_file(weights, folder / f"{name}-small-steps.safetensors")
+        save_file(weights, folder / "small-steps.safetensors")
 
 
 def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
     """Go on by another placement from the state that `train` left."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
-    policy = make_policy(name, backend, seed=8)
+    policy = make_policy(backend, seed=8)
     load_state(folder / "states" / name, {"actor": policy.state}, processes)
     for step in range(3, UPDATES):
         policy.update(sequences(step), COEFFICIENTS)
@@ -171,9 +165,8 @@ def main(folder: Path, count: str, *names: str) -> None:
     for name in names:
         if processes.count == 1:
             resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
-        elif name.endswith("small-steps"):
-            name = name.removesuffix("-small-steps")
-            small_steps(name, SETTINGS[name], processes, folder)
+        elif name == "small-steps":
+            small_steps(processes, folder)
         else:
             train(name, SETTINGS[name], processes, folder)
             supervised(name, SETTINGS[name], processes, folder)
