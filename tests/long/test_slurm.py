@@ -5,13 +5,12 @@ import re
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import cluster
 import pytest
 from kills import essence, unstarted
-from workplace import CORES, ENGINES, STUDY, Workplace, check_updates
+from workplace import CORES, STUDY, Workplace
 
 PROFILE = "slurm"
 # What a cluster without accounting needs; then what shortens the test.
@@ -50,10 +49,10 @@ def slurm(tmp_path):
         yield running
 
 
-def submit(place: Workplace, study: str, said: Path) -> subprocess.Popen:
-    """The whole workflow of a study under way, every job of it sent to Slurm."""
+def submit(place: Workplace, said: Path) -> subprocess.Popen:
+    """The whole workflow under way, every job of it sent to Slurm."""
     start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
-    command = [*start, *HERE, *SOON, *GPU, "--config", f"study={study}"]
+    command = [*start, *HERE, *SOON, *GPU, "--config", f"study={STUDY}"]
     with open(said, "w") as log:
         return subprocess.Popen(
             command, cwd=place.folder, env=place.environment(), stdout=log, stderr=log
@@ -79,11 +78,12 @@ def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, ...]]:
     return {rule: only for rule, (only,) in found.items()}
 
 
-def make_though_the_node_dies(place: Workplace, study: str, slurm: cluster.OneNodeSlurm) -> None:
-    """Make a whole study by Slurm, whose node dies in the midst of a run and comes back."""
-    results, said = place.folder / "results" / study, place.folder / "said"
-    runs = results / "runs" / KILLED / "A"
-    workflow = submit(place, study, said)
+def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
+    """Slurm starts the node's jobs again when it is back; all bytes are those of local jobs."""
+    place = unstarted(mini, tmp_path / "place")
+    jobs = place.planned()
+    runs, said = place.results / "runs" / KILLED / "A", place.folder / "said"
+    workflow = submit(place, said)
     try:
         wait_until(lambda: [*runs.glob("*/state/*/step-*")], workflow)
         slurm.kill_node()
@@ -94,25 +94,9 @@ def make_though_the_node_dies(place: Workplace, study: str, slurm: cluster.OneNo
     finally:
         workflow.kill()
         workflow.wait()
-    (log,) = (path.read_text() for path in (results / "logs/train").glob(f"{KILLED}-A-*.log"))
+    (log,) = (path.read_text() for path in (place.results / "logs/train").glob(f"{KILLED}-A-*.log"))
     assert re.search(rf"{KILLED} A: from [1-3] of 4 updates", log)
-    assert (results / "report.html").is_file()
-
-
-def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
-    """Slurm starts the node's jobs again when it is back; all bytes are those of local jobs."""
-    place = unstarted(mini, tmp_path / "place")
-    jobs = place.planned()
-    make_though_the_node_dies(place, STUDY, slurm)
     assert essence(place.results) == essence(mini.results)
     # Each was sent once: it was Slurm that started the node's jobs again.
     assert len(slurm.jobs("JobID")) == len(jobs)
-    assert asked(slurm) == ASKED
-
-
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
-def test_so_is_one_on_vllm_and_two_deepspeed_processes(slurm, tmp_path):
-    place = Workplace(tmp_path / "place")
-    make_though_the_node_dies(place, ENGINES, slurm)
-    check_updates(place.folder / "results" / ENGINES)
     assert asked(slurm) == ASKED

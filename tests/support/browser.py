@@ -22,7 +22,7 @@ class Browser:
     """
 
     def __init__(self, folder: Path, width: int = 1440, height: int = 900, dark: bool = False):
-        self.sent, self.size, self.dark = 0, (width, height), dark
+        self.sent = 0
         read, self._out = os.pipe()
         self._in, write = os.pipe()
         command = [
@@ -46,7 +46,8 @@ class Browser:
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self.session = attached["sessionId"]
         self.call("Page.enable")
-        self.resize(width, height)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
@@ -58,11 +59,6 @@ class Browser:
         self._process.kill()
         self._process.wait()
         os.close(self._in)
-
-    def resize(self, width: int, height: int) -> None:
-        """Another size of the window."""
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """One command of the DevTools protocol; its result."""

@@ -90,10 +90,8 @@ class OneNodeSlurm:
         """The node is gone at once, and all that ran on it, with no word to the controller."""
         self.node.kill()
         self.node.wait()
-        # The step's daemon first: it would report the death of what it watches. A process that
-        # names itself (vLLM's do) loses its environment, so the tree is read before it falls apart.
-        steps = [p for p in processes() if comm(p) == "slurmstepd" and self._own(p)]
-        for process in [*steps, *(child for step in steps for child in below(step))]:
+        # The step's daemon first: it would report the death of what it watches.
+        for process in [p for p in processes() if comm(p) == "slurmstepd" and self._own(p)]:
             end(process)
         for process in [p for p in processes() if self._of_a_job(p)]:
             end(process)
@@ -183,16 +181,6 @@ def comm(process: Path) -> str:
         if (process / "cmdline").read_bytes():
             return (process / "comm").read_text().strip()
     return ""
-
-
-def below(process: Path) -> list[Path]:
-    """Folders in /proc of all processes below one, parents first."""
-    found = []
-    with contextlib.suppress(OSError):
-        for listed in (process / "task").glob("*/children"):
-            for child in map(Path("/proc").joinpath, listed.read_text().split()):
-                found += [child, *below(child)]
-    return found
 
 
 def end(process: Path) -> None:

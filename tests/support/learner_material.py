@@ -83,16 +83,16 @@ def value_sequences(seed: int = 0, count: int = 5) -> list[ValueSequence]:
     return made
 
 
-def critic(backend=adamw_backend) -> Critic:
-    """A critic whose head has something to say."""
-    tree = TreeSearch(critic_learning_rate=1e-2)
+def critic(backend=adamw_backend, seed: int = 2, rl: Rl = RL, **settings) -> Critic:
+    """A critic whose head has something to say; `settings` are of the tree's search."""
+    tree = TreeSearch(critic_learning_rate=1e-2, **settings)
 
     def made(module, *arguments):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         torch.nn.init.normal_(module.head.weight, std=0.1)
         return backend(module, *arguments)
 
-    return Critic(tiny_model(2).model, ENDING, tree, RL, made)
+    return Critic(tiny_model(seed).model, ENDING, tree, rl, made)
 
 
 def gradients(model) -> torch.Tensor:

@@ -51,14 +51,14 @@ SKILLS = {
 }
 
 
-def write_study(root: Path, sizes: dict[str, int] = SIZES) -> Study:
+def write_study(root: Path) -> Study:
     """Write `results/simulated/` below `root` and return the study; run with `root` as folder."""
     study = load_study(STUDY)
     data, collected = (root / folder_of(study, kind) for kind in ("clinic", "collect"))
     world = make_world(replace(study.clinic, diseases=8))
     world.save(data / "world.json")
     rows, records = [], []
-    cases = {name: _cases(world, study, name, sizes) for name in study.benchmarks}
+    cases = {name: _cases(world, study, name) for name in study.benchmarks}
     for name, drawn in cases.items():
         write_cases(data / f"{name}.jsonl", drawn)
     for method, settings in _compared(study).items():
@@ -93,12 +93,12 @@ def _skill(method: str) -> Skill:
     return SKILLS.get(method, SKILLS["grpo"])
 
 
-def _cases(world: World, study: Study, name: str, sizes: dict[str, int]) -> list[Case]:
+def _cases(world: World, study: Study, name: str) -> list[Case]:
     benchmark = study.benchmarks[name]
     rng = np.random.default_rng(list(study.benchmarks).index(name))
     rates = world.rates(benchmark.base_rates)
     drawn = []
-    for row in range(sizes[benchmark.role]):
+    for row in range(SIZES[benchmark.role]):
         options = int(rng.choice([n for n in benchmark.options if n <= len(world.diseases)]))
         patient = draw_patient(world, rng, options, rates)
         drawn.append(as_case(world, patient, f"{name}-{row}", benchmark, rng))

@@ -1,6 +1,5 @@
 """A copy of the repository's code with a working directory, to run, edit, break and kill."""
 
-import json
 import os
 import re
 import shutil
@@ -16,7 +15,6 @@ from pcqc.study import ROOT
 from pcqc.system.files import sha256_file
 
 STUDY = "clinic-mini"
-ENGINES = "clinic-mini-engines"  # the same with vLLM for every role and two DeepSpeed processes
 CODE = (
     "Snakefile",
     "profiles",
@@ -167,13 +165,3 @@ def complaint(done: subprocess.CompletedProcess) -> str:
     assert said[0].startswith("pcqc: error: ")
     assert done.returncode == 2
     return said[0]
-
-
-def check_updates(results: Path) -> None:
-    """Every update once; the actor moved at each, and vLLM with it."""
-    lines = (results / "runs/pcqc/A/latest/events.jsonl").read_text().splitlines()
-    updates = [event for event in map(json.loads, lines) if event["kind"] == "update"]
-    assert [event["update"] for event in updates] == [1, 2, 3, 4]
-    assert all(event["gradient_norm"] > 0 for event in updates)
-    assert all(event["gap/max"] < 1e-4 for event in updates)
-    assert all(event["failures/patient"] == 0 for event in updates)

@@ -181,11 +181,6 @@ def test_every_load_refuses_code_that_comes_with_a_model():
                 assert given.get("trust_remote_code") == "False", f"{path}:{node.lineno}"
 
 
-def test_a_source_is_of_one_kind():
-    with pytest.raises(ValueError, match="give one"):
-        Pretrained("x", revision="y", gguf="z")
-
-
 def test_smollm2_is_read_from_its_package(smollm2_folder):
     """The known tokenizer and ChatML template, and weights that speak English."""
     manifest = check_folder(smollm2_folder)
