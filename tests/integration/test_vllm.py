@@ -16,11 +16,9 @@ from engine_checks import (
     CHECKS,
     SAMPLING,
     WITH_ITS_WEIGHTS,
-    flat,
     make_model,
     prompts,
     reads_log_probabilities,
-    requests,
     samples_with_log_probabilities_of_the_whole_vocabulary,
 )
 from helpers import ROUNDING, make_tokenizer, tiny_model
@@ -195,20 +193,6 @@ def server_url(folders):
 @pytest.mark.parametrize("check", WITH_ITS_WEIGHTS, ids=lambda check: check.__name__)
 def test_a_real_server_does_what_every_engine_must(server_url, check):
     check(ServerEngine(Server(server_url)), make_model(0, tied=False))
-
-
-@pytest.mark.long
-def test_a_real_server_gives_what_the_model_gives(server_url, engines):
-    engines[UNTIED].load_weights(make_model(0, tied=False).named_parameters())
-    served = ServerEngine(Server(server_url))
-    groups = served.generate(requests(), SAMPLING)
-    expected = engines[UNTIED].generate(requests(), SAMPLING)
-    assert [c.tokens for c in flat(groups)] == [c.tokens for c in flat(expected)]
-    assert [c.stopped for c in flat(groups)] == [c.stopped for c in flat(expected)]
-    results = served.generate([Request([1] * 1500, (1,)), Request([1, 2], (1,))], SAMPLING)
-    assert results[0][0].kind == "refused"
-    assert results[1][0].tokens
-    assert served.counts == {"retries": 0, "refused": 1}
 
 
 ALONE = """

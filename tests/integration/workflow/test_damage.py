@@ -99,7 +99,7 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch):
 
 def test_what_the_line_says_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(copy.folder)
-    (name,) = [n for n in results(copy.results) if n.match("report/*/tables/main_accuracy.csv")]
+    (name,) = [n for n in results(copy.results) if n.match("selection/pcqc/A/*/selection.json")]
     (line,) = damage_and_obey(mini, copy, [name], "cut short", tmp_path / "aside")
     assert f"{name}: altered since it was written; move " in line
 

@@ -1,7 +1,10 @@
 """The whole workflow on the miniature study: from nothing to the report, and what reruns when."""
 
 import dataclasses
+import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
@@ -63,6 +66,9 @@ def test_everything_is_made(mini):
                 mini.results / "evaluation" / method / run / "latest/manifest.json"
             )
             assert set(evaluation["benchmarks"]) == set(study.benchmarks)
+            if method in CONTINUED:
+                folder = mini.results / "collected/latest/continuation" / method / run
+                assert (run == "A") == (folder / "grounding.csv").is_file()
             if method != "shared_sft":
                 manifest = read_json(mini.results / "runs" / method / run / "latest/manifest.json")
                 assert [c["update"] for c in manifest["checkpoints"]] == [2, 4]
@@ -119,6 +125,19 @@ def test_the_recorded_trees_hold_every_number(mini):
             if node["visits"]:
                 gain = node["reward"] + node["value"] - nodes[node["parent"]]["value"]
                 assert node["advantage"] == pytest.approx(gain / node["visits"])
+
+
+def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(mini):
+    with closing(sqlite3.connect(mini.folder / "results" / "mlflow.db")) as store:
+        spans = store.execute("SELECT content FROM spans WHERE name = 'critic'").fetchall()
+    attributes = [json.loads(content)["attributes"] for (content,) in spans]
+    critics = [json.loads(each["mlflow.spanOutputs"]) for each in attributes]
+    reason = r"The critic values the state before this turn at \d\.\d{3} and the state after it at"
+    assert all(re.match(reason, critic["why this credit"]) for critic in critics)
+    assert {branch["pruned"] for critic in critics for branch in critic["branches"]} == {
+        True,
+        False,
+    }
 
 
 def test_a_run_says_which_job_starts_and_how_far_it_is(said):
