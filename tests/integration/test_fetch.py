@@ -12,7 +12,6 @@ from data_prep.fetch import fetch
 from data_prep.sources import Holds, Source, load_sources, source_name
 from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.system.files import hold
 
 CONTENT = bytes(range(256)) * 1024
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -153,21 +152,6 @@ def test_a_redirect_away_from_https_is_refused(home, source, tmp_path, address):
 def test_a_refusal_is_said(home, source, tmp_path, status):
     home.status = status
     with pytest.raises(UserError, match=f"{source.url}: {status} "):
-        fetch(source, tmp_path)
-
-
-def test_no_server(home, source, tmp_path):
-    home.shutdown()
-    home.server_close()
-    with pytest.raises(UserError, match=r"cannot fetch .*refused"):
-        fetch(source, tmp_path)
-
-
-def test_one_download_at_a_time(source, tmp_path):
-    with (
-        hold(tmp_path / "set" / "cases.jsonl.part", "a test"),
-        pytest.raises(UserError, match="the download of cases is already under way"),
-    ):
         fetch(source, tmp_path)
 
 
