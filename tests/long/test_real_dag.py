@@ -67,13 +67,3 @@ def test_everything_is_made(place, fixtures):
         assert "This is a test of the path." in text
         assert "Benchmarks left out, as their files were missing: medmcqa" in text
     assert "Consultations to read" in report
-
-
-def test_a_missing_file_stops_the_study_in_one_line(place):
-    done = place.run([*place.workflow("--dry-run", study=NAME), "data=elsewhere"])
-    assert done.returncode != 0
-    (line,) = [x for x in done.stderr.splitlines() if x.startswith("pcqc: error: ")]
-    assert f"elsewhere/{DEV}, " in line
-    assert f"elsewhere/{TRAIN}: missing" in line
-    assert "pcqc data fetch" in line
-    assert "--config data=FOLDER" in line

@@ -30,6 +30,13 @@ try:
                 "changed in its file"
             )
     STUDY = load_study(STUDY_ARGUMENT)
+    # First of all: the path of every result depends on the bytes of the study's raw files.
+    MISSING = sorted(str(raw.path) for raw in STUDY.raw_files.values() if not raw.path.is_file())
+    if MISSING:
+        raise UserError(
+            f"{', '.join(MISSING)}: missing; download with `pcqc data fetch`, or name the folder that "
+            "holds your files: --config data=FOLDER, or PCQC_DATA in the environment"
+        )
     # Once: each job starts with these rules too.
     if workflow.is_main_process:
         prepare_to_run(STUDY)

@@ -1,11 +1,5 @@
 # Cases of the clinic are drawn; those of a real study are converted from the files of their sources.
 
-if missing := sorted(str(raw.path) for raw in STUDY.raw_files.values() if not raw.path.is_file()):
-    sys.exit(
-        f"pcqc: error: {', '.join(missing)}: missing; download with `pcqc data fetch`, or name the "
-        "folder that holds your files: --config data=FOLDER, or PCQC_DATA in the environment"
-    )
-
 
 rule clinic:
     output:

@@ -105,9 +105,16 @@ def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     assert after == before
 
 
-def test_what_went_wrong_in_a_job_is_said_last(tmp_path, monkeypatch):
+def test_a_missing_file_or_what_went_wrong_in_a_job_is_said_last(tmp_path, monkeypatch):
     monkeypatch.delenv("PCQC_DATA", raising=False)
     place = Workplace(tmp_path / "fresh")
+    done = place.run(place.workflow("--dry-run", study="own-cases"))
+    assert done.returncode != 0
+    last = done.stderr.splitlines()[-1]
+    assert re.match(
+        r"pcqc: error: data/raw/own/test.jsonl, data/raw/own/train.jsonl: missing", last
+    )
+    assert "download with `pcqc data fetch`, or name the folder that holds your files" in last
     raw = place.folder / "data" / "raw" / "own"
     raw.mkdir(parents=True)
     for name in ("train", "test"):
