@@ -44,9 +44,9 @@ def serve():
         stub.close()
 
 
-def result_of(engine: ServerEngine, prompt=(1, 2)):
-    """The result for a prompt, asked beside another that is answered."""
-    results = engine.generate([Request(prompt, (6,)), Request((9,), (8,))], SAMPLING)
+def result_of(engine: ServerEngine):
+    """The result for the prompt (1, 2), asked beside another that is answered."""
+    results = engine.generate([Request((1, 2), (6,)), Request((9,), (8,))], SAMPLING)
     assert isinstance(results[1][0], Completion)
     return results[0][0]
 

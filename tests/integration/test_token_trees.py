@@ -17,10 +17,9 @@ from pcqc.training.sequences import KL, Term, TrainingSequence
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
 
 
-def branching(seed: int = 0) -> list[TrainingSequence]:
+def branching() -> list[TrainingSequence]:
     """Sequences as a case makes them: one prompt, several consultations, candidates at a state."""
-    rng = np.random.default_rng(seed)
-    made = []
+    rng, made = np.random.default_rng(0), []
     for _ in range(3):
         prompt = rng.integers(3, 120, 14).tolist()
         state = prompt + rng.integers(3, 120, 6).tolist()

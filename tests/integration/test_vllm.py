@@ -111,8 +111,8 @@ def test_prefixes_are_shared_until_the_cache_is_reset(fresh):
     assert cached_tokens(fresh, state) == 0
 
 
-def sync(engine, learner, tolerance=1e-3) -> WeightSync:
-    return WeightSync(engine, TransformersEngine(learner).next_logprobs, prompts(4), tolerance)
+def sync(engine, learner) -> WeightSync:
+    return WeightSync(engine, TransformersEngine(learner).next_logprobs, prompts(4), 1e-3)
 
 
 def test_the_probe_passes_rounding_and_catches_stale_weights(fresh, kind):

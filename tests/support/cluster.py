@@ -110,9 +110,9 @@ class OneNodeSlurm:
         said = self._ask("squeue", "-h", "-t", "all", "-S", "i", "-O", columns)
         return [line.split() for line in said.splitlines()]
 
-    def wait_for(self, *states: str, seconds: float = 90) -> None:
+    def wait_for(self, *states: str) -> None:
         """Return when the node is in one of the states; RuntimeError where it never is."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + 90
         while self.state() not in states:
             if time.monotonic() > until:
                 logs = "\n".join(p.read_text()[-2000:] for p in self.folder.glob("*.log"))

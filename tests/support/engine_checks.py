@@ -35,10 +35,8 @@ def prompts(count: int = 9) -> list[list[int]]:
     return [[*shared, *p] if i % 3 else p for i, p in enumerate(own)]
 
 
-def requests(samples: int = 3) -> list[Request]:
-    return [
-        Request(p, tuple(stream(1, i, k) for k in range(samples))) for i, p in enumerate(prompts())
-    ]
+def requests() -> list[Request]:
+    return [Request(p, tuple(stream(1, i, k) for k in range(3))) for i, p in enumerate(prompts())]
 
 
 def choices() -> list[list[int]]:

@@ -57,10 +57,10 @@ def sequences(seed: int = 0, count: int = 10) -> list[TrainingSequence]:
     return made
 
 
-def examples(count: int = 8) -> list[list[Example]]:
+def examples() -> list[list[Example]]:
     """Conversations of one or two sequences, the second half of each to be learned."""
     rng, made = np.random.default_rng(1), []
-    for i in range(count):
+    for i in range(8):
         parts = [rng.integers(3, 120, int(n)).tolist() for n in rng.integers(6, 30, 1 + i % 2)]
         halves = [len(tokens) // 2 for tokens in parts]
         made.append(
