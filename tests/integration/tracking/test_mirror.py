@@ -7,12 +7,14 @@ from pathlib import Path
 
 import mlflow
 import pytest
-from run_folders import write_run
+from run_folders import write_run, write_study
 from small_runs import Killed
 from tracked import mirror
 
-from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
+from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mlflow_store import open_store
+from pcqc.tracking.traces import consultation
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 
@@ -218,3 +220,44 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
     assert re.search(command, found["B"].description)
     mirror(ready, "pcqc")
     assert len(client.search_model_versions("name = 'clinic-pcqc'")) == 2
+
+
+def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(ready):
+    write_study(ready, ["atpo"], runs="A")
+    run = read_finished(ready, "atpo", "A")
+    write_jsonl("trees.jsonl", [searched(update=2)])
+    files = {**run.files, "training/trees.jsonl": Path("trees.jsonl")}
+    row = next(r for r in run.rows("training/consultations.jsonl") if r["update"] == 2)
+    first, last = consultation(dataclasses.replace(run, files=files), row).steps
+    assert first.name == "turn 1: question, credit +0.15"
+    reason = first.steps[1].outputs["why this credit"]
+    assert "before this turn at 0.500 and the state after it at 0.800" in reason
+    assert [step.name for step in first.steps] == ["patient", "critic"]
+    kept, pruned = first.steps[1].outputs["branches"]
+    assert (kept["question"], kept["advantage"], kept["pruned"]) == ("Any fever?", 0.15, False)
+    assert (pruned["question"], pruned["visits"], pruned["pruned"]) == ("Any rash?", 0, True)
+    assert last.name == "turn 2: final answer, credit +2.20"
+    assert [step.name for step in last.steps] == ["critic"]
+
+
+def searched(update: int) -> dict:
+    """A tree with a question asked, one pruned, and a right answer after the first."""
+    node = {
+        **{"reward": 0.0, "terminal": False, "uncertainty": None, "pruned": False},
+        **{"predicted": None, "ending": None, "answer": None, "question": None, "visits": 2},
+        **{"parent": None, "depth": 0, "value": 0.5, "backed_up": 1.5, "advantage": 0.0},
+        "response": None,
+    }
+    fever = {"response": "Question: Any fever?", "question": "Any fever?", "answer": "Yes."}
+    rash = {"response": "Question: Any rash?", "question": "Any rash?", "answer": "No."}
+    lost = {"value": 0.4, "backed_up": 0.4, "visits": 0, "pruned": True}
+    said = {"response": "Final Answer: B", "predicted": "B", "ending": "answer", "terminal": True}
+    end = {"value": 0.0, "reward": 3.0, "visits": 1, "advantage": 2.2}
+    nodes = [
+        node,
+        {**node, **fever, "parent": 0, "depth": 1, "value": 0.8, "advantage": 0.15},
+        {**node, **rash, **lost, "parent": 0, "depth": 1},
+        {**node, **said, **end, "parent": 1, "depth": 2},
+    ]
+    case = {"case_id": f"train-{update}", "initial": "", "options": {}, "answer_label": "B"}
+    return {"update": update, **case, "nodes": nodes}

@@ -1,10 +1,7 @@
 """The whole workflow on the miniature study: from nothing to the report, and what reruns when."""
 
 import dataclasses
-import json
 import re
-import sqlite3
-from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
@@ -125,19 +122,6 @@ def test_the_recorded_trees_hold_every_number(mini):
             if node["visits"]:
                 gain = node["reward"] + node["value"] - nodes[node["parent"]]["value"]
                 assert node["advantage"] == pytest.approx(gain / node["visits"])
-
-
-def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(mini):
-    with closing(sqlite3.connect(mini.folder / "results" / "mlflow.db")) as store:
-        spans = store.execute("SELECT content FROM spans WHERE name = 'critic'").fetchall()
-    attributes = [json.loads(content)["attributes"] for (content,) in spans]
-    critics = [json.loads(each["mlflow.spanOutputs"]) for each in attributes]
-    reason = r"The critic values the state before this turn at \d\.\d{3} and the state after it at"
-    assert all(re.match(reason, critic["why this credit"]) for critic in critics)
-    assert {branch["pruned"] for critic in critics for branch in critic["branches"]} == {
-        True,
-        False,
-    }
 
 
 def test_a_run_says_which_job_starts_and_how_far_it_is(said):
@@ -279,10 +263,12 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
     }
     assert {role: len(names) for role, names in roles.items()} == {"ablation": 4, "peer": 8}
     planned = copy.planned("atpo_ablations", "peers")
-    steps = ("Train {}, run A", "Choose the checkpoint of {}, run A", "Evaluate {}, run A")
-    steps += ("Mirror {} in MLflow",)
+    steps = ("Train", "Choose the checkpoint of", "Evaluate")
+    mine = {f"{step} {name}, run A" for step in steps for name in roles["ablation"]}
+    assert mine <= set(planned)
     names = [*roles["ablation"], *roles["peer"]]
-    assert planned == sorted(step.format(name) for step in steps for name in names)
+    mirrored = [job for job in planned if job.startswith("Mirror")]
+    assert mirrored == sorted(f"Mirror {name} in MLflow" for name in names)
     # Each ablation is ATPO but for one setting of the search.
     whole = dataclasses.asdict(study.method("atpo").tree)
     for name in roles["ablation"]:
