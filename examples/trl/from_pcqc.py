@@ -1,0 +1,37 @@
+"""An update of this repository as rows for `PCQCTrainer`."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pcqc_trainer import Rows
+
+from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.training.sequences import TrainingSequence
+from turn_credit import Term
+
+
+def rows_of(sequences: Sequence[TrainingSequence], coefficients: Mapping[str, float]) -> Rows:
+    """Rows of the sequences that a method's `collect_rollouts` made.
+
+    Args:
+        sequences: of consultations and of candidates.
+        coefficients: weight of the terminal and of the question term.
+    """
+    starts = [int(np.argmax(sequence.selected)) for sequence in sequences]
+    terms = []
+    for name in (TERMINAL, QUESTION):
+        spans, credits = [], []
+        for row, (sequence, start) in enumerate(zip(sequences, starts, strict=True)):
+            if name in sequence.terms:
+                term = sequence.terms[name]
+                for token in np.flatnonzero(term.weights):
+                    spans.append((row, token - start, token - start + 1))
+                    credits.append(term.advantages[token])
+        if spans and coefficients.get(name):
+            terms.append(Term(spans, credits, coefficients[name]))
+    return Rows(
+        [s.tokens[:start] for s, start in zip(sequences, starts, strict=True)],
+        [s.tokens[start:] for s, start in zip(sequences, starts, strict=True)],
+        terms,
+        [None] * len(sequences),
+    )
