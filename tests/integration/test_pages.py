@@ -130,10 +130,9 @@ def test_nothing_is_wider_than_a_phone_and_text_stands_out(tmp_path, written, da
 def reported(tmp_path_factory):
     """Address of the report of a small simulated study."""
     folder = tmp_path_factory.mktemp("reported")
-    sizes = {"development": 48, "held_out": 8, "independent_source": 8}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        study = simulated.write_study(folder, sizes)
+        study = simulated.write_study(folder)
         collected, folder = load(study), study.results
         tables.write(collected, folder)
         figures.write(collected, folder)

@@ -31,9 +31,8 @@ def test_the_link_leads_to_the_runs_of_the_study(mini, tmp_path):
     )
     try:
         printed = served.stdout.readline()
-        address, experiment = re.fullmatch(r"Open (.+)/#/experiments/(\d+)/runs\?\S+\n", printed)[
-            1, 2
-        ]
+        link = re.fullmatch(r"Open (.+)/#/experiments/(\d+)/runs\?\S+\n", printed)
+        address, experiment = link.groups()
         assert any("startup complete" in line for line in served.stdout)
         query = json.dumps({"experiment_ids": [experiment], "max_results": 1000}).encode()
         headers = {"Content-Type": "application/json"}
