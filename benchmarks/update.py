@@ -107,7 +107,7 @@ def _completion(case: Case, chat: ChatFormat, rng: np.random.Generator) -> list[
 
 def save_start(work: Work, folder: Path) -> None:
     """Random weights that both sides start from."""
-    sizes = replace(load_study("clinic").scratch_model, **SIZES)
+    sizes = replace(load_study("clinic-scratch").scratch_model, **SIZES)
     tokenizer = work.chat.tokenizer
     save_model(folder, make_model(sizes, VOCABULARY, tokenizer), tokenizer)
 

@@ -123,9 +123,9 @@ def test_activations_of_a_layer_with_a_block_mask(shape, dtype):
 
 def test_a_made_models_shape_is_read_from_its_folder(tmp_path, monkeypatch):
     shape = SMALL["llama"]
-    build(shape).config.save_pretrained(tmp_path / "results/clinic/models/base/latest/base")
+    build(shape).config.save_pretrained(tmp_path / "results/clinic-mini/models/base/latest/base")
     monkeypatch.chdir(tmp_path)
-    assert architecture(load_study("clinic"), "actor") == ("from scratch", shape)
+    assert architecture(load_study("clinic-mini"), "actor") == ("from scratch", shape)
 
 
 def test_a_local_sources_shape_is_read_from_there(tmp_path):

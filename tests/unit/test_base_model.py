@@ -8,7 +8,7 @@ from pcqc.clinic.pretrain import LEVELS, WINDOW, is_finished, learning_rate
 from pcqc.study import load_study
 
 SETTINGS = replace(
-    load_study("clinic").scratch_model,
+    load_study("clinic-scratch").scratch_model,
     mixture_steps=20,
     warmup_steps=1,
     least_patient_accuracy=0.99,

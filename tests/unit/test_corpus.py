@@ -119,4 +119,4 @@ def test_look_ups_are_not_learned_by_who_copies_and_guesses():
         texts = [subject.chat.tokenizer.decode([token]) for token in document.tokens]
         states = [bool(re.search("present|absent|reported|denied", text)) for text in texts]
         losses.append(np.log(2) * np.dot(states, document.weights))
-    assert FACTS * np.mean(losses) > load_study("clinic").scratch_model.look_up_loss
+    assert FACTS * np.mean(losses) > load_study("clinic-scratch").scratch_model.look_up_loss

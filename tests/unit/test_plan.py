@@ -167,7 +167,7 @@ def test_sizes_on_disk_are_those_of_files(tmp_path, monkeypatch):
     optimizer.step()
     save_model(tmp_path / "checkpoint", model, make_tokenizer())
     save_state(tmp_path / "state", {"policy": ModelState(model, [optimizer])}, {"step": 1})
-    config, study = model.config, load_study("clinic")
+    config, study = model.config, load_study("clinic-scratch")
     shape = {
         "width": config.hidden_size,
         "layers": config.num_hidden_layers,

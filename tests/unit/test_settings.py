@@ -60,8 +60,8 @@ rl.learning_rate | - | missing; add it
 runs | - | missing; add it
 benchmarks.clinic_dev.cases | - | missing; add it
 protocol.instruction | - | missing; add it
-clinic | - | synthetic: needs the settings 'clinic' and 'scratch_model'
-scratch_model | - | synthetic: needs the settings 'clinic' and 'scratch_model'
+clinic | - | synthetic: needs 'clinic', and either 'models' or 'scratch_model'
+models | - | synthetic: needs 'clinic', and either 'models' or 'scratch_model'
 synthetic | false | synthetic: false needs the settings 'data' and 'models'
 title | 3 | must be a valid string, not 3
 title | '' | must be one line of text, not empty
@@ -95,7 +95,6 @@ benchmarks.clinic_dev.options | 4 | must be a list, not 4
 benchmarks.clinic_dev.options | [9] | must be less than or equal to 8, not 9
 benchmarks.clinic_dev.raw | {file: x.csv} | a synthetic study invents its cases; remove 'raw'
 data | {training: [{file: x}]} | a synthetic study does not use it; remove it
-models | {actor: {source: x}} | a synthetic study does not use it; remove it
 protocol.response_tokens | 1 | exceeds protocol.response_tokens; lower it
 actor_decoding.max_tokens | 7 | must equal protocol.action_tokens
 actor_decoding.top_p | 0 | must be greater than 0, not 0
@@ -114,8 +113,6 @@ rl.cases_per_update | 99999999999999999999 | an integer of more than 64 bits; wr
 clinic.training_cases | 4 | exceeds clinic.training_cases; lower it
 clinic.noise | 1.5 | must be less than 0.5, not 1.5
 clinic.sft_questions | [1, 17] | there are fewer findings to ask about; lower them
-scratch_model.head_dim | 31 | must be a multiple of 2, not 31
-scratch_model.kv_heads | 3 | does not divide scratch_model.heads; change one of them
 placement | {device: CPU, learner: {devices: [0], zero: 4}} | must be 0, 1, 2 or 3, not 4
 servers | {patient: {url: 127.0.0.1}} | must be an address such as http://127.0.0.1:8000
 servers | {patient: {url: "http://u:secret@h"}} | without user, password or query
@@ -132,7 +129,6 @@ also_evaluate | {pcqc: [15, 15]} | an update twice; name each once
 continuation.method | pcqcc | no method 'pcqcc'; did you mean 'pcqc'?
 continuation.reference | nobody | no method 'nobody'
 continuation.run | Z | method 'pcqc' has no run 'Z'; give it that run, or name one that it has
-continuation.run | B | method 'pcqc' has no run 'B'
 methods.shared_sft.runs | [] | method 'shared_sft' has no runs; give it one, or set reference
 methods.grpo.runs | [Q] | no run 'Q'
 methods.grpo.runs | [A, A] | a run twice; name each once
@@ -164,6 +160,20 @@ def test_a_wrong_setting_is_one_line_with_file_line_and_remedy(write, setting, v
     text = (path if file == str(path) else ROOT / file).read_text().splitlines()[int(line) - 1]
     names = re.findall(r"[^.\[\]]+", place or "") + setting.split(".")
     assert line == "1" or any(name in text for name in names)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("head_dim: 31", "must be a multiple of 2, not 31"),
+        ("heads: 3, kv_heads: 2", "does not divide scratch_model.heads; change one of them"),
+    ],
+)
+def test_a_wrong_size_of_a_model_from_scratch(tmp_path, setting, words):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"like: clinic-mini\nscratch_model: {{{setting}}}\n")
+    with pytest.raises(UserError, match=words):
+        load_study(path)
 
 
 def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):

@@ -57,11 +57,11 @@ def test_all_is_done(study):
 def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
     changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
     now = states(changed)
-    assert now["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0006 -> 0.1")
+    assert now["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0008 -> 0.1")
     assert now["evaluate grpo A"] == ("stale", "after training")
     assert now["sft"] == ("done", "")
     assert module.stale(changed) == [
-        "stale (setting rl.learning_rate: 0.0006 -> 0.1): train grpo A"
+        "stale (setting rl.learning_rate: 0.0008 -> 0.1): train grpo A"
     ]
     assert module.stale(study) == []
     assert status(changed).endswith("results/clinic/report.html, older than a result")

@@ -8,9 +8,9 @@ rule base:
         result("models/base"),
     log:
         log("base"),
-    threads: 2 if STUDY.synthetic else 1
+    threads: 2 if STUDY.scratch_model else 1
     message:
-        "Base model, from scratch" if STUDY.synthetic else "Pretrained models"
+        "Base model, from scratch" if STUDY.scratch_model else "Pretrained models"
     shell:
         pcqc("base")
 

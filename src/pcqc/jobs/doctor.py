@@ -33,6 +33,7 @@ from pcqc.jobs.make_roles import Weights, make_engine, weights_of
 from pcqc.jobs.run import rollout_task
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import load_tokenizer, save_model
+from pcqc.models.pretrained import install
 from pcqc.planning.checks import require_fit
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import longest
@@ -177,11 +178,15 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
 
 
 def _weights(study: Study, task: Task, role: str) -> Weights:
-    """A role's weights, else those it starts from, else random ones of the clinic's shape."""
+    """A role's weights, else those it starts from, else published or random ones."""
     paths, dtype = Paths.of(study), study.dtype(role)
     for folder in (task.inputs[role], paths.model(study.starts_from(role))):
         if (folder / "manifest.json").exists():
             return weights_of(folder, dtype)
+    if study.synthetic and study.models:
+        if not (folder := task.folder / role).exists():
+            install(study.pretrained[study.starts_from(role)], folder)
+        return Weights(folder, dtype)
     if study.scratch_model is None:
         raise UserError(f"{folder}: no weights; run `pcqc base {study.name}`")
     if not (folder := task.folder / "random").exists():

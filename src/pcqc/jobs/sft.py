@@ -39,10 +39,7 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> None:
         losses = _fine_tune(task, epochs, processes)
     else:
         losses = _fine_tune(task, {"actor": epochs["actor"]}, processes)
-        if epochs["patient"]:
-            _fine_tune(task, {"patient": epochs["patient"]}, processes)
-        elif processes.is_main:
-            _leave_as_it_starts(task, "patient")
+        _fine_tune(task, {"patient": epochs["patient"]}, processes)
     if processes.is_main:
         rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
         write_jsonl(task.folder / "losses.jsonl", rows)
@@ -51,6 +48,10 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> None:
 def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list[float]:
     """Train from the weights that the roles share, write each role after its epochs; the losses."""
     first = next(iter(epochs))
+    if not any(epochs.values()):
+        if processes.is_main:
+            _leave_as_it_starts(task, first)
+        return []
     start = role_weights(task, first)
     model, chat = start.load(), chat_format(task, start.folder)
     examples = _examples(task, chat)

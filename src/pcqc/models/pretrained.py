@@ -15,6 +15,7 @@ from typing import Any, cast
 from pcqc.errors import UserError
 from pcqc.models.folder import save_folder, save_model
 from pcqc.study import Pretrained
+from pcqc.study.load import ROOT
 from pcqc.system.files import read_json, sha256_file
 
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.
@@ -74,10 +75,17 @@ def locate(source: Pretrained) -> Path:
     if source.revision:
         return _cached(source.source, source.revision)
     folder = Path(source.source).expanduser()
+    folder = folder if folder.is_dir() else ROOT / folder
     if not folder.is_dir():
         raise UserError(
-            f"{folder}: no folder with pretrained weights; fix the study's 'models' (a Hugging "
-            "Face repository needs a 'revision')"
+            f"{source.source}: no folder with pretrained weights; fix the study's 'models' (a "
+            "Hugging Face repository needs a 'revision')"
+        )
+    weights = folder / "model.safetensors"
+    if source.sha256 and (not weights.is_file() or sha256_file(weights) != source.sha256):
+        raise UserError(
+            f"{weights}: not the weights that the study names by their sha256; restore the file, "
+            "or fix the study's 'models'"
         )
     return folder
 

@@ -65,7 +65,7 @@ class Jobs:
     def _modules(self, kind: str, whose: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """Modules in which a job starts, and those that it imports and does not enter."""
         study, entry = self.study, KINDS[kind][1]
-        if kind == "base" and not study.synthetic:
+        if kind == "base" and study.models:
             return ("pcqc.jobs.pretrained",), ()
         if kind != "train":
             return (entry,), ()

@@ -68,7 +68,7 @@ def prepare(jobs: "Jobs", name: str) -> Given:
 
 def base(jobs: "Jobs") -> Given:
     study = jobs.study
-    if not study.synthetic:
+    if study.models:
         return tasks.PretrainedSettings(study.pretrained), {}
     settings = tasks.PretrainSettings(
         study.clinic, study.scratch_model, study.protocol, study.rl.tokens_per_micro_batch

@@ -122,15 +122,15 @@ def _unused(study: Study, groups: Iterable[str], kind: str) -> Iterator[Problem]
 
 def _clinic(study: Study) -> Iterator[Problem]:
     clinic, model = study.clinic, study.scratch_model
-    if not clinic or not model:
-        yield "synthetic", "needs the settings 'clinic' and 'scratch_model'; add them"
+    if not clinic or bool(model) == bool(study.models):
+        yield "synthetic", "needs 'clinic', and either 'models' or 'scratch_model'; give these"
         return
-    yield from _unused(study, ("data", "models"), "a synthetic study")
+    yield from _unused(study, ("data",), "a synthetic study")
     if study.protocol.instruction is None:
         yield "protocol.instruction", "missing; add it"
     if max(clinic.sft_questions) > clinic.diseases:
         yield "clinic.sft_questions", "there are fewer findings to ask about; lower them"
-    if model.heads % model.kv_heads:
+    if model and model.heads % model.kv_heads:
         yield "scratch_model.kv_heads", "does not divide scratch_model.heads; change one of them"
     yield from _updates(study, "clinic.training_cases", clinic.training_cases)
     if clinic.sft_conversations < study.sft.batch_size:
@@ -211,7 +211,7 @@ def _continuation(study: Study) -> Iterator[Problem]:
         )
     if len(settings.judges) == 1:
         yield "continuation.judges", "one judge has nobody to agree with; name two or more"
-    if study.models is None:
+    if study.synthetic:
         if settings.judges:
             yield "continuation.judges", "rules judge the clinic's answers; remove it"
         return

@@ -44,12 +44,13 @@ class Pretrained:
     """Weights made elsewhere.
 
     With `gguf`, `source` is an installed package that carries that file; with `revision`, a Hugging
-    Face repository; with neither, a local folder.
+    Face repository; with neither, a local folder, of the working directory or of this repository.
     """
 
     source: str
     revision: str | None = None  # commit of the repository
     gguf: str | None = None  # file name within the package
+    sha256: str | None = None  # of a local folder's model.safetensors
     dtype: Literal["float32", "bfloat16"] | None = None  # default: engine.dtype
 
     def __post_init__(self):

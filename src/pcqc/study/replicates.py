@@ -2,6 +2,7 @@
 
 from pcqc.errors import UserError
 from pcqc.study.load import load_study
+from pcqc.study.models import Models
 from pcqc.study.study import Study
 
 # Settings in which a replicate may differ, beside the base model and the letters of methods' runs.
@@ -15,24 +16,25 @@ def replicates(study: Study) -> list[Study]:
         UserError: one has the same base model as another, or differs in more than that.
     """
     others = [load_study(name) for name in study.replicates]
-    seeds = {_seed(study): study.name}
+    bases = {_base(study): study.name}
     for other in others:
         if unlike := sorted(_differences(study, other)):
             raise UserError(
                 f"study '{other.name}' is no replicate of '{study.name}': {', '.join(unlike)} "
-                f"differ; make it `like: {study.name}` with another scratch_model.seed"
+                f"differ; make it `like: {study.name}` with another base model"
             )
-        if same := seeds.get(_seed(other)):
+        if same := bases.get(_base(other)):
             raise UserError(
-                f"study '{other.name}' has the base model of '{same}'; give it another "
-                "scratch_model.seed"
+                f"study '{other.name}' has the base model of '{same}'; give it another one "
+                "(models or scratch_model.seed)"
             )
-        seeds[_seed(other)] = other.name
+        bases[_base(other)] = other.name
     return others
 
 
-def _seed(study: Study) -> int | None:
-    return study.scratch_model.seed if study.scratch_model else None
+def _base(study: Study) -> Models | int | None:
+    """What a base model is known by: its published weights, or the seed it is trained with."""
+    return study.models or (study.scratch_model.seed if study.scratch_model else None)
 
 
 def _differences(study: Study, other: Study) -> list[str]:
@@ -42,6 +44,7 @@ def _differences(study: Study, other: Study) -> list[str]:
         for name in OWN:
             del settings[name]
         settings["scratch_model"] = {**(settings["scratch_model"] or {}), "seed": None}
+        settings["models"] = None
         for method in settings["methods"].values():
             method["runs"] = bool(method["runs"])
     return [name for name in mine if mine[name] != theirs[name]]

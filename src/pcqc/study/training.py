@@ -25,7 +25,7 @@ class Protocol:
 class Sft:
     """Supervised fine-tuning on assistant tokens (`app:pcqc_frozen_setup`)."""
 
-    epochs: Count  # of the actor
+    epochs: Whole  # of the actor; 0: it is Shared SFT already
     patient_epochs: Whole  # the patient is the checkpoint after these
     batch_size: Count
     learning_rate: Positive

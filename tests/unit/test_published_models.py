@@ -1,0 +1,50 @@
+"""The published models are the ones that the card describes, and as sound as it says."""
+
+import re
+
+import pytest
+
+from pcqc.cases.chat import ChatFormat
+from pcqc.clinic.pretrain import validate
+from pcqc.clinic.world import make_world
+from pcqc.errors import UserError
+from pcqc.models.folder import load_tokenizer
+from pcqc.models.pretrained import install, locate
+from pcqc.study import ROOT, Pretrained, load_study
+from pcqc.system.files import sha256_file
+
+CARD = (ROOT / "models" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_card_has_every_models_digest():
+    listed = dict(re.findall(r"\| `(\S+)` \| .* \| `([0-9a-f]{64})` \|", CARD))
+    files = (ROOT / "models").glob("*/*/model.safetensors")
+    assert listed == {f"{p.parts[-3]}/{p.parts[-2]}": sha256_file(p) for p in files}
+
+
+def test_the_study_names_them_by_their_digests():
+    models = load_study("clinic").models
+    for source in (models.actor, models.patient, models.scorer):
+        assert source.sha256 == sha256_file(locate(source) / "model.safetensors")
+
+
+def test_other_weights_than_the_study_names_are_refused():
+    with pytest.raises(UserError, match=r"base/model\.safetensors: not the weights that the study"):
+        locate(Pretrained("models/clinic-1/base", sha256="0" * 64))
+
+
+def test_the_base_model_is_as_sound_as_its_card_says(tmp_path):
+    from transformers import AutoModelForCausalLM
+
+    study = load_study("clinic")
+    install(study.models.scorer, tmp_path / "base")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
+    chat = ChatFormat(load_tokenizer(tmp_path / "base"), study.protocol.instruction)
+    scores = validate(make_world(study.clinic), chat, model, seed=1)
+    shown = re.findall(r"(\d+\.\d) %", CARD.partition("| patient: answers right")[2])
+    assert [f"{100 * scores[name]:.1f}" for name in SCORES] == shown[:3]
+    assert scores["patient_accuracy"] >= 0.99
+    assert scores["scorer_accuracy"] >= scores["bayes_accuracy"] - 0.05
+
+
+SCORES = ("patient_accuracy", "scorer_accuracy", "bayes_accuracy")
