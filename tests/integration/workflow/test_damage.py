@@ -78,13 +78,21 @@ def damage_and_obey(
     return said
 
 
-def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch):
-    """Whatever the damage, the workflow's first step refuses it and names a remedy."""
+def swap(path: Path, other: Path) -> None:
+    """Each of two files in the other's place."""
+    content = path.read_bytes()
+    path.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
+    """One file of each kind, or all: the workflow's first step refuses it and names a remedy."""
     monkeypatch.chdir(copy.folder)
     study, root, kept = load_study(STUDY), copy.results, tmp_path / "kept"
     checked = {job.path.resolve() for job in Jobs(study).all()}
     prepare_to_run(study)
-    for name in of_each_kind(root, "each"):
+    for name in results(root) if every else of_each_kind(root, "each"):
         path, folder = root / name, result_of(root / name)
         assert folder.resolve() in checked, name
         shutil.copy2(path, kept)
@@ -94,6 +102,11 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch):
                 continue
             assert re.fullmatch(r".*run the workflow again", refusal(folder)), (name, how)
             shutil.copy2(kept, path)
+        same = (root / other for other in results(root) if kind(other) == kind(name))
+        if sibling := next((p for p in same if p.read_bytes() != path.read_bytes()), None):
+            swap(path, sibling)
+            assert refusal(folder), (name, "swapped")
+            swap(path, sibling)
     prepare_to_run(study)
 
 
