@@ -59,12 +59,14 @@ def _models(study: Study) -> list[Setting]:
 
 
 def _weights(model: Pretrained) -> str:
-    """The weights' usual name: that of the file, or of the repository without its owner."""
+    """The weights' usual name: of the file, of the published model, of the repository."""
+    if model.sha256:
+        return "/".join(Path(model.source).parts[-2:])
     return model.gguf.removesuffix(".gguf") if model.gguf else Path(model.source).name
 
 
 def _epochs(count: int) -> str:
-    return f"{count} epoch{'' if count == 1 else 's'}"
+    return f"{count} epoch{'' if count == 1 else 's'}" if count else "as published"
 
 
 def _sampling(collected: Collected) -> list[Setting]:

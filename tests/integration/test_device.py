@@ -67,7 +67,7 @@ def test_a_device_is_known_by_its_drivers_name(name, kind):
 
 
 def test_bfloat16_and_checkpointing_are_deepspeeds():
-    clinic = load_study("clinic")
+    clinic = load_study("clinic-scratch")
     plain = device.on_this_device(clinic, "transformers")
     assert (plain.placement, plain.engine.kind) == (None, "transformers")
     half = device.on_this_device(clinic, "vllm", "bfloat16")

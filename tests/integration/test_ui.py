@@ -33,7 +33,7 @@ def test_the_link_leads_to_the_runs_of_the_study(mini, tmp_path):
         printed = served.stdout.readline()
         link = re.fullmatch(r"Open (.+)/#/experiments/(\d+)/runs\?\S+\n", printed)
         address, experiment = link.groups()
-        assert any("startup complete" in line for line in served.stdout)
+        assert any("running on" in line for line in served.stdout)
         query = json.dumps({"experiment_ids": [experiment], "max_results": 1000}).encode()
         headers = {"Content-Type": "application/json"}
         search = Request(f"{address}/api/2.0/mlflow/runs/search", query, headers)

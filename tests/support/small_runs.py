@@ -16,7 +16,12 @@ class Killed(BaseException):
 
 def small_study(folder: Path, **changes):
     """The clinic's settings with tiny sizes."""
-    data = copy.deepcopy(read_settings(ROOT / "config" / "studies" / "clinic.yaml")).data
+    data, scratch = (
+        copy.deepcopy(read_settings(ROOT / "config" / "studies" / name).data)
+        for name in ("clinic.yaml", "clinic-scratch.yaml")
+    )
+    del data["models"]
+    data["scratch_model"] = scratch["scratch_model"]
     data["clinic"] |= {"diseases": 4, "training_cases": 6, "sft_conversations": 24}
     data["clinic"] |= {"sft_questions": [2]}
     for benchmark in data["benchmarks"].values():
