@@ -42,7 +42,9 @@ def test_the_base_model_is_as_sound_as_its_card_says(tmp_path):
     chat = ChatFormat(load_tokenizer(tmp_path / "base"), study.protocol.instruction)
     scores = validate(make_world(study.clinic), chat, model, seed=1)
     shown = re.findall(r"(\d+\.\d) %", CARD.partition("| patient: answers right")[2])
-    assert [f"{100 * scores[name]:.1f}" for name in SCORES] == shown[:3]
+    # Another processor rounds otherwise, which may turn one or two of 500 answers.
+    expected = [float(figure) for figure in shown[:3]]
+    assert [100 * scores[name] for name in SCORES] == pytest.approx(expected, abs=0.5)
     assert scores["patient_accuracy"] >= 0.99
     assert scores["scorer_accuracy"] >= scores["bayes_accuracy"] - 0.05
 
