@@ -32,8 +32,7 @@ def essence(results: Path) -> dict[str, object]:
     kept: dict[str, object] = {}
     for name, digest in digests(results).items():
         path = Path(name)
-        hidden = path.name.startswith(".") and path.suffix == ".tmp"  # of a writer that was killed
-        if hidden or set(path.parts) & set(LEFT_OUT) or path.name in TIMED_FILES:
+        if set(path.parts) & set(LEFT_OUT) or path.name in TIMED_FILES:
             continue
         if path.stem.startswith(TIMED_TABLES):
             continue

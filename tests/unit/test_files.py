@@ -166,3 +166,13 @@ def test_a_held_lock_is_refused_or_waited_for(tmp_path):
         hold(lock, "a job")
     threading.Timer(0.2, holder.close).start()
     hold(lock, "a job", patience=30).close()
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_a_living_ones_is_not(tmp_path):
+    left, living = (tmp_path / f".out [1].json.{name}.tmp" for name in ("left", "living"))
+    other = tmp_path / ".other.json.left.tmp"
+    for path in (left, living, other):
+        path.write_bytes(b"half")
+    with hold(living, "writing"):
+        write_atomic(tmp_path / "out [1].json", b"whole")
+    assert {p.name for p in tmp_path.iterdir()} == {"out [1].json", living.name, other.name}

@@ -1,9 +1,11 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
+import contextlib
 import csv
 import errno
 import fcntl
 import functools
+import glob
 import hashlib
 import io
 import json
@@ -56,14 +58,23 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
 
 
 def _write_beside(path: Path, data: bytes) -> None:
-    """Write `data` to a synced temporary file in the folder of `path`, and rename it."""
+    """Write `data` to a synced temporary file in the folder of `path`, and rename it.
+
+    What killed writers of the same file left goes first: a living one holds a lock on its own,
+    which is empty until then.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError):  # it was renamed just now
+            if left.stat().st_size and not held(left):
+                left.unlink()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
