@@ -1,7 +1,10 @@
 """Results on disk: manifests vouch for every file, and what an edit leaves to do."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -240,3 +243,34 @@ def test_an_altered_result_is_not_accepted(small, edit):
     path.write_text("[]\n")
     with pytest.raises(UserError, match=r"events\.jsonl: altered"):
         accept(small, "pcqc", "A", "a message")
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {folder!r})
+from test_manifest import make_job
+from pcqc.results.manifest import hold_folder
+with hold_folder(make_job(Path({root!r}))):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_two_processes_never_write_one_folder(tmp_path):
+    code = HOLD.format(folder=str(Path(__file__).parent), root=str(tmp_path))
+    support = str(Path(__file__).parents[1] / "support")
+    path = os.pathsep.join([support, os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", code]
+    first = subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+    )
+    try:
+        assert first.stdout.readline() == b"held\n"
+        with pytest.raises(UserError, match="`pcqc first` is already under way"):
+            made(make_job(tmp_path), a="1")
+        made(make_job(tmp_path, number=2), a="1")  # another folder
+    finally:
+        first.kill()
+        first.wait()
+    made(make_job(tmp_path), a="1")
