@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from trl import GRPOTrainer
 
-from turn_credit import Span, Term, token_advantages
+from turn_credit import Term, token_advantages
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,16 @@ class Rows:
         if empty < 0:
             raise ValueError(f"{len(self.completions)} rows for {count}: raise num_generations")
         shape = (count, max(map(len, self.completions)))
-        mask = _mask(shape, [span for term in self.terms for span in term.spans])
-        advantages = token_advantages(shape, self.terms, tokens=int(mask.sum()))
+        mask = np.zeros(shape, int)
+        for row, start, stop in (span for term in self.terms for span in term.spans):
+            mask[row, start:stop] = 1
         completions = [*map(list, self.completions), *[[filler]] * empty]
         return {
             "prompt_ids": [*map(list, self.prompts), *[[filler]] * empty],
             "completion_ids": completions,
             "logprobs": None,
             "env_mask": [m[: len(c)].tolist() for m, c in zip(mask, completions, strict=True)],
-            "token_advantages": list(advantages),
+            "token_advantages": list(token_advantages(shape, self.terms)),
             "reward": [*self.reward, *[None] * empty],
         }
 
@@ -86,10 +87,3 @@ class PCQCTrainer(GRPOTrainer):
         rows = np.stack([row["token_advantages"][:length] for row in inputs])
         output["advantages"] = torch.from_numpy(rows).to(output["completion_ids"].device).float()
         return output
-
-
-def _mask(shape: tuple[int, int], spans: Sequence[Span]) -> np.ndarray:
-    mask = np.zeros(shape, int)
-    for row, start, stop in spans:
-        mask[row, start:stop] = 1
-    return mask

@@ -96,12 +96,11 @@ def test_the_readmes_table_is_that_of_the_docstrings():
     assert turn_credit.table() in (PACKAGE / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readmes_lines_run():
-    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0]
+def test_the_readmes_lines_run(example):
+    code, printed = example
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == text.split("```text\n")[1].split("```")[0]
+    assert done.stdout == printed
 
 
 def test_importing_it_loads_numpy_and_nothing_else_of_size():

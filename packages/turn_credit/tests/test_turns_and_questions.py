@@ -21,9 +21,9 @@ BELIEFS = [np.array([0.2, 0.5, 0.4]), np.array([0.2, 0.8])]
 REWARDS = np.array([0.0, 1.0])
 
 
-def close(found, expected):
-    assert [len(row) for row in found] == [len(row) for row in expected]
-    for row, other in zip(found, expected, strict=True):
+def close(credits, expected):
+    assert [len(row) for row in credits] == [len(row) for row in expected]
+    for row, other in zip(credits, expected, strict=True):
         assert row == pytest.approx(other, abs=1e-5)
 
 
@@ -43,8 +43,7 @@ def test_tips_pays_back_what_a_question_adds_to_the_potential():
     # Changes 1 and 2, mean 1.5: c = 0.15 / 1.5 = 0.1. To go: R - 0.1 Phi = 0.3, 0.2 | 1.3, 1.1;
     # means at the turns: 0.8 and 0.65.
     beliefs = [np.exp([-3.0, -2.0]), np.exp([-3.0, -1.0])]
-    found = tips(Group(REWARDS, beliefs=beliefs), size=0.15)
-    close(found, [[-0.5, 0.2 - 0.65], [0.5, 1.1 - 0.65]])
+    close(tips(Group(REWARDS, beliefs=beliefs), size=0.15), [[-0.5, 0.2 - 0.65], [0.5, 1.1 - 0.65]])
 
 
 def test_tips_without_any_change_leaves_the_reward():
@@ -55,8 +54,7 @@ def test_tips_without_any_change_leaves_the_reward():
 def test_vineppo_takes_the_change_of_value_standardised_across_the_update():
     # Changes 0.25, -0.75 | 0.5, 0.0: mean 0, sample deviation sqrt(0.875 / 3) = 0.54006.
     values = [np.array([0.5, 0.75]), np.array([0.5, 1.0])]
-    found = vineppo(Group(REWARDS, values=values))
-    close(found, [[0.46291, -1.38873], [0.92582, 0.0]])
+    close(vineppo(Group(REWARDS, values=values)), [[0.46291, -1.38873], [0.92582, 0.0]])
 
 
 def test_vineppo_without_one_value_still_credits_the_other_turns():
@@ -72,15 +70,19 @@ def test_gigpo_adds_the_comparison_among_turns_at_one_state():
     # Episodes: -0.70711, 0.70711. At the shared opening the returns are 0 and 0.5: the same again.
     # The other states are alone.
     states = [["opening", "x"], ["opening", "y"]]
-    found = gigpo(Group(REWARDS, states=states), weight=0.1, discount=0.5)
-    close(found, [[-0.777817, -0.707107], [0.777817, 0.707107]])
+    close(
+        gigpo(Group(REWARDS, states=states), weight=0.1, discount=0.5),
+        [[-0.777817, -0.707107], [0.777817, 0.707107]],
+    )
     assert share_alone(Group(REWARDS, states=states)) == 0.5
 
 
 def test_gigpo_compares_turns_of_different_numbers_too():
     # `x` is reached at the first turn of one and at the second of the other: returns 0 and 1.
-    found = gigpo(Group(REWARDS, states=[["x", "p"], ["o", "x"]]), discount=0.5)
-    close(found, [[-1.414214, -0.707107], [0.707107, 1.414214]])
+    close(
+        gigpo(Group(REWARDS, states=[["x", "p"], ["o", "x"]]), discount=0.5),
+        [[-1.414214, -0.707107], [0.707107, 1.414214]],
+    )
 
 
 def test_mt_grpo_normalises_each_turn_over_consultations():

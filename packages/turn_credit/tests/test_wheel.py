@@ -36,7 +36,7 @@ def wheel(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("version", pythons())
-def test_the_readmes_lines_run_from_the_wheel(wheel, tmp_path, version):
+def test_the_readmes_lines_run_from_the_wheel(wheel, example, tmp_path, version):
     environment = tmp_path / "empty"
     uv = [sys.executable, "-m", "uv"]
     subprocess.run(
@@ -50,11 +50,10 @@ def test_the_readmes_lines_run_from_the_wheel(wheel, tmp_path, version):
     if done.returncode and own == ["numpy"]:
         pytest.skip(f"no numpy for Python {version} can be had here")
     assert done.returncode == 0, done.stderr
-    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0]
+    code, printed = example
     done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == text.split("```text\n")[1].split("```")[0]
+    assert done.stdout == printed
     listed = subprocess.run(
         [*uv, "pip", "list", "--python", python, "--format", "freeze"],
         capture_output=True,

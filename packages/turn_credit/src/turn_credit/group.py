@@ -2,13 +2,14 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 Row = Sequence[float] | np.ndarray
 Ragged = list[np.ndarray]  # float64 arrays of different lengths
 
-_OF_TURNS = ("beliefs", "values", "states")
+_OF_TURNS = ("turns", "beliefs", "values", "states")
 _OF_CANDIDATES = ("utilities", "continued", "expected")
 
 
@@ -50,7 +51,7 @@ class Group:
         _same_lengths(self, _OF_TURNS)
         _same_lengths(self, _OF_CANDIDATES)
         count = len(self.rewards)
-        for name in ("turns", *_OF_TURNS):
+        for name in _OF_TURNS:
             if (rows := getattr(self, name)) is not None and len(rows) != count:
                 raise ValueError(f"{name} of {len(rows)} consultations beside {count} rewards")
         if self.baselines is not None and len(self.baselines) != len(self.utilities or ()):
@@ -62,21 +63,21 @@ class Group:
     @property
     def lengths(self) -> list[int]:
         """T_i of each consultation."""
-        for rows in (self.beliefs, self.values, self.states):
-            if rows is not None:
-                return [len(row) for row in rows]
-        return list(self.turns or ())
+        return next(iter(_lengths(self, _OF_TURNS).values()), [])
 
-    def read(self, name: str) -> Ragged:
-        """Float arrays of a field that a credit needs.
+    def given(self, name: str) -> Any:
+        """A field that a credit needs.
 
         Raises:
             ValueError: the group has none.
         """
-        rows = getattr(self, name)
-        if rows is None:
+        if (value := getattr(self, name)) is None:
             raise ValueError(f"this credit needs `{name}`, which the group does not have")
-        return [np.asarray(row, np.float64) for row in rows]
+        return value
+
+    def read(self, name: str) -> Ragged:
+        """`given`, as float arrays."""
+        return [np.asarray(row, np.float64) for row in self.given(name)]
 
 
 def join(groups: Sequence[Group]) -> Group:
@@ -89,11 +90,17 @@ def join(groups: Sequence[Group]) -> Group:
     return Group(**joined)
 
 
-def _same_lengths(group: Group, names: Sequence[str]) -> None:
+def _lengths(group: Group, names: Sequence[str]) -> dict[str, list[int]]:
+    """Name of a field that the group has -> length of each of its rows; `turns` are lengths."""
     given = {name: rows for name in names if (rows := getattr(group, name)) is not None}
-    lengths = {name: [len(row) for row in rows] for name, rows in given.items()}
-    if group.turns is not None and names is _OF_TURNS:
-        lengths = {"turns": list(group.turns), **lengths}
+    return {
+        name: list(rows) if name == "turns" else [len(row) for row in rows]
+        for name, rows in given.items()
+    }
+
+
+def _same_lengths(group: Group, names: Sequence[str]) -> None:
+    lengths = _lengths(group, names)
     first, *others = lengths or [""]
     for other in others:
         if lengths[other] != lengths[first]:

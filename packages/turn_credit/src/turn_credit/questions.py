@@ -49,13 +49,9 @@ def executed_local(group: Group) -> Ragged:
     Bias: that of `pcqc`; a state's own level is credited to its question
     Source: the paper, eq:executed_local_gain
     """
-    utilities = group.read("utilities")
-    if group.baselines is None:
-        raise ValueError("this credit needs `baselines`, which the group does not have")
-    gains = [
-        diagnostic_gain(row, baseline)[0]
-        for row, baseline in zip(utilities, np.asarray(group.baselines, np.float64), strict=True)
-    ]
+    utilities, baselines = group.read("utilities"), np.asarray(group.given("baselines"), float)
+    pairs = zip(utilities, baselines, strict=True)
+    gains = [diagnostic_gain(row, baseline)[0] for row, baseline in pairs]
     credits = executed_local_credit(gains)
     return [_first_alone(np.full(len(u), a)) for u, a in zip(utilities, credits, strict=True)]
 

@@ -48,13 +48,12 @@ def credit(
     title: str,
     of: Literal["turns", "questions", "nodes"],
     scope: Literal["group", "update"] = "group",
-    name: str | None = None,
 ) -> Callable[[Callable], Callable]:
-    """Registers the function below it as a credit, under its own name or another one."""
+    """Registers the function below it as a credit, under its name."""
 
     def register(function: Callable) -> Callable:
-        key = name or function.__name__
-        CREDITS[key] = Credit(key, title, of, scope, function)
+        name = function.__name__
+        CREDITS[name] = Credit(name, title, of, scope, function)
         return function
 
     return register

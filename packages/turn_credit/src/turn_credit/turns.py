@@ -114,7 +114,7 @@ def gigpo(group: Group, weight: float = 1.0, discount: float = 0.95) -> Ragged:
     Bias: its discount pushes towards stopping, at some policies against the gradient
     Source: Feng et al. 2025 (arXiv 2505.10978)
     """
-    rewards, states = np.asarray(group.rewards, np.float64), _states(group)
+    rewards, states = np.asarray(group.rewards, np.float64), group.given("states")
     returns = [
         r * discount ** np.arange(len(s))[::-1] for s, r in zip(states, rewards, strict=True)
     ]
@@ -128,7 +128,7 @@ def gigpo(group: Group, weight: float = 1.0, discount: float = 0.95) -> Ragged:
 
 def share_alone(group: Group) -> float:
     """Share of the turns at a state that no other turn has, which GiGPO cannot compare."""
-    places = _places(_states(group)).values()
+    places = _places(group.given("states")).values()
     return sum(len(p) == 1 for p in places) / max(sum(map(len, places)), 1)
 
 
@@ -152,12 +152,6 @@ def mt_grpo(group: Group, discount: float = 1.0) -> Ragged:
             gain[t] = z
     outcomes = terminal_advantages(group.rewards)
     return [_to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
-
-
-def _states(group: Group) -> Sequence[Sequence[Hashable]]:
-    if group.states is None:
-        raise ValueError("this credit needs `states`, which the group does not have")
-    return group.states
 
 
 def _to_go(rewards: np.ndarray, discount: float) -> np.ndarray:
