@@ -63,7 +63,7 @@ def forget_source():
     recipe._file.cache_clear()
     recipe._read.cache_clear()
     recipe._others.cache_clear()
-    recipe._only_lists.cache_clear()
+    recipe._tree.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,12 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> None:
 
 def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list[float]:
     """Train from the weights that the roles share, write each role after its epochs; the losses."""
-    first = next(iter(epochs))
     if not any(epochs.values()):
         if processes.is_main:
-            _leave_as_it_starts(task, first)
+            for role in epochs:
+                _leave_as_it_starts(task, role)
         return []
+    first = next(iter(epochs))
     start = role_weights(task, first)
     model, chat = start.load(), chat_format(task, start.folder)
     examples = _examples(task, chat)

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pcqc.errors import UserError
 from pcqc.models.folder import save_folder, save_model
 from pcqc.study import Pretrained
-from pcqc.study.load import ROOT
+from pcqc.study.load import local_folder
 from pcqc.system.files import read_json, sha256_file
 
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.
@@ -74,8 +74,7 @@ def locate(source: Pretrained) -> Path:
         return _packaged(source.source, source.gguf)
     if source.revision:
         return _cached(source.source, source.revision)
-    folder = Path(source.source).expanduser()
-    folder = folder if folder.is_dir() else ROOT / folder
+    folder = local_folder(source.source)
     if not folder.is_dir():
         raise UserError(
             f"{source.source}: no folder with pretrained weights; fix the study's 'models' (a "

@@ -7,7 +7,7 @@ from typing import Any
 from pcqc.errors import UserError
 from pcqc.results.paths import Paths
 from pcqc.study import Pretrained, Study
-from pcqc.study.load import ROOT
+from pcqc.study.load import local_folder
 from pcqc.system.files import read_json
 
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -131,7 +131,7 @@ def architecture(study: Study, role: str) -> tuple[str, Architecture]:
         return (name, read_config(made)) if made.is_file() else (name, _scratch(study))
     source = getattr(study.models, role) or study.models.actor
     name = _name(source)
-    for path in (made, *(folder / source.source / "config.json" for folder in (Path(), ROOT))):
+    for path in (made, local_folder(source.source) / "config.json"):
         if path.is_file():
             return name, read_config(path)
     known = {key.lower(): shape for key, shape in KNOWN.items()}

@@ -235,10 +235,15 @@ def _others(path: tuple[str, ...]) -> dict[str, Path]:
 
 
 @functools.cache
+def _tree(module: str) -> ast.Module:
+    """What a module does, as a syntax tree."""
+    return _Meaning().visit(ast.parse(_file(module).read_text(encoding="utf-8")))
+
+
+@functools.cache
 def _read(module: str) -> tuple[str, tuple[str, ...]]:
     """A module's digest, and what it names in import statements, modules and others alike."""
-    tree = _Meaning().visit(ast.parse(_file(module).read_text(encoding="utf-8")))
-    imports = []
+    tree, imports = _tree(module), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [alias.name for alias in node.names]
@@ -249,14 +254,12 @@ def _read(module: str) -> tuple[str, tuple[str, ...]]:
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16], tuple(dict.fromkeys(imports))
 
 
-@functools.cache
 def _only_lists(package: str) -> bool:
     """Whether a package imports what it offers, and does nothing else."""
-    tree = _Meaning().visit(ast.parse(_file(package).read_text(encoding="utf-8")))
-    listed = (ast.Import, ast.ImportFrom)
     return all(
-        isinstance(statement, listed) or ast.unparse(statement).startswith("__all__")
-        for statement in tree.body
+        isinstance(statement, ast.Import | ast.ImportFrom)
+        or ast.unparse(statement).startswith("__all__")
+        for statement in _tree(package).body
     )
 
 

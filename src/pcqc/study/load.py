@@ -19,6 +19,12 @@ from pcqc.study.yaml_reader import Name, SettingsFile, build, nearest, read_sett
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def local_folder(name: str) -> Path:
+    """A folder that a study names: of the working directory, else of this repository."""
+    folder = Path(name).expanduser()
+    return folder if folder.is_dir() else ROOT / folder
+
+
 def load_study(name_or_path: str | Path) -> Study:
     """Load a study by name (`config/studies/<name>.yaml`) or by path, with methods and variations.
 
