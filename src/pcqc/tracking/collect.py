@@ -113,15 +113,17 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
     """
     if not runs:
         return []
-    again = f"run `pcqc mirror {study.name} {method}`"
+    mirror = f"run `pcqc mirror {study.name} {method}`"
     path = Paths.of(study).tracking(method)
     if not path.exists():
-        raise UserError(f"{method} is not in MLflow yet ({path} is missing); {again} first")
+        raise UserError(f"{method} is not in MLflow yet ({path} is missing); {mirror} first")
     record = read_record(study, method)
+    # What is mirrored is not mirrored again while its record is there.
+    again = f"remove {path.parents[1]} and {mirror}"
     entries = []
     for run in runs:
         if run not in record["runs"]:
-            raise UserError(f"run {run} of {method} is not in MLflow yet; {again} first")
+            raise UserError(f"run {run} of {method} is not in MLflow yet; {mirror} first")
         run_id, artifacts = record["runs"][run]["run_id"], record["runs"][run]["artifacts"]
         stored = store.client.search_runs(
             [record["experiment_id"]], f"attributes.run_id = '{run_id}'"

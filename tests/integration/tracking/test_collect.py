@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet
@@ -8,6 +9,7 @@ from hand_made import finish_job
 from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
+from pcqc.jobs.run import run_job
 from pcqc.results.paths import Paths
 from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.tracking.mlflow_store import open_store
@@ -100,9 +102,11 @@ def test_a_run_deleted_in_mlflow_is_mirrored_anew(mirrored):
     record = read_json(mirrored.results / "tracking" / "pcqc" / "latest" / "record.json")
     run_id = record["runs"]["B"]["run_id"]
     store.client.delete_run(run_id)
-    with pytest.raises(UserError, match=f"MLflow has no run {run_id}, or it was deleted"):
+    folder = mirrored.results / "tracking" / "pcqc"
+    with pytest.raises(UserError, match=f"no run {run_id}, .*; remove {folder} and run `pcqc mir"):
         collect(mirrored)
-    mirror(mirrored, "pcqc")
+    shutil.rmtree(folder)
+    run_job(mirrored, "mirror", "pcqc")
     after = tree(collect(mirrored))
     assert after.pop("runs.json") != before.pop("runs.json")
     assert after == before
