@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clinic_env.world import World, read_findings
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
 from pcqc.clinic import quality
 from pcqc.clinic.consultations import best_exchanges, random_exchanges
-from pcqc.clinic.world import World, read_findings
 from pcqc.system.seeds import generator
 
 DRAWS = 8  # consultations of a case with random questions

@@ -15,10 +15,11 @@ from analysis.collected import Collected
 from analysis.continuation import Continued
 from analysis.exact_doctors import ExactDoctor, exact_doctor
 from analysis.load import CasesById, read_world
+from clinic_env import posterior
+from clinic_env.world import read_findings
 from pcqc.cases.case import Case
-from pcqc.clinic import posterior, quality
+from pcqc.clinic import quality
 from pcqc.clinic.quality import AskedQuestion
-from pcqc.clinic.world import read_findings
 from pcqc.evaluation.choice import selected_success
 
 

@@ -14,8 +14,9 @@ import pandas as pd
 from typing_extensions import TypedDict
 
 from analysis.collected import Collected
+from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
-from pcqc.clinic.world import World
+from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.results.json_shapes import CollectedRuns
@@ -215,7 +216,7 @@ def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
 
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
-    return World.load(checked(Paths.of(study).world))
+    return load_world(checked(Paths.of(study).world))
 
 
 class CasesById(dict[str, Case]):

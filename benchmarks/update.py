@@ -26,12 +26,13 @@ import torch
 from transformers import PrinterCallback, TrainerCallback
 
 from benchmarks.measure import Finding, Quartiles, ratios, report
+from clinic_env.world import draw_patient
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import parse_action
 from pcqc.clinic.pretrain import make_model
 from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import as_case, draw_patient, make_world
+from pcqc.clinic.world import as_case, make_world
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine

@@ -7,11 +7,11 @@ from analysis.collected import Collected
 from analysis.instrument import Instrument, instruments
 from analysis.table import Column, Row, Table, mean_of_runs
 from analysis.tables.layout import development_cases
+from clinic_env.world import World
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import still_likely
-from pcqc.clinic.world import World
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

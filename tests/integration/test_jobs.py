@@ -9,10 +9,11 @@ import pytest
 from small_runs import Killed, digests, small_study
 from stub_server import Stub, completion
 
+from clinic_env.posterior import Values
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.quality import Values, early_quality
-from pcqc.clinic.world import World
+from pcqc.clinic.quality import early_quality
+from pcqc.clinic.world import load_world
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs.explain import explain
@@ -172,7 +173,7 @@ def test_validation_and_evaluation_keep_every_prediction(finished):
 
 def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finished):
     """They see what the evaluation of the same checkpoint sees."""
-    world = World.load(finished / "data/clinic/latest/world.json")
+    world = load_world(finished / "data/clinic/latest/world.json")
     values = Values(world, world.rates(study.benchmarks[study.development].base_rates))
     chosen = read_json(finished / EVALUATED / "manifest.json")["update"]
     dialogues = [row for _, row in read_jsonl(finished / EVALUATED / "clinic_dev.jsonl")]

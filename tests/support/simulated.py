@@ -13,16 +13,10 @@ import numpy as np
 import pandas as pd
 from hand_made import finish_job, folder_of
 
+from clinic_env.posterior import posterior, question_values
+from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
-from pcqc.clinic.posterior import posterior, question_values
-from pcqc.clinic.world import (
-    World,
-    as_case,
-    ask,
-    draw_patient,
-    make_world,
-    read_findings,
-)
+from pcqc.clinic.world import as_case, make_world, save_world
 from pcqc.study import Method, Study, load_study
 from pcqc.system.files import write_json, write_jsonl
 
@@ -56,7 +50,7 @@ def write_study(root: Path) -> Study:
     study = load_study(STUDY)
     data, collected = (root / folder_of(study, kind) for kind in ("clinic", "collect"))
     world = make_world(replace(study.clinic, diseases=8))
-    world.save(data / "world.json")
+    save_world(world, data / "world.json")
     rows, records = [], []
     cases = {name: _cases(world, study, name) for name in study.benchmarks}
     for name, drawn in cases.items():

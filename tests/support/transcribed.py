@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from hand_made import finish_job, folder_of
 
+from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
-from pcqc.clinic.world import World
+from pcqc.clinic.world import save_world
 from pcqc.study import Study, load_study
 from pcqc.system.files import write_jsonl
 
@@ -69,7 +70,7 @@ def write_study(cases: int = 3) -> Study:
     }
     study = replace(study, methods=methods, continuation=None)
     data = folder_of(study, "clinic")
-    WORLD.save(data / "world.json")
+    save_world(WORLD, data / "world.json")
     for name in ("train", *study.benchmarks):
         write_cases(data / f"{name}.jsonl", [case(n, name) for n in range(cases)])
     finish_job(study, "clinic")

@@ -7,6 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 
+from clinic_env.posterior import (
+    best_accuracy,
+    evidence,
+    posterior,
+    question_values,
+    random_accuracy,
+)
+from clinic_env.world import ask, asked_findings, draw_patient, read_findings, state_finding
 from pcqc.cases.prompts import Exchange, parse_action
 from pcqc.clinic import build
 from pcqc.clinic.build import TRAINING, _Sampler
@@ -17,24 +25,8 @@ from pcqc.clinic.consultations import (
     recorded_conversation,
     still_likely,
 )
-from pcqc.clinic.posterior import (
-    best_accuracy,
-    evidence,
-    posterior,
-    question_values,
-    random_accuracy,
-)
 from pcqc.clinic.pretrain import LEVELS, WINDOW, draw_batch
-from pcqc.clinic.world import (
-    World,
-    as_case,
-    ask,
-    asked_findings,
-    draw_patient,
-    make_world,
-    read_findings,
-    state_finding,
-)
+from pcqc.clinic.world import as_case, load_world, make_world, save_world
 from pcqc.errors import UserError
 from pcqc.study import Benchmark, Clinic, load_study
 from pcqc.system.seeds import generator
@@ -276,8 +268,8 @@ def test_the_best_question_is_about_the_likeliest_option_not_asked_about(world):
 
 
 def test_a_world_is_the_same_after_a_round_trip(world, tmp_path):
-    world.save(tmp_path / "world.json")
-    assert World.load(tmp_path / "world.json") == world
+    save_world(world, tmp_path / "world.json")
+    assert load_world(tmp_path / "world.json") == world
     assert make_world(SETTINGS) == world
     assert make_world(dataclasses.replace(SETTINGS, seed=4)) != world
 
@@ -287,10 +279,10 @@ def test_a_file_that_is_no_world_is_refused(world, tmp_path, content):
     path = tmp_path / "world.json"
     path.write_text(content)
     with pytest.raises(UserError, match=r"world\.json: not a clinic's world; remove it"):
-        World.load(path)
-    dataclasses.replace(world, findings=world.findings[1:]).save(path)
+        load_world(path)
+    save_world(dataclasses.replace(world, findings=world.findings[1:]), path)
     with pytest.raises(UserError, match="not a clinic's world"):
-        World.load(path)
+        load_world(path)
 
 
 def test_each_disease_has_its_sign_and_each_complaint_its_half(world):

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc.cases.case import read_cases
-from pcqc.clinic.posterior import best_accuracy, random_accuracy
-from pcqc.clinic.world import World
+from pcqc.clinic.world import load_world
 from pcqc.jobs.run import run_job
 from pcqc.results.paths import Paths
 from pcqc.study import ROOT, load_study
@@ -24,7 +24,7 @@ def clinic(tmp_path_factory):
         run_job(study, "clinic")
         paths = Paths.of(study)
         cases = {b.title: read_cases(paths.cases(n))[:40] for n, b in study.benchmarks.items()}
-        return World.load(paths.world), cases
+        return load_world(paths.world), cases
 
 
 def test_the_page_prints_the_bayes_figures(clinic):

@@ -10,12 +10,13 @@ import pytest
 from hand_made import finish_job, folder_of
 from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
 
+from clinic_env.world import World
 from pcqc.cases.case import write_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.clinic.judge import ClinicJudge
 from pcqc.clinic.ungrounded import UngroundedPatient
-from pcqc.clinic.world import World
+from pcqc.clinic.world import save_world
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
@@ -226,7 +227,7 @@ def study(tmp_path, monkeypatch):
     cases = [make_case(i) for i in range(6)]
     data = folder_of(study, "clinic")
     write_cases(data / f"{study.development}.jsonl", cases)
-    WORLD.save(data / "world.json")
+    save_world(WORLD, data / "world.json")
     finish_job(study, "clinic")
 
     def spoken(case, *place):

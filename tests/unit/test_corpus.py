@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from clinic_env.posterior import posterior
+from clinic_env.world import read_findings
 from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.corpus import (
     KINDS,
@@ -17,10 +19,9 @@ from pcqc.clinic.corpus import (
     summary,
     weighted,
 )
-from pcqc.clinic.posterior import posterior
 from pcqc.clinic.pretrain import FACTS
 from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import make_world, read_findings
+from pcqc.clinic.world import make_world
 from pcqc.study import load_study
 from pcqc.training.supervised import Example
 

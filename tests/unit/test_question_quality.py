@@ -2,9 +2,10 @@
 
 import pytest
 
+from clinic_env.posterior import Values
+from clinic_env.world import World
 from pcqc.cases.case import Case
-from pcqc.clinic.quality import Values, early_quality, judge_questions, summary
-from pcqc.clinic.world import World
+from pcqc.clinic.quality import early_quality, judge_questions, summary
 
 # Patients of both diseases complain of fatigue. Coral spots tell them apart nearly always, olive
 # ones sometimes, jade ones never.

@@ -8,7 +8,7 @@ import typing
 import pytest
 import yaml
 
-from pcqc.clinic.world import COMPLAINTS, FINDINGS
+from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc.errors import UserError
 from pcqc.study import ROOT, Study, load_study, tracking_uri
 from pcqc.study.consistency import RULES

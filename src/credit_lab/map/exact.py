@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clinic_env.posterior import best_accuracy, random_accuracy
+from clinic_env.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
 from credit_lab.map.settings import Cell, Map
 from credit_lab.map.simulated import SimulatedClinic
 from pcqc.cases.case import Case
-from pcqc.clinic.posterior import best_accuracy, random_accuracy
-from pcqc.clinic.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
 from pcqc.system.seeds import generator
 
 AHEAD, NONE, BEHIND = "ahead", "none", "behind"  # PCQC against GRPO

@@ -1,6 +1,6 @@
 """The clinic of one cell, many patients at a time.
 
-As in `pcqc.clinic.world`: a disease shows its own sign with probability 1 - noise and any other
+As in `clinic_env.world`: a disease shows its own sign with probability 1 - noise and any other
 with the noise; a complaint makes a random half of the options three times as likely. Findings
 0 .. options - 1 are the options' signs; the others are signs of diseases that are no options.
 All arrays have leading axes of patients, written [...].

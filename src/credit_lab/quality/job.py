@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from clinic_env.posterior import Values, posterior
+from clinic_env.world import World, asked_findings
 from credit_lab.quality.credits import QUESTIONS, TURNS, asking_credits, question_credits
 from credit_lab.quality.states import State, draw_states
 from pcqc.clinic.expected import answers_to, heard
-from pcqc.clinic.posterior import posterior
-from pcqc.clinic.quality import Values
-from pcqc.clinic.world import World, asked_findings
+from pcqc.clinic.world import load_world
 from pcqc.engines.metered import MeteredEngine
 from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
@@ -46,7 +46,7 @@ def run(task: "Task") -> dict:
     single_threaded(task.settings.deterministic)
     settings = task.settings.quality
     cases = checked_cases(task.inputs["development"])[: settings.cases]
-    world = World.load(checked(task.inputs["world"]))
+    world = load_world(checked(task.inputs["world"]))
     (benchmark,) = task.settings.development.values()
     exact = Exact(world, benchmark.base_rates, task.settings.protocol.max_turns)
     update, checkpoint, weights = selected_weights(task)

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from clinic_env.world import World, draw_patient
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.consultations import (
     best_exchanges,
     random_exchanges,
     recorded_conversation,
 )
-from pcqc.clinic.world import World, as_case, draw_patient, make_world
+from pcqc.clinic.world import as_case, make_world, save_world
 from pcqc.errors import UserError
 from pcqc.study import Benchmark, Clinic
 from pcqc.system.files import write_jsonl
@@ -40,7 +41,7 @@ def build_clinic(
         UserError: the world has too few different cases.
     """
     world = make_world(clinic)
-    world.save(folder / "world.json")
+    save_world(world, folder / "world.json")
     sampler = _Sampler(world, clinic.seed)
     splits = {"train": (TRAINING, clinic.training_cases)}
     splits |= {name: (benchmark, benchmark.cases) for name, benchmark in benchmarks.items()}

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from clinic_env.posterior import posterior
+from clinic_env.world import World, ask, read_findings, state_finding
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
-from pcqc.clinic.posterior import posterior
-from pcqc.clinic.world import World, ask, read_findings, state_finding
 
 # An option is ruled out when it is less than this many times as likely as the likeliest.
 RULED_OUT = 0.1

@@ -11,21 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clinic_env.world import LABELS, QUESTION, Patient, World, ask, draw_patient, state_finding
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import best_question, spoken_turns
-from pcqc.clinic.world import (
-    LABELS,
-    QUESTION,
-    Patient,
-    World,
-    as_case,
-    ask,
-    draw_patient,
-    state_finding,
-)
+from pcqc.clinic.world import as_case
 from pcqc.study import Benchmark
 from pcqc.training.supervised import Example
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
+from clinic_env.posterior import likelihoods, posterior
+from clinic_env.world import World, asked_findings, read_findings
 from pcqc.cases.case import Case
-from pcqc.clinic.posterior import likelihoods, posterior
-from pcqc.clinic.world import World, asked_findings, read_findings
 from pcqc.consultation import Turn
 
 

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from clinic_env.world import World, asked_findings, read_findings
 from pcqc.cases.prompts import UNANSWERABLE
-from pcqc.clinic.world import World, asked_findings, read_findings
 from pcqc.evaluation.grounding import Answered, Judgement
 
 _SENTENCE = re.compile(r"[^.]+\.?")

@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from clinic_env.posterior import posterior
+from clinic_env.world import World, read_findings
 from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.corpus import (
     KINDS,
@@ -25,9 +27,7 @@ from pcqc.clinic.corpus import (
     weighted,
 )
 from pcqc.clinic.muon import Muon
-from pcqc.clinic.posterior import posterior
 from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import World, read_findings
 from pcqc.errors import UserError
 from pcqc.models.folder import save_model
 from pcqc.study import ScratchModel

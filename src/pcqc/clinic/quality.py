@@ -1,13 +1,13 @@
 """How good the questions of a consultation are, by the clinic's exact posterior."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from clinic_env.posterior import Values, posterior
+from clinic_env.world import World, asked_findings, read_findings
 from pcqc.cases.case import Case
-from pcqc.clinic.posterior import posterior, question_values
-from pcqc.clinic.world import World, asked_findings, read_findings
 
 EARLY = 3  # answered questions of a consultation by which a validation is judged
 SAME = 1e-9  # values that differ by less are equal
@@ -39,32 +39,6 @@ class AskedQuestion:
     unanswerable: bool
     misquoted: bool
     diagnosis: float
-
-
-class Values:
-    """`question_values` of one world, each state computed once.
-
-    Args:
-        world: the clinic.
-        rates: base rates of the D diseases; uniform by default.
-    """
-
-    def __init__(self, world: World, rates: np.ndarray | None = None):
-        self.world, self.rates = world, rates
-        self._computed: dict[tuple, dict[int, float]] = {}
-
-    def __call__(
-        self, case: Case, answered: dict[int, bool], silent: Collection[int], questions: int
-    ) -> dict[int, float]:
-        """Finding -> accuracy after asking about it, with `questions` left, this one included."""
-        # The order of the options and the facts do not change it.
-        state = (frozenset(answered.items()), frozenset(silent), questions)
-        key = (case.initial, frozenset(case.options.values()), *state)
-        if key not in self._computed:
-            self._computed[key] = question_values(
-                self.world, case, answered, silent=silent, questions=questions, rates=self.rates
-            )
-        return self._computed[key]
 
 
 def judge_questions(values: Values, case: Case, dialogue: dict, most: int) -> list[AskedQuestion]:

@@ -6,17 +6,9 @@ from collections.abc import Iterable
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from clinic_env.world import LABELS, QUESTION, WORDINGS, World, ask, state_complaint, state_finding
 from pcqc.cases import prompts
 from pcqc.cases.public_case import PublicCase
-from pcqc.clinic.world import (
-    LABELS,
-    QUESTION,
-    WORDINGS,
-    World,
-    ask,
-    state_complaint,
-    state_finding,
-)
 
 # An option's label with what surrounds it, a comma, a word (with its colon), or some punctuation
 # (with its line break), each with the space before it.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.clinic.world import World, asked_findings, read_findings, state_finding
+from clinic_env.world import World, asked_findings, read_findings, state_finding
 from pcqc.engines.base import Failure
 from pcqc.roles import Patient
 from pcqc.roles.patient import Inquiry

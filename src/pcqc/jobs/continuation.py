@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pcqc.cases.case import Case
 from pcqc.clinic.ungrounded import Changed, UngroundedPatient
-from pcqc.clinic.world import World
+from pcqc.clinic.world import load_world
 from pcqc.consultation import RolloutContext
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
@@ -156,7 +156,7 @@ class ContinuationStudy:
         if not self.settings.ungrounded:
             return self.context
         share, seed = self.settings.ungrounded, self.settings.seed
-        world = World.load(checked(self.task.inputs["world"]))
+        world = load_world(checked(self.task.inputs["world"]))
         patient = UngroundedPatient(self.context.patient, world, share, seed)
         return dataclasses.replace(self.context, patient=cast(Patient, patient))
 

@@ -89,9 +89,9 @@ def _votes(task: Task, items: Sequence[Answered]) -> dict[str, list[Judgement]]:
     """
     if "world" in task.inputs:
         from pcqc.clinic.judge import ClinicJudge
-        from pcqc.clinic.world import World
+        from pcqc.clinic.world import load_world
 
-        world = World.load(checked(task.inputs["world"]))
+        world = load_world(checked(task.inputs["world"]))
         return {"rules": ClinicJudge(world).judge(items)}
     single_threaded(task.settings.deterministic)
     if not task.settings.judges:

@@ -1,7 +1,7 @@
 """The clinic's base model, trained from scratch."""
 
 from pcqc.clinic.pretrain import pretrain
-from pcqc.clinic.world import World
+from pcqc.clinic.world import load_world
 from pcqc.results.manifest import checked
 from pcqc.results.tasks import Task
 
@@ -10,7 +10,7 @@ def run(task: Task) -> None:
     """Train the base model, resuming its saved state where there is one."""
     settings = task.settings
     pretrain(
-        World.load(checked(task.inputs["world"])),
+        load_world(checked(task.inputs["world"])),
         settings.scratch_model,
         settings.protocol.instruction,
         tokens_per_micro_batch=settings.tokens_per_micro_batch,

@@ -21,10 +21,11 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
     single_threaded(task.settings.deterministic)
     judged = world = None
     if "world" in task.inputs:
-        from pcqc.clinic.quality import Values, early_quality
-        from pcqc.clinic.world import World
+        from clinic_env.posterior import Values
+        from pcqc.clinic.quality import early_quality
+        from pcqc.clinic.world import load_world
 
-        clinic = World.load(checked(task.inputs["world"]))
+        clinic = load_world(checked(task.inputs["world"]))
         (benchmark,) = task.settings.development.values()
         judged = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
         if "world" in task.settings.method.needs:

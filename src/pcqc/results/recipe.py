@@ -28,6 +28,7 @@ from pcqc.system.files import sha256_file
 
 _PACKAGES = {
     "pcqc": ROOT / "src" / "pcqc",
+    "clinic_env": ROOT / "packages" / "clinic_env" / "src" / "clinic_env",
     "turn_credit": ROOT / "packages" / "turn_credit" / "src" / "turn_credit",
     "credit_lab": ROOT / "src" / "credit_lab",
     "data_prep": ROOT / "data_prep",

@@ -33,7 +33,7 @@ class Benchmark:
     role: Literal["development", "held_out", "independent_source"]
     # clinic: how many to draw; real data: their number, checked (`data.subset`: how many to draw)
     cases: Cases | None = None
-    # clinic: numbers of options, drawn uniformly; pcqc.clinic.world has letters for eight
+    # clinic: numbers of options, drawn uniformly; clinic_env.world has letters for eight
     options: Some[Annotated[int, Field(ge=2, le=8)]] = (4,)
     recorded_facts: Share = 1.0  # clinic: share of the findings that the facts record
     wording: Literal["plain", "reported"] = "plain"  # clinic: how facts are worded
@@ -46,7 +46,7 @@ class Benchmark:
 class Clinic:
     """The synthetic world; `docs/clinic.md` gives its Bayes figures."""
 
-    # A training case has four options or more; pcqc.clinic.world has names for sixteen diseases.
+    # A training case has four options or more; clinic_env.world has names for sixteen diseases.
     diseases: Annotated[int, Field(ge=4, le=16)]
     complaints: Annotated[int, Field(ge=1, le=6)]
     # how much likelier a complaint is in the half of the diseases that it points to

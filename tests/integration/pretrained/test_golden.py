@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from helpers import INSTRUCTION, make_case, scripted_context
 
+from clinic_env.world import ask, draw_patient, state_finding
 from pcqc.cases.case import Case
 from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import as_case, ask, draw_patient, make_world, state_finding
+from pcqc.clinic.world import as_case, make_world
 from pcqc.consultation import roll_out
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup

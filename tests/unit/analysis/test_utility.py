@@ -16,8 +16,8 @@ from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.instrument import Instrument, first_questions
 from analysis.tables.continuation import design
-from pcqc.clinic.posterior import posterior
-from pcqc.clinic.world import ask, read_findings
+from clinic_env.posterior import posterior
+from clinic_env.world import ask, read_findings
 from pcqc.errors import UserError
 
 UTILITY = np.array([[0.2, 0.6, 0.4], [0.5, 0.3, 0.1], [0.7, 0.7, 0.7], [0.1, 0.2, 0.9]])

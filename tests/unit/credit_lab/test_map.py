@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from clinic_env.posterior import posterior
 from credit_lab.map.exact import as_case, best_over_average, fidelity, headroom, predict
 from credit_lab.map.job import read_predictions, train_cell, write_predictions
 from credit_lab.map.policy import see, untrained
@@ -20,7 +21,6 @@ from credit_lab.map.training import (
     train,
 )
 from credit_lab.parts import Parts, softmax
-from pcqc.clinic.posterior import posterior
 from pcqc.errors import UserError
 from pcqc.study import load_study
 from pcqc.system.seeds import generator

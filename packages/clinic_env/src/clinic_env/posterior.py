@@ -14,8 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pcqc.cases.case import Case
-from pcqc.clinic.world import World, read_findings
+from clinic_env.world import Opening, World, read_findings
 
 
 def evidence(world: World, dialogue: dict) -> dict[int, bool]:
@@ -31,7 +30,7 @@ def evidence(world: World, dialogue: dict) -> dict[int, bool]:
 
 
 def posterior(
-    world: World, case: Case, answered: dict[int, bool], rates: np.ndarray | None = None
+    world: World, case: Opening, answered: dict[int, bool], rates: np.ndarray | None = None
 ) -> np.ndarray:
     """P(option | complaint, answered findings), one entry per option of the case.
 
@@ -48,12 +47,12 @@ def posterior(
     return weight / weight.sum()
 
 
-def likelihoods(world: World, case: Case) -> np.ndarray:
+def likelihoods(world: World, case: Opening) -> np.ndarray:
     """[options, findings] P(finding | option)."""
     return world.table[_option_indices(world, case)]
 
 
-def best_accuracy(world: World, case: Case, questions: int, *, after_random: int = 0) -> float:
+def best_accuracy(world: World, case: Opening, questions: int, *, after_random: int = 0) -> float:
     """Accuracy of the Bayes diagnosis after `questions` best questions, each chosen on the answers.
 
     The base rates are uniform. The patient can answer about every finding. Further questions change
@@ -68,14 +67,14 @@ def best_accuracy(world: World, case: Case, questions: int, *, after_random: int
     return _Questions(world, case).accuracy(after_random, questions)
 
 
-def random_accuracy(world: World, case: Case, questions: int) -> float:
+def random_accuracy(world: World, case: Opening, questions: int) -> float:
     """Accuracy of the Bayes diagnosis after `questions` random, never repeated questions."""
     return _Questions(world, case).accuracy(questions, 0)
 
 
 def question_values(
     world: World,
-    case: Case,
+    case: Opening,
     answered: dict[int, bool],
     *,
     silent: Collection[int] = (),
@@ -99,6 +98,32 @@ def question_values(
     return _Questions(world, case, rates, silent).values(answered, questions)
 
 
+class Values:
+    """`question_values` of one world, each state computed once.
+
+    Args:
+        world: the clinic.
+        rates: base rates of the D diseases; uniform by default.
+    """
+
+    def __init__(self, world: World, rates: np.ndarray | None = None):
+        self.world, self.rates = world, rates
+        self._computed: dict[tuple, dict[int, float]] = {}
+
+    def __call__(
+        self, case: Opening, answered: dict[int, bool], silent: Collection[int], questions: int
+    ) -> dict[int, float]:
+        """Finding -> accuracy after asking about it, with `questions` left, this one included."""
+        # The order of the options and the facts do not change it.
+        state = (frozenset(answered.items()), frozenset(silent), questions)
+        key = (case.initial, frozenset(case.options.values()), *state)
+        if key not in self._computed:
+            self._computed[key] = question_values(
+                self.world, case, answered, silent=silent, questions=questions, rates=self.rates
+            )
+        return self._computed[key]
+
+
 class _Questions:
     """The questions of one case: its findings in exchangeable groups.
 
@@ -109,7 +134,7 @@ class _Questions:
         silent: findings about which the patient could not answer.
     """
 
-    def __init__(self, world: World, case: Case, rates=None, silent: Collection[int] = ()):
+    def __init__(self, world: World, case: Opening, rates=None, silent: Collection[int] = ()):
         self.count = len(world.findings)
         weight = _joint(world, case, rates)
         # The likeliest option first: cases that differ in the order of options share a tree.
@@ -245,11 +270,11 @@ def _after_one_more(states: list[tuple[int, int]]) -> np.ndarray:
     return np.array([present, absent])
 
 
-def _option_indices(world: World, case: Case) -> list[int]:
+def _option_indices(world: World, case: Opening) -> list[int]:
     return [world.diseases.index(text) for text in case.options.values()]
 
 
-def _joint(world: World, case: Case, rates: np.ndarray | None) -> np.ndarray:
+def _joint(world: World, case: Opening, rates: np.ndarray | None) -> np.ndarray:
     """Unnormalised P(option, complaint), one entry per option."""
     options = _option_indices(world, case)
     rates = world.rates("uniform") if rates is None else rates
