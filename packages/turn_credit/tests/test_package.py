@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import turn_credit
-from turn_credit import CREDITS, Group, Term, Tree, credit_update, token_advantages
+from turn_credit import CREDITS, Group, ProcessGroup, Term, Tree, credit_update, token_advantages
 
 PACKAGE = Path(__file__).parents[1]
 # Two consultations, of three turns and of two; at two states candidates were sampled.
-FULL = Group(
+FULL = ProcessGroup(
     rewards=[0, 1],
     beliefs=[[0.2, 0.5, 0.4], [0.2, 0.8]],
     values=[[0.5, 0.75, 0.5], [0.5, 1.0]],
     states=[["opening", "x", "xy"], ["opening", "y"]],
+    tokens=[[4, 3, 5], [2, 4]],
+    critiques=[[1, -1, 0], [1, 0]],
+    implicit=[[0.1, 0.2, 0.3], [0.7, 0.3]],
+    shifts=[[0.5, -0.2, 0], [0.8, 0]],
     utilities=[[0.5, 0.2, 0.3], [0.4, 0.9]],
     baselines=[0.2, 0.5],
     continued=[[1, 0, 0], [0, 1]],
@@ -45,7 +49,7 @@ def test_what_a_credit_needs_and_lacks_is_named(name):
         return
     needed = CREDITS[name].section("Needs").split()[0].strip(":,")
     with pytest.raises(ValueError, match=f"needs `{needed}`"):
-        CREDITS[name](Group([0, 1], turns=[3, 2]))
+        CREDITS[name](ProcessGroup([0, 1], turns=[3, 2]))
 
 
 def test_an_update_is_compared_as_one_group_where_the_credit_says_so():
@@ -64,11 +68,14 @@ def test_an_update_is_compared_as_one_group_where_the_credit_says_so():
         ({"rewards": [0], "beliefs": [[0.5]], "turns": [2]}, "turns .*2.*, beliefs .*1"),
         ({"utilities": [[0.1, 0.2]], "continued": [[1]]}, "utilities .*2.*, continued .*1"),
         ({"utilities": [[0.1, 0.2]], "baselines": [0, 0]}, "2 baselines beside utilities of 1"),
+        ({"rewards": [0], "turns": [2], "critiques": [[1]]}, "critiques of turns .1. beside 1 "),
+        ({"rewards": [0], "tokens": [[1]], "shifts": [[1, 2]]}, "shifts of turns .2. beside 1 "),
+        ({"rewards": [0, 1], "implicit": [[1]]}, "implicit of turns .1. beside 2 rewards"),
     ],
 )
 def test_lengths_that_disagree_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        Group(**fields)
+        ProcessGroup(**fields)
 
 
 def test_each_term_is_a_mean_over_its_own_tokens():

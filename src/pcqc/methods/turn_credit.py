@@ -20,7 +20,9 @@ from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
 from pcqc.study.yaml_reader import STRICT, Whole
-from turn_credit import Group, Ragged, credit_update, share_alone
+from turn_credit.group import Group, Ragged
+from turn_credit.registry import credit_update
+from turn_credit.turns import share_alone
 
 Played = Sequence[tuple[Case, Consultation]]
 

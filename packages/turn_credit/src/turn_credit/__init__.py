@@ -14,16 +14,20 @@ from turn_credit.questions import c3, executed_local, expected_answer, pcqc, sam
 from turn_credit.registry import CREDITS, Credit, credit, credit_update, table
 from turn_credit.tokens import Span, Term, token_advantages
 from turn_credit.tree import Tree, atpo
-from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, vineppo
+from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, tips_scale, vineppo
+from turn_credit.turns_process import ProcessGroup, a2tgpo, arew, infopo, itpo
 
 __all__ = [
     "CREDITS",
     "Credit",
     "Group",
+    "ProcessGroup",
     "Ragged",
     "Span",
     "Term",
     "Tree",
+    "a2tgpo",
+    "arew",
     "atpo",
     "c3",
     "credit",
@@ -36,6 +40,8 @@ __all__ = [
     "gigpo",
     "grpo",
     "igpo",
+    "infopo",
+    "itpo",
     "join",
     "leave_one_out",
     "mt_grpo",
@@ -47,6 +53,7 @@ __all__ = [
     "table",
     "terminal_advantages",
     "tips",
+    "tips_scale",
     "token_advantages",
     "vineppo",
 ]

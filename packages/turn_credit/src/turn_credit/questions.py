@@ -57,19 +57,22 @@ def executed_local(group: Group) -> Ragged:
 
 
 @credit("C3", "questions")
-def c3(group: Group) -> Ragged:
+def c3(group: Group, divide: bool = False) -> Ragged:
     """Each candidate's value less the mean of the others, by playing on (C3).
 
-    The release then divides by the group's deviation, and its default subtracts a critic's values;
-    neither is done here.
+    Args:
+        group: with values of consultations played on.
+        divide: by the population's deviation within the state, as the release does afterwards. Its
+            default subtracts the mean of a critic's values, which is not done here.
 
     Formula: A_k = V_k − mean_{j≠k} V_j
     Needs: continued: consultations played on from each candidate
     Costs: a consultation per candidate
     Bias: none; a single continuation is mostly luck
-    Source: Chen et al. 2026 (arXiv 2603.06859)
+    Source: Chen et al. 2026 (arXiv 2603.06859), release EIT-EAST-Lab/C3 628185b
     """
-    return [leave_one_out(values) for values in group.read("continued")]
+    credits = [leave_one_out(values) for values in group.read("continued")]
+    return [row / np.sqrt(row.var() + 1e-8) for row in credits] if divide else credits
 
 
 @credit("Expected answer", "questions")

@@ -193,7 +193,7 @@ def atpo(tree: Tree, by_visits: bool = True) -> np.ndarray:
     Needs: a searched tree, and a learned critic V
     Costs: a tree of consultations per case
     Bias: that of the critic
-    Source: Cao et al. 2026 (arXiv 2603.02216), release 25af836
+    Source: Cao et al. 2026 (arXiv 2603.02216), release Quark-Medical/ATPO 25af836
 
     Args:
         tree: with rewards and the critic's values.

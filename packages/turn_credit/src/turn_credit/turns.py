@@ -7,12 +7,15 @@ is the belief before turn t of consultation i, R_i its reward, T_i its number of
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from turn_credit.arithmetic import EPSILON, standardise, terminal_advantages
+from turn_credit.arithmetic import standardise, terminal_advantages
 from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit
+from turn_credit.returns import population_z, to_go
 
 TINIEST = 1e-12  # a belief of which the logarithm is taken is at least this
+STILL = 1e-8  # TIPS' release takes a smaller change of the potential for none
 
 
 @credit("GRPO", "turns")
@@ -31,30 +34,44 @@ def grpo(group: Group) -> Ragged:
 
 
 @credit("IGPO", "turns")
-def igpo(group: Group, discount: float = 1.0) -> Ragged:
+def igpo(
+    group: Group, discount: float = 1.0, logarithm: bool = False, skip_zeros: bool = False
+) -> Ragged:
     """Information gains and outcomes, each normalised within the case, as return to go (IGPO).
 
     r_{i,t} = b_{i,t+1} − b_{i,t}, normalised over all turns but the last of all consultations; the
     last turn has R_i, normalised over consultations; both with the population's deviation. In the
-    source the policy itself gives the belief. Its release trains so (`separate`, discount 1, with
-    differences of probabilities).
+    source the policy itself gives the belief. The release, whose authors' commits a fork keeps,
+    normalises so where it trains (`separate`, discount 1).
+
+    Args:
+        group: with beliefs.
+        discount: γ.
+        logarithm: differences are of log b, as the release trains.
+        skip_zeros: gains of exactly zero are no part of mean and deviation and stay zero, as in the
+            release's advantage. Its reward turns them to 1e-10 before, so that they are a part.
 
     Formula: A_t = Σ_{k≥t} γ^{k−t} z(b_{k+1} − b_k) + γ^{T−1−t} z(R)
     Needs: beliefs: the policy's own, and the label
     Costs: a reading per turn by the actor
     Bias: can oppose the policy gradient of questions; pushes towards asking at some policies,
         towards stopping at others
-    Source: Wang et al. 2025 (arXiv 2510.14967)
+    Source: Wang et al. 2025 (arXiv 2510.14967), release GuoqingWang1/IGPO 745078b
     """
-    gains = [np.diff(belief) for belief in group.read("beliefs")]
-    flat = _z(np.concatenate(gains))
-    gains = np.split(flat, np.cumsum([len(gain) for gain in gains])[:-1])
-    outcomes = _z(np.asarray(group.rewards, np.float64))
-    return [_to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
+    read = _log if logarithm else np.asarray
+    rows = [np.diff(read(belief)) for belief in group.read("beliefs")]
+    flat = np.concatenate(rows)
+    counted = flat != 0 if skip_zeros else np.ones(len(flat), bool)
+    flat[counted] = population_z(flat[counted])
+    gains = np.split(flat, np.cumsum([len(row) for row in rows])[:-1])
+    outcomes = population_z(np.asarray(group.rewards, np.float64))
+    return [to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
 
 
 @credit("TIPS", "turns")
-def tips(group: Group, size: float = 0.11, discount: float = 1.0) -> Ragged:
+def tips(
+    group: Group, size: float = 0.11, discount: float = 1.0, scale: float | None = None
+) -> Ragged:
     """Rewards shaped by a potential, as return to go less the mean at the same turn (TIPS).
 
     F_{i,t} = c (γ Φ_{i,t+1} − Φ_{i,t}), where Φ is the log of a frozen model's belief, zero after
@@ -63,35 +80,51 @@ def tips(group: Group, size: float = 0.11, discount: float = 1.0) -> Ragged:
     here. Undiscounted, the sum is R_i − c Φ_{i,t}: what a question adds to the potential is paid
     back, so that shaping changes no best policy.
 
+    Args:
+        group: with beliefs.
+        size: mean |change of Φ| after scaling.
+        discount: γ.
+        scale: c, where it is not the case's own: the release's is `tips_scale` of the batch.
+
     Formula: A_t = Σ_{k≥t} γ^{k−t} (F_k + R at the end) − mean at turn t
     Needs: beliefs: a frozen scorer's, and the label; a critic in the source
     Costs: a reading per turn
     Bias: none in questions; pushes a little towards asking or stopping
-    Source: Xie et al. 2026 (arXiv 2603.22293)
+    Source: Xie et al. 2026 (arXiv 2603.22293), release ucsd-wang-lab-lm/tips c8687e3
     """
-    potentials = [np.log(np.maximum(belief, TINIEST)) for belief in group.read("beliefs")]
-    changes = np.abs(np.concatenate([np.diff(p) for p in potentials]))
-    scale = size / changes.mean() if changes.any() else 0.0
+    potentials = [_log(belief) for belief in group.read("beliefs")]
+    if scale is None:
+        changes = np.abs(np.concatenate([np.diff(p) for p in potentials]))
+        scale = size / changes.mean() if changes.any() else 0.0
     credits = []
     for phi, reward in zip(potentials, np.asarray(group.rewards, np.float64), strict=True):
         shaped = scale * (discount * np.append(phi[1:], 0.0) - phi)
         shaped[-1:] += reward
-        credits.append(_to_go(shaped, discount))
+        credits.append(to_go(shaped, discount))
     return _less_mean_of_turn(credits)
+
+
+def tips_scale(groups: Sequence[Group], size: float = 0.11) -> float:
+    """The c of TIPS' release: the batch's non-zero |changes of Φ| get the mean `size`."""
+    rows = [np.diff(_log(belief)) for group in groups for belief in group.read("beliefs")]
+    changes = np.abs(np.concatenate(rows))
+    changes = changes[changes > STILL]
+    return float(size / changes.mean()) if len(changes) else 0.0
 
 
 @credit("VinePPO", "turns", scope="update")
 def vineppo(group: Group) -> Ragged:
     """Change of the Monte-Carlo value over a turn, standardised across the update (VinePPO).
 
-    After the last turn the value is R_i. The release whitens over tokens, this over turns. A value
-    that is not known is NaN, and the credits that need it are too.
+    After the last turn the value is R_i. The release whitens over tokens with the population's
+    deviation, this over turns. A value that is not known is NaN, and the credits that need it are
+    too.
 
     Formula: A_t = z(V(s_{t+1}) − V(s_t)) over the update
     Needs: values: consultations played on from each state
     Costs: n consultations per turn
     Bias: none, up to the length of the step
-    Source: Kazemnejad et al. 2024 (arXiv 2410.01679), release efe7228
+    Source: Kazemnejad et al. 2024 (arXiv 2410.01679), release McGill-NLP/VinePPO efe7228
     """
     values, rewards = group.read("values"), np.asarray(group.rewards, np.float64)
     rows = [np.diff(np.append(v, r)) for v, r in zip(values, rewards, strict=True)]
@@ -102,23 +135,37 @@ def vineppo(group: Group) -> Ragged:
 
 
 @credit("GiGPO", "turns")
-def gigpo(group: Group, weight: float = 1.0, discount: float = 0.95) -> Ragged:
+def gigpo(
+    group: Group, weight: float = 1.0, discount: float = 0.95, over_turns: bool = False
+) -> Ragged:
     """Advantage of the consultation plus that among the turns at the same state (GiGPO).
 
     A^S standardises the discounted returns γ^(T_i − 1 − t) R_i of all turns, in all consultations
     of the case, that start at one state; a turn at a state that no other has gets A^S = 0.
 
+    Args:
+        group: with states.
+        weight: ω.
+        discount: γ.
+        over_turns: mean and deviation of R count a consultation once for each of its turns, as the
+            release's default does (mode `mean_std_norm`; its `mean_norm` divides by nothing).
+
     Formula: A_t = z(R) + ω z(γ^{T−1−t} R) over turns at the same state
     Needs: states that repeat
     Costs: nothing more
     Bias: its discount pushes towards stopping, at some policies against the gradient
-    Source: Feng et al. 2025 (arXiv 2505.10978)
+    Source: Feng et al. 2025 (arXiv 2505.10978), release langfengQ/verl-agent 20bd331
     """
     rewards, states = np.asarray(group.rewards, np.float64), group.given("states")
     returns = [
         r * discount ** np.arange(len(s))[::-1] for s, r in zip(states, rewards, strict=True)
     ]
-    credits = [np.full(len(s), a) for s, a in zip(states, standardise(rewards), strict=True)]
+    if over_turns:
+        lengths = [len(s) for s in states]
+        flat = standardise(np.repeat(rewards, lengths))
+        credits = np.split(flat, np.cumsum(lengths)[:-1])
+    else:
+        credits = [np.full(len(s), a) for s, a in zip(states, standardise(rewards), strict=True)]
     for places in _places(states).values():
         steps = standardise([returns[i][t] for i, t in places])
         for (i, t), step in zip(places, steps, strict=True):
@@ -133,41 +180,43 @@ def share_alone(group: Group) -> float:
 
 
 @credit("MT-GRPO", "turns")
-def mt_grpo(group: Group, discount: float = 1.0) -> Ragged:
+def mt_grpo(group: Group, discount: float = 1.0, epsilon: float | None = None) -> Ragged:
     """Turn rewards and outcomes, each normalised within the case (MT-GRPO).
 
     The turn reward b_{i,t+1} − b_{i,t} is ours. z of it is over the consultations for which t is
     not the last turn.
 
+    Args:
+        group: with beliefs.
+        discount: γ.
+        epsilon: beside the deviation, which is then compared with no threshold. The release has
+            1e-4, for consultations of two turns.
+
     Formula: A_t = Σ_{t≤k<T−1} γ^{k−t} z_k(b_{k+1} − b_k) + γ^{T−1−t} z(R)
     Needs: beliefs: a turn reward, here a frozen scorer's gain, and the label
     Costs: a reading per turn
     Bias: can oppose the policy gradient of questions
-    Source: Zeng et al. 2025 (arXiv 2505.11821), second version, for more than two turns
+    Source: Zeng et al. 2025 (arXiv 2505.11821), second version, for more than two turns; release
+        SiliangZeng/Multi-Turn-RL-Agent 7dbdd08 for two
     """
     gains = [np.diff(belief) for belief in group.read("beliefs")]
     for t in range(max(map(len, gains), default=0)):
         longer = [gain for gain in gains if len(gain) > t]
-        for gain, z in zip(longer, standardise([gain[t] for gain in longer]), strict=True):
+        for gain, z in zip(longer, _sample_z([gain[t] for gain in longer], epsilon), strict=True):
             gain[t] = z
-    outcomes = terminal_advantages(group.rewards)
-    return [_to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
+    outcomes = _sample_z(group.rewards, epsilon)
+    return [to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
 
 
-def _to_go(rewards: np.ndarray, discount: float) -> np.ndarray:
-    """sum_{k >= t} discount^(k-t) r_k of every turn t."""
-    returns, total = np.zeros(len(rewards)), 0.0
-    for t in reversed(range(len(rewards))):
-        total = rewards[t] + discount * total
-        returns[t] = total
-    return returns
+def _log(belief: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(belief, TINIEST))
 
 
-def _z(values: np.ndarray) -> np.ndarray:
-    """(x - mean) / (sd + 1e-6) with the population's deviation; zeros for fewer than two values."""
-    if len(values) < 2:
-        return np.zeros_like(values)
-    return (values - values.mean()) / (values.std() + EPSILON)
+def _sample_z(values: ArrayLike, epsilon: float | None) -> np.ndarray:
+    """`standardise`, or with an epsilon of one's own and no threshold."""
+    if epsilon is None or len(x := np.asarray(values, np.float64)) < 2:
+        return standardise(values)
+    return (x - x.mean()) / (x.std(ddof=1) + epsilon)
 
 
 def _less_mean_of_turn(rows: Ragged) -> Ragged:
