@@ -5,6 +5,7 @@ from pathlib import Path
 from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.table import Column, Row, Statement, Table, listed
+from pcqc.cases.order import batches_per_pass
 from pcqc.study import Pretrained, Study
 
 Setting = tuple[str, str, str]  # key, what it is, how it is set
@@ -19,10 +20,12 @@ def build(collected: Collected) -> Table:
         if study.method(name).kind == "rl"
     }
     # What a setting means as plain data, by which it is compared with the paper's.
-    meaning: dict[str, object] = {"actor_initialization": study.sft.epochs, "runs": runs}
+    start, answers = (
+        [epochs, _steps(study, epochs)] for epochs in (study.sft.epochs, study.sft.patient_epochs)
+    )
+    meaning: dict[str, object] = {"actor_initialization": start, "runs": runs}
     if study.models:
-        weights = _weights(study.models.patient or study.models.actor)
-        meaning["patient"] = [weights, study.sft.patient_epochs]
+        meaning["patient"] = [_weights(study.models.patient or study.models.actor), *answers]
     settings = [*_models(study), *_sampling(collected), *_training(collected), *_decoding(study)]
     if study.clinic:
         world = study.clinic
@@ -49,7 +52,7 @@ def _models(study: Study) -> list[Setting]:
         model = study.scratch_model
         actor = f"Qwen3 architecture, {model.layers} layers of width {model.width}, from scratch"
         patient, scorer = "Frozen, of the same base", "Frozen base, as before fine-tuning"
-    start, answers = _epochs(study.sft.epochs), _epochs(study.sft.patient_epochs)
+    start, answers = _epochs(study, study.sft.epochs), _epochs(study, study.sft.patient_epochs)
     return [
         ("actor", "Actor backbone", actor),
         ("actor_initialization", "Actor initialization", f"Shared SFT, {start}"),
@@ -65,8 +68,20 @@ def _weights(model: Pretrained) -> str:
     return model.gguf.removesuffix(".gguf") if model.gguf else Path(model.source).name
 
 
-def _epochs(count: int) -> str:
-    return f"{count} epoch{'' if count == 1 else 's'}" if count else "as published"
+def _epochs(study: Study, count: int) -> str:
+    """`3 epochs, step 96`."""
+    if not count:
+        return "as published"
+    steps = _steps(study, count)
+    return f"{count} epoch{'' if count == 1 else 's'}" + (f", step {steps}" if steps else "")
+
+
+def _steps(study: Study, epochs: int) -> int | None:
+    """Optimiser steps of so many epochs; None where the settings leave open of how many rows."""
+    rows = study.clinic.sft_conversations if study.clinic else None
+    if study.data:
+        rows = study.data.conversations if study.data.sft else study.data.sft_cases
+    return epochs * batches_per_pass(rows, study.sft.batch_size) if rows else None
 
 
 def _sampling(collected: Collected) -> list[Setting]:

@@ -37,13 +37,15 @@ NOTE = (
 )
 
 
-def _prompts(case: Case, question: str = "a question?") -> dict[str, str]:
-    """Role -> its prompt at a state of a case where a candidate question has its answer."""
-    exchange = Exchange(question, "an answer")
+def _prompts(
+    case: Case, question: str = "a question?", earlier: str = "an earlier answer"
+) -> dict[str, str]:
+    """Role -> its prompt after one exchange, where a candidate question has its answer."""
+    exchanges = [Exchange("an earlier question?", earlier), Exchange(question, "an answer")]
     return {
         "actor": actor_prompt(case.public),
         "patient": patient_prompt(case.facts, question),
-        "scorer": scorer_prompt(case.public, [exchange]),
+        "scorer": scorer_prompt(case.public, exchanges),
     }
 
 
@@ -63,6 +65,8 @@ def build(collected: Collected) -> Table:
         role: {item: "Yes" if after[role] != prompt else "No" for item, after in changed.items()}
         for role, prompt in before.items()
     }
+    if _prompts(case, earlier="another earlier answer")["scorer"] == before["scorer"]:
+        access["scorer"]["observed"] = "In part"
     action = parse_action("Question: a question?", case.public.labels)
     if (action.kind, action.text) == ("question", "a question?"):
         access["actor"]["question"] = "Generates"
@@ -76,8 +80,10 @@ def build(collected: Collected) -> Table:
     )
     caption = (
         "Yes or No: whether a component's prompt depends on an item, tested on the prompts that "
-        "it is given. Generates: the item is read from the component's own response. Utility "
-        "extraction has no prompt; its row states what the code does."
+        "it is given. O_t is probed by its initial information, for the scorer by an earlier "
+        "exchange too; the actor's later states continue its first prompt, token by token. "
+        "Generates: the item is read from the component's own response. Utility extraction has no "
+        "prompt; its row states what the code does."
     )
     title = "Information access during question-credit construction."
     return Table("information_access", title, caption, columns, rows, (NOTE,))

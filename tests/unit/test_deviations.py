@@ -1,10 +1,18 @@
-"""`docs/deviations.md` points to code that is there."""
+"""`docs/deviations.md` points to code that exists, and its numbers are the code's."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
+from helpers import make_tokenizer
 
-from pcqc.study import ROOT
+from analysis.tables_and_figures import TABLES
+from pcqc.cases.chat import ChatFormat
+from pcqc.jobs.rl_loop import policy_sampler
+from pcqc.planning.cost import run_cost
+from pcqc.planning.storage import checkpoints
+from pcqc.study import ROOT, load_study
+from pcqc.training.kl import LARGEST
 
 PAGE = ROOT / "docs" / "deviations.md"
 CELLS = [
@@ -12,7 +20,88 @@ CELLS = [
     for line in PAGE.read_text(encoding="utf-8").splitlines()
     if line.startswith("| ") and not line.startswith("| Subject")
 ]
+HERE = {cells[0]: cells[2] for cells in CELLS}
 COMMENTED = [ROOT / "config" / "studies" / "paper.yaml", ROOT / "config" / "methods.yaml"]
+QWEN3 = ROOT / "tests" / "fixtures" / "qwen3_chat_template.jinja"
+PAPER, CLINIC = load_study("paper"), load_study("clinic")
+RL, TREE, METHODS = PAPER.rl, PAPER.method("atpo").tree, PAPER.methods
+
+
+def qwen() -> ChatFormat:
+    tokenizer = make_tokenizer(joined=["assistant"])  # one token of Qwen's, too
+    tokenizer.chat_template = QWEN3.read_text(encoding="utf-8")
+    return ChatFormat(tokenizer, "Ask or answer.")
+
+
+def only(values):
+    """The value that all of some settings share."""
+    (value,) = set(values)
+    return value
+
+
+def grpo_updates() -> list[float]:
+    """Of GRPO, as long as PCQC too: what a run has, and GPU-hours."""
+    grpo, pcqc = METHODS["grpo"], METHODS["pcqc"]
+    longer = type(grpo)(**{**vars(grpo), "updates": pcqc.updates})
+    hours = [round(run_cost(PAPER, method)["gpu_hours"]) for method in (longer, grpo)]
+    counts = [checkpoints(PAPER, method) for method in (grpo, pcqc)]
+    sizes = [grpo.updates, RL.cases_per_update, grpo.terminal_group]
+    return [*sizes, *counts, longer.updates, *hours]
+
+
+def decoding() -> list[float]:
+    """Temperature and top-p in training, then in validation."""
+    chat, shared = qwen(), PAPER.actor_decoding
+    context = SimpleNamespace(actor=SimpleNamespace(engine=None), chat=chat)
+    drawn = policy_sampler(shared, context).sampling
+    return [drawn.temperature, drawn.top_p, shared.temperature, shared.top_p]
+
+
+def reported() -> list[int]:
+    """Updates of the tables that are not of selected checkpoints, in the page's order."""
+    at = {name: only(updates) for name, updates in PAPER.also_evaluate.items()}
+    together = only((at.pop("pcqc"), at.pop("same_state_q1")))
+    return [together, *(at.pop(n) for n in ("grpo", "terminal_only", "executed_local")), *at]
+
+
+CONTROLS = [m for m in METHODS.values() if m.role == "control"]
+TRAINED = [m for m in CLINIC.methods.values() if m.kind == "rl" and not m.on_demand]
+# Subject -> the numbers under "Here", in their order; a row that is not listed has none.
+NUMBERS = {
+    "KL estimator": lambda: [LARGEST],
+    "Length of Terminal-only": lambda: [METHODS["terminal_only"].updates],
+    "GRPO's updates": grpo_updates,
+    "ATPO's updates": lambda: [METHODS["atpo"].updates],
+    "Runs of controls": lambda: [only(len(control.runs) for control in CONTROLS)],
+    "SFT gradient clipping": lambda: [PAPER.sft.max_gradient_norm],
+    "Checkpoints": lambda: [RL.checkpoint_every],
+    "Checkpoints of the tables": reported,
+    "Decoding in training": decoding,
+    "Probabilities in the ratio": lambda: [RL.gap_alarm],
+    "Micro-batches and saved states": lambda: [RL.tokens_per_micro_batch, RL.save_every],
+    "Engine": lambda: [PAPER.engine.cache_tokens],
+    "Last turn": lambda: [PAPER.protocol.max_turns],
+    "Response budget": lambda: [PAPER.actor_decoding.max_tokens],
+    "Which states": lambda: [PAPER.continuation.states, PAPER.continuation.candidates],
+    "Clinic's KL penalty": lambda: [only(method.kl_coefficient for method in TRAINED)],
+    "Statistics of U2": lambda: [TREE.newest_level_weight],
+    "Weights of U": lambda: [TREE.variance_weight, 1 - TREE.variance_weight],
+    "Pruning probability": lambda: [TREE.prune_probability],
+    "Value loss": lambda: [TREE.critic_clip],
+    "Where V is read": lambda: [qwen().ending, 1],
+    "Critic warm-up": lambda: [1, TREE.critic_updates],
+    "Actor warm-up": lambda: [100 * TREE.actor_warmup],
+    "Dual clipping": lambda: [TREE.dual_clip],
+    "Mini-batches": lambda: [TREE.trajectories_per_step],
+    "Reward at the token limit": lambda: [TREE.reward_none],
+}
+
+
+def numbers(text: str) -> list[float]:
+    """The numbers of a cell, without those of code, links and the paper's tables."""
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|Tables? \d+(?:(?:,| to| and) \d+)*", " ", text)
+    found = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?", text)
+    return [float(n.rstrip(",").replace(",", "").replace("−", "-").lstrip("±")) for n in found]
 
 
 def test_comments_of_the_settings_and_rows_of_the_page_are_in_step():
@@ -25,7 +114,7 @@ def test_comments_of_the_settings_and_rows_of_the_page_are_in_step():
             named |= {" ".join(subject.split()) for subject in subjects.split(";")}
             marks -= 1
     assert marks == 0, "a comment says 'Not in the paper' and names no row"
-    assert named <= {cells[0] for cells in CELLS}
+    assert named <= HERE.keys()
     settings = (
         *("`config/methods.yaml`", "`config/studies/paper.yaml`", "`src/pcqc/study/"),
         "`src/pcqc/methods/atpo/settings.py`",
@@ -45,3 +134,21 @@ def test_a_declared_choice_names_a_file_and_a_word_in_it(cells):
     assert files, f"{path} is not there"
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     assert all(word in text for word in words)
+
+
+@pytest.mark.parametrize("subject", HERE)
+def test_the_numbers_of_a_choice_are_the_codes(subject):
+    of_code = NUMBERS[subject]() if subject in NUMBERS else []
+    assert numbers(HERE[subject]) == pytest.approx(of_code)
+
+
+def test_every_number_of_the_code_has_a_row():
+    assert NUMBERS.keys() <= HERE.keys()
+
+
+def test_the_tables_of_reported_checkpoints_are_those_that_the_page_names():
+    named = set(re.findall(r"`(\w+)`", HERE["Checkpoints of the tables"]))
+    modules = {name: (item.made_by or name).split(".")[0] for name, item in TABLES.items()}
+    folder = ROOT / "analysis" / "tables"
+    texts = {name: (folder / f"{module}.py").read_text() for name, module in modules.items()}
+    assert named == {name for name, text in texts.items() if "at_fixed_update(" in text}

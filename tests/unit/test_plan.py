@@ -14,7 +14,7 @@ from pcqc.models.folder import save_model
 from pcqc.planning.checks import loads, misfits, require_fit
 from pcqc.planning.cost import run_cost
 from pcqc.planning.memory import learner_memory, role_memories
-from pcqc.planning.plan import make_plan
+from pcqc.planning.plan import make_plan, render
 from pcqc.planning.storage import storage
 from pcqc.study import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
 from pcqc.training.state import ModelState, save_state
@@ -48,6 +48,23 @@ def test_a_study_without_placement_is_planned_as_far_as_it_goes(capsys):
     plan = make_plan(load_study("clinic-mini"))
     assert (plan["memory"], plan["devices"], plan["problems"]) == ([], [], [])
     assert {method["hours"] for method in plan["methods"].values()} == {None}
+
+
+def test_ablations_are_priced_and_in_no_sum(paper):
+    """What `pcqc vary grpo --study paper --set updates=222` records, as docs/deviations.md says."""
+    long = dataclasses.replace(paper.method("grpo"), updates=222, role="ablation")
+    without, plan = (
+        make_plan(paper),
+        make_plan(dataclasses.replace(paper, methods={**paper.methods, "grpo_updates_222": long})),
+    )
+    price = plan["ablations"]["grpo_updates_222"]["hours"]["gpu_hours"]
+    assert price > 4 * plan["methods"]["grpo"]["hours"]["gpu_hours"]
+    assert f"{price:.2f}" in render(plan)
+    assert without["ablations"] == {}
+    assert [plan[key] for key in ("methods", "storage")] == [
+        without[key] for key in ("methods", "storage")
+    ]
+    assert render(plan).splitlines()[0] == render(without).splitlines()[0]
 
 
 def test_candidates_answers_and_scores_are_counted_apart(paper):
@@ -225,7 +242,7 @@ MISFITS = {
         "node 0 needs 122 GiB of host memory for what is offloaded and asleep",
     ),
     "bfloat16 without sharding": ({"learner__zero": 0}, "zero: 0 is for float32; set it to 1, 2"),
-    "too small a disk": ({"disk_gib": 1000.0}, "results take 3036 GiB, and placement.disk_gib is"),
+    "too small a disk": ({"disk_gib": 1000.0}, "results take 4409 GiB, and placement.disk_gib is"),
 }
 
 

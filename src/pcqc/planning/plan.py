@@ -10,7 +10,7 @@ from pcqc.planning.cost import run_cost, sft_cost
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import role_memories
 from pcqc.planning.storage import checkpoints, storage
-from pcqc.planning.work import fine_tunings, trained, training_work
+from pcqc.planning.work import ablations, fine_tunings, trained, training_work
 from pcqc.study import Method, Study
 
 PHASES = {"always": "resident", "in rollouts": "rollout", "in the update": "update"}
@@ -44,6 +44,7 @@ def make_plan(study: Study) -> dict:
             for name, course in fine_tunings(study).items()
         },
         "methods": {name: _run(study, m, sound) for name, m in trained(study).items()},
+        "ablations": {name: _run(study, m, sound) for name, m in ablations(study).items()},
         "storage": storage(study),
         "assumptions": asdict(study.assumptions),
         "placement": asdict(study.placement) if placed else None,
@@ -93,13 +94,7 @@ def render(plan: dict) -> str:
         for load in plan["devices"]
     ]
     courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
-    runs = []
-    for name, part in {**plan["methods"], **courses}.items():
-        row = {"method": name} | {what: round(part.get(what, 0)) for what in AMOUNTS}
-        if part["hours"]:
-            gpu_hours = part["hours"]["gpu_hours"]
-            row |= {"GPU-hours of one": gpu_hours, "of all": gpu_hours * part["runs"]}
-        runs.append(row)
+    runs = [_row(name, part) for name, part in {**plan["methods"], **courses}.items()]
     if total := sum(row.get("of all", 0.0) for row in runs):
         heading += f", {total:,.1f} GPU-hours"
     disk = [{"": name.removesuffix("_gib"), "GiB": gib} for name, gib in plan["storage"].items()]
@@ -107,6 +102,7 @@ def render(plan: dict) -> str:
         "Memory of a role on each of its devices, GiB": memory,
         "Memory of a device in each phase, GiB": devices,
         "Runs and SFT; a tree search without pruning": runs,
+        "Ablations, made on demand; in no sum": [_row(*p) for p in plan["ablations"].items()],
         "Disk": disk,
     }
     texts = [
@@ -115,3 +111,12 @@ def render(plan: dict) -> str:
         if rows
     ]
     return "\n\n".join([f"{plan['study']}: {heading}", *texts]) + "\n"
+
+
+def _row(name: str, part: dict) -> dict:
+    """What a method's runs or a fine-tuning sample and cost."""
+    row = {"method": name} | {what: round(part.get(what, 0)) for what in AMOUNTS}
+    if part["hours"]:
+        gpu_hours = part["hours"]["gpu_hours"]
+        row |= {"GPU-hours of one": gpu_hours, "of all": gpu_hours * part["runs"]}
+    return row

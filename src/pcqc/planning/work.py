@@ -69,6 +69,11 @@ def trained(study: Study) -> dict[str, Method]:
     }
 
 
+def ablations(study: Study) -> dict[str, Method]:
+    """Ablations and variations that have runs, by name; each is made on demand."""
+    return {n: m for n, m in study.methods.items() if m.role == "ablation" and m.runs}
+
+
 def training_work(study: Study, method: Method) -> Work:
     """The work of a method's updates, as the method says it of one case."""
     cases = method.updates * study.rl_of(method).cases_per_update

@@ -95,7 +95,10 @@ def test_configuration_names_pretrained_models(collected, name):
         published_setting = {r.key: r.cells[1] for r in published().tables["configuration"].rows}
         assert settings["actor"] == published_setting["actor"] == "Qwen3-8B"
         assert settings["scorer"] == published_setting["scorer"]
-        assert settings["patient"] == "Frozen Qwen3-8B; SFT, 1 epoch"
+        assert settings["patient"] == "Frozen Qwen3-8B; SFT, 1 epoch, step 32"
+        assert settings["actor_initialization"] == "Shared SFT, 3 epochs, step 96"
+        for key in ("patient", "actor_initialization"):
+            assert settings[key].meaning == published_setting[key].meaning
         assert settings["atpo_tree"].endswith("up to 128 consultations a case")
     else:
         assert settings["actor"] == "SmolLM2-135M-Instruct.Q4_1"

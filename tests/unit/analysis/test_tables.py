@@ -9,6 +9,7 @@ from built_tables import build, cell
 from analysis.beside_the_paper import differences
 from analysis.published import published
 from analysis.report.sections import consultations
+from analysis.tables import information_access
 from analysis.tables_and_figures import TABLES
 
 # The simulated study has no published files; tests/unit/data has tables of those.
@@ -195,3 +196,13 @@ def test_training_cost_counts_through_the_selected_update(collected):
 def test_information_access_is_the_papers(collected):
     ours, paper = build("information_access", collected), published().tables["information_access"]
     assert [row.cells for row in ours.rows] == [row.cells for row in paper.rows]
+
+
+def test_information_access_notices_a_scorer_that_is_not_told_earlier_answers(
+    collected, monkeypatch
+):
+    monkeypatch.setattr(
+        information_access, "scorer_prompt", lambda case, exchanges: f"{case}{exchanges[-1]}"
+    )
+    table = build("information_access", collected)
+    assert next(row for row in table.rows if row.key == "scorer").cells[1] == "In part"
