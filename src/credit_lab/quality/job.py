@@ -16,9 +16,8 @@ from pcqc.clinic.expected import answers_to, heard
 from pcqc.clinic.world import load_world
 from pcqc.engines.metered import MeteredEngine
 from pcqc.evaluation.predictions import write_table
-from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
+from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.jobs.select import selected_weights
 from pcqc.results.manifest import checked
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Phases

@@ -19,9 +19,8 @@ from pcqc.consultation import (
 from pcqc.consultation.turns import kept, width
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
-from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
+from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.jobs.run import latest_task
-from pcqc.jobs.select import selected_weights
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry

@@ -14,8 +14,7 @@ from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.evaluation.predictions import write_table
-from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer
-from pcqc.jobs.select import selected_weights
+from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.results.json_shapes import Block
 from pcqc.results.manifest import checked
 from pcqc.results.recipe import digest

@@ -3,8 +3,7 @@
 from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
 from pcqc.evaluation.benchmark import evaluate
-from pcqc.jobs.make_roles import checked_cases, make_context
-from pcqc.jobs.select import checkpoint_weights, selected_weights
+from pcqc.jobs.make_roles import checked_cases, checkpoint_weights, make_context, selected_weights
 from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Progress

@@ -12,12 +12,14 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
 from pcqc.engines.sync import WeightSync
+from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
-from pcqc.results.manifest import checked
+from pcqc.results.manifest import checked, read_manifest
 from pcqc.results.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.study.models import Server
+from pcqc.system.files import read_json, sha256_file
 from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
 
@@ -67,6 +69,29 @@ def weights_of(folder: Path, dtype: str) -> Weights:
 def role_weights(task: Task, role: str) -> Weights:
     """Weights of `actor`, `patient` or `scorer`."""
     return weights_of(task.inputs[role], task.settings.dtypes[role])
+
+
+def selected_weights(task: Task) -> tuple[int, str, Weights]:
+    """Number of updates, digest and weights of a run's selected checkpoint.
+
+    Raises:
+        UserError: the choice or the checkpoint is not the one that was written.
+    """
+    update = read_json(checked(task.inputs["selection"]))["selected"]["update"]
+    if not update:
+        weights = role_weights(task, "actor")
+        return 0, sha256_file(weights.folder / "manifest.json"), weights
+    return update, *checkpoint_weights(task, update)
+
+
+def checkpoint_weights(task: Task, update: int) -> tuple[str, Weights]:
+    """Digest and weights of the checkpoint after so many updates."""
+    folder = task.inputs["run"]
+    checkpoints = read_manifest(folder)["checkpoints"]
+    entry = next((entry for entry in checkpoints if entry["update"] == update), None)
+    if entry is None:
+        raise UserError(f"{folder}: the run has no checkpoint of update {update}")
+    return entry["digest"], weights_of(folder / entry["path"], task.settings.dtypes["actor"])
 
 
 def make_engine(

@@ -183,6 +183,7 @@ def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: 
     Raises:
         MlflowException: a trace did not arrive.
     """
+    import mlflow
     from mlflow.exceptions import MlflowException
 
     # The spans carry the run from the first on; the trace itself only once it has ended.
@@ -201,6 +202,7 @@ def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: 
                 **{"case_id": row["case_id"], "correct": str(row["correct"])},
             }
             _write_trace(client, consultation(run, row), tags, experiment_id, run_id, start)
+        mlflow.flush_trace_async_logging(terminate=True)
     # The client logs an error of this kind and goes on.
     stored = client.search_traces(
         locations=place, run_id=run_id, max_results=len(rows) + 1, include_spans=False
