@@ -34,7 +34,7 @@ help: ## list these commands
 
 env: $(PROJECT) ## make .venv from requirements/lock.txt
 
-# A .venv without its stamp was cut short, and what a kill leaves cannot be trusted: start afresh.
+# A .venv without its stamp was not finished: start afresh, since half an installation cannot be trusted.
 $(PACKAGES): requirements/lock.txt requirements/install.py
 	@command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11, or name it: make env PYTHON=..."; exit 2; }
 	rm -rf .venv
@@ -46,21 +46,21 @@ $(PROJECT): $(PACKAGES) pyproject.toml
 	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python
 	@touch $@
 
-gpu: env ## put the vLLM for NVIDIA GPUs into .venv, in the place of the one for CPUs
+gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
 	.venv/bin/python requirements/install.py --gpu
 
-results: env ## run a study: models, tables, figures, report
+results: env ## run a study up to its report; after a stop, go on
 	snakemake --cores $(CORES) --config study=$(STUDY)
 
-test: env ## run the tests, less those marked long
+test: env ## run all tests but the long ones
 	pytest -n 2 --dist worksteal -m "not long"
 
-test-numerical: env ## run the tests that compute with torch, with the plainest instructions
+test-numerical: env ## run the tests that compute with torch, without AVX
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
 	pytest -n 2 --dist worksteal -m "numerical and not long" tests/unit/test_engines.py \
 	  tests/unit/test_scorer.py tests/integration/test_policy.py tests/integration/test_tree_learner.py
 
-test-long: env ## run the tests marked long
+test-long: env ## run the long tests
 	pytest -m long tests
 
 # The clinic's models are what the benchmarks run on; they are made once.

@@ -27,7 +27,7 @@ rule all:
         "{RESULTS}/report.html"
 
 
-# One target per method, control and ablation: `snakemake --cores 2 executed_local`.
+# One target for each method that has runs: `snakemake --cores 2 executed_local`.
 for name in RUNNABLE:
 
     rule:
@@ -53,7 +53,7 @@ rule continuation:
         f"{RESULTS}/continuation"
 
 
-# Published credits that are not in the paper's tables, beside GRPO and PCQC.
+# Credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:
         manifests([*JOBS.shared(), *(job for name in JOBS.compared for job in JOBS.method(name))]),
@@ -75,7 +75,7 @@ def conclude(targets):
         subprocess.run(command, stdout=sys.stderr)
 
 
-# What was asked for is said last, below all that Snakemake says.
+# The conclusion is printed last, below Snakemake's own messages.
 onsuccess:
     atexit.register(conclude, set(workflow.dag_settings.targets))
 
@@ -83,21 +83,21 @@ onsuccess:
 STARTED = time.time()
 
 
-# What went wrong is said once more, below all that Snakemake says.
+# Errors are printed once more, below Snakemake's own messages.
 onerror:
     from pcqc.jobs.status import failures
 
     atexit.register(print, *failures(STUDY, STARTED), sep="\n", file=sys.stderr)
 
 
-# Snakemake itself says of a misspelt target only that no rule produces it.
+# A misspelt target is named with the nearest one; Snakemake says only that no rule produces it.
 if "snakemake" in Path(sys.argv[0]).parts[-2:]:
     RULES = [rule.name for rule in workflow.rules]
     given = parse_args(sys.argv[1:])[1]
     for target in given.targets:
         if not {"/", "."} & set(target) and target not in RULES:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
-    # A dry run names parameters by their digests alone.
+    # A dry run shows recipes by their digests alone; this says what changed.
     if given.dryrun:
         from pcqc.jobs.status import stale
 

@@ -30,14 +30,14 @@ try:
                 "changed in its file"
             )
     STUDY = load_study(STUDY_ARGUMENT)
-    # First of all: the path of every result depends on the bytes of the study's raw files.
+    # Before any path is computed: a result's path depends on the bytes of the study's raw files.
     MISSING = sorted(str(raw.path) for raw in STUDY.raw_files.values() if not raw.path.is_file())
     if MISSING:
         raise UserError(
             f"{', '.join(MISSING)}: missing; download with `pcqc data fetch`, or name the folder that "
             "holds your files: --config data=FOLDER, or PCQC_DATA in the environment"
         )
-    # Once: each job starts with these rules too.
+    # In the workflow's own process alone: each job reads these rules too.
     if workflow.is_main_process:
         prepare_to_run(STUDY)
     JOBS = Jobs(STUDY)
@@ -54,8 +54,8 @@ ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
 ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].method == "atpo"]
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
-# study's placement, one where it has none; models of the clinic and of a test of the path need none.
-# Profiles say what the other jobs ask. A local run keeps to `resources: gpu` of its profile.
+# study's placement, one where it has none; the clinic and a test of the path need no device.
+# Profiles say what the other jobs ask. A local run never uses more than `resources: gpu` of its profile.
 PLACED = STUDY.placement
 ON_CPU = STUDY.synthetic or STUDY.path_test
 HOST_GIB = PLACED.host_memory_gib if PLACED else None
@@ -72,8 +72,8 @@ wildcard_constraints:
     recipe="[0-9a-f]{8}",
 
 
-# Snakemake's own lock is a file that a killed run leaves behind; the kernel frees this one, however
-# a run ends. So the profile switches Snakemake's off, and no rerun needs unlocking.
+# Snakemake's own lock is a file that a killed run leaves behind, so the profile switches it off. The
+# kernel frees this lock however a run ends, and no rerun needs unlocking.
 onstart:
     global LOCK
     try:

@@ -82,7 +82,7 @@ class Assumptions:
     scoring_utilisation: Utilisation = 0.4  # of the peak, in reading prompts
     decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens with full batches
     # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
-    # Simulated, see docs/plan.md.
+    # Estimated.
     full_batches: Utilisation = 0.3
     start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
     sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
