@@ -1,4 +1,4 @@
-"""The continuation study with scripted roles, and judges of answers."""
+"""The continuation study with scripted roles."""
 
 import csv
 import dataclasses
@@ -8,32 +8,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hand_made import finish_job, folder_of
-from helpers import make_case, make_tokenizer, scripted_context, scripted_scorer
+from helpers import make_case, scripted_context, scripted_scorer
+from test_grounding import WORLD, model_judge
 
-from clinic_env.world import World
 from pcqc.cases.case import write_cases
-from pcqc.cases.chat import ChatFormat
-from pcqc.cases.prompts import UNANSWERABLE
-from pcqc.clinic.judge import ClinicJudge
-from pcqc.clinic.ungrounded import UngroundedPatient
 from pcqc.clinic.world import save_world
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
-from pcqc.evaluation.grounding import (
-    Answered,
-    Judgement,
-    ModelJudge,
-    agreed,
-    read_review,
-    reviewed,
-)
 from pcqc.jobs import continuation as job
 from pcqc.jobs import grounding
 from pcqc.jobs.run import run_job
 from pcqc.results.manifest import read_manifest
-from pcqc.roles.patient import Inquiry
 from pcqc.study import Continuation, load_study
 from pcqc.system.files import csv_text
 
@@ -99,123 +85,6 @@ def test_selection_rules():
     assert among["uniform"] == pytest.approx([0.125, np.nan], nan_ok=True)
     assert among["executed"] == pytest.approx([0.0, np.nan], nan_ok=True)
     assert among["highest_utility"] == pytest.approx([0.25, np.nan], nan_ok=True)
-
-
-WORLD = World(
-    ("amber", "coral"),
-    ("jade", "amber", "coral"),
-    ((0.9,) * 3,) * 2,
-    ("fatigue",),
-    ((1.0,), (1.0,)),
-    (0.5, 0.5),
-)
-FACTS = ("amber spots absent.", "coral spots present.")
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "supported", "confined", "free"),
-    [
-        ("Any amber spots?", "amber spots absent.", True, True, True),
-        ("Any amber spots?", "amber spots denied.", True, True, True),
-        ("Any amber spots?", "amber spots present.", False, True, True),
-        ("Any amber spots?", "coral spots present.", True, False, True),
-        ("Any amber spots?", "amber spots absent. coral spots present.", True, False, True),
-        ("Any amber spots?", "amber spots present. amber spots absent.", False, True, True),
-        ("Any amber spots?", "coral.", False, True, False),
-        ("Any amber spots?", "amber.", False, True, False),
-        ("Any amber spots?", "amber spots absent as in coral.", False, True, False),
-        ("Any amber spots?", UNANSWERABLE, False, True, True),
-        ("Any jade spots?", UNANSWERABLE, True, True, True),
-        ("Any jade spots?", "jade spots absent.", False, True, True),
-        ("Any amber spots?", "", False, True, True),
-    ],
-)
-def test_the_clinics_judge_reads_exactly(question, answer, supported, confined, free):
-    case = make_case(0, facts=FACTS)
-    (judged,) = ClinicJudge(WORLD).judge([Answered(case, question, answer)])
-    assert judged == Judgement(supported, confined, free, "rules")
-    assert judged.eligible == (supported and confined and free)
-
-
-def model_judge(reply):
-    chat = ChatFormat(make_tokenizer(), "Judge.")
-    engine = ScriptedEngine(
-        lambda prompt, stream: [*chat.encode(reply(chat.decode(prompt))), chat.end_of_turn]
-    )
-    return ModelJudge(engine, chat), engine
-
-
-def test_a_model_judges_what_two_wordings_agree_on():
-    def reply(prompt):
-        if "free of any hint" in prompt:
-            return "Yes." if prompt.count("You review") else "no"
-        return "no" if "only the information" in prompt else "yes"
-
-    judge, engine = model_judge(reply)
-    items = [Answered(CASES[0], "Any rash?", "Has rash."), Answered(CASES[1], "Any?", "No.")]
-    assert judge.judge(items) == [Judgement(True, False, None, "model")] * 2
-    assert len(engine.prompts) == 12
-    judge, _ = model_judge(lambda prompt: "perhaps")
-    (open_one,) = judge.judge(items[:1])
-    assert open_one == Judgement(None, None, None, "model")
-    assert not open_one.eligible
-
-
-def test_judges_decide_by_agreement_and_what_they_differ_on_stays_open():
-    first = [Judgement(True, True, True, "a"), Judgement(True, None, False, "a")]
-    second = [Judgement(True, False, True, "b"), Judgement(True, None, False, "b")]
-    assert agreed({"a": first, "b": second}) == [
-        Judgement(True, None, True, "agreement"),
-        Judgement(True, None, False, "agreement"),
-    ]
-    assert agreed({"a": first}) == first
-
-
-REVIEW = """\
-method,run,case_id,candidate,supported,confined,free,note
-pcqc,A,case-0,1,yes,,no,names the disease
-grpo,A,case-0,0,no,no,no,
-"""
-
-
-def test_a_review_overrides_the_judge_where_it_decides(tmp_path):
-    path = tmp_path / "review.csv"
-    path.write_text(REVIEW)
-    review = read_review(path, "pcqc", "A")
-    assert review == {("case-0", 1): {"supported": True, "free": False}}
-    judged = {("case-0", k): Judgement(None, True, True, "model") for k in range(2)}
-    merged = reviewed(judged, review)
-    assert merged["case-0", 0] == judged["case-0", 0]
-    assert merged["case-0", 1] == Judgement(True, True, False, "review")
-    with pytest.raises(UserError, match=r"candidate 1 of case 'case-0'.*remove that row"):
-        reviewed({}, review)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("yes,,no", "maybe,,no", r"line 2: supported must be yes, no or empty, not 'maybe'"),
-        ("case-0,1", "case-0,x", r"line 2: candidate must be a whole number, not 'x'"),
-        ("case-0,1", "case-0,²", r"line 2: candidate must be a whole number, not '²'"),
-        ("confined", "confind", r"no column 'confined'"),
-        ("grpo,A,case-0,0", "pcqc,A,case-0,1", r"line 3: judges case-0, candidate 1 again; keep"),
-        ("names", "x" * 200_000, r"after line 1: no CSV \(field larger than"),
-    ],
-)
-def test_a_broken_review_is_refused(tmp_path, old, new, message):
-    path = tmp_path / "review.csv"
-    path.write_text(REVIEW.replace(old, new))
-    with pytest.raises(UserError, match=message):
-        read_review(path, "pcqc", "A")
-
-
-def test_a_review_may_come_from_any_spreadsheet(tmp_path):
-    path = tmp_path / "review.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + REVIEW.replace("\n", "\r").encode())
-    assert list(read_review(path, "pcqc", "A")) == [("case-0", 1)]
-    path.write_bytes(REVIEW.replace("names", "né").encode("latin-1"))
-    with pytest.raises(UserError, match=r"line 2: not UTF-8; save the file in UTF-8"):
-        read_review(path, "pcqc", "A")
 
 
 @pytest.fixture
@@ -329,34 +198,6 @@ def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path, monkeypa
     assert sum(row["judge"] == "review" for row in judged) == 2
     assert {row["confined"] for row in judged if row["judge"] == "review"} == {"yes"}
     assert sum(row["confined"] == "yes" for row in sheet) == 2
-
-
-class FactualPatient:
-    """Answers every question by its finding's fact."""
-
-    engine = None
-
-    def answer(self, inquiries):
-        return ["amber spots absent." for _ in inquiries]
-
-
-def test_a_known_share_of_answers_lacks_grounds_and_the_rules_find_each():
-    patient = UngroundedPatient(FactualPatient(), WORLD, share=0.3, seed=0)
-    inquiries = [Inquiry(FACTS, "Any amber spots?", stream) for stream in range(200)]
-    answers = patient.answer(inquiries)
-    case = make_case(0, facts=FACTS)
-    judged = ClinicJudge(WORLD).judge([Answered(case, "Any amber spots?", a) for a in answers])
-    made = [(FACTS, "Any amber spots?", answer) in patient.changed for answer in answers]
-    assert [not judgement.eligible for judgement in judged] == made
-    assert 0.2 < sum(made) / len(made) < 0.4
-    assert {(j.supported, j.confined, j.free) for j in judged} == {
-        (True, True, True),
-        (False, True, True),
-        (True, False, True),
-        (False, True, False),
-    }
-    again = UngroundedPatient(FactualPatient(), WORLD, share=0.3, seed=0)
-    assert again.answer(inquiries[::-1]) == answers[::-1]
 
 
 def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study):

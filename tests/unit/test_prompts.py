@@ -86,21 +86,31 @@ def test_the_patient_prompt_is_the_papers(listings):
     assert prompts.UNANSWERABLE in printed
 
 
+EVIDENCE = """\
+Patient 0 has fever.
+Doctor question: Any cough?
+Patient response: No cough.
+Doctor question: Any rash?
+Patient response: Has rash."""
+OPTIONS = "A. flu\nB. cold\nC. croup\nD. asthma"
+
+
+def test_the_scorer_prompt_word_for_word():
+    assert prompts.scorer_prompt(make_case().public, EXCHANGES) == (
+        f"Clinical evidence:\n{EVIDENCE}\n"
+        f"Question: Which diagnosis?\nOptions:\n{OPTIONS}\n\nAnswer:"
+    )
+
+
 def test_the_scorer_prompt_is_the_papers(listings):
     (printed,) = [text for text in listings if text.startswith("Clinical evidence:")]
-    case = make_case()
-    evidence = [case.initial]
-    for exchange in EXCHANGES:
-        evidence += [
-            f"Doctor question: {exchange.question}",
-            f"Patient response: {exchange.answer}",
-        ]
-    expected = printed.replace(
-        "{initial information and observed exchanges}", "\n".join(evidence)
-    ).replace("{clinical decision question}", case.question)
-    options = "".join(f"{label}. {text}\n" for label, text in case.options.items())
-    expected = expected.replace("{label}. {option text}\n...\n", options)
-    assert prompts.scorer_prompt(case.public, EXCHANGES) == expected.rstrip("\n")
+    for gap, text in (
+        ("{initial information and observed exchanges}", EVIDENCE),
+        ("{clinical decision question}", "Which diagnosis?"),
+        ("{label}. {option text}\n...", OPTIONS),
+    ):
+        printed = printed.replace(gap, text)
+    assert prompts.scorer_prompt(make_case().public, EXCHANGES) == printed.rstrip("\n")
 
 
 def question_text(chat, response: str) -> str | None:

@@ -7,6 +7,7 @@ import typing
 
 import pytest
 import yaml
+from annotated_types import Ge, Gt, Le
 
 from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc.errors import UserError
@@ -162,20 +163,6 @@ def test_a_wrong_setting_is_one_line_with_file_line_and_remedy(write, setting, v
     assert line == "1" or any(name in text for name in names)
 
 
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ("head_dim: 31", "must be a multiple of 2, not 31"),
-        ("heads: 3, kv_heads: 2", "does not divide scratch_model.heads; change one of them"),
-    ],
-)
-def test_a_wrong_size_of_a_model_from_scratch(tmp_path, setting, words):
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"like: clinic-mini\nscratch_model: {{{setting}}}\n")
-    with pytest.raises(UserError, match=words):
-        load_study(path)
-
-
 def test_a_methods_error_names_the_file_in_which_the_setting_stands(load):
     """Where the study sets it, and else in the file of all methods."""
     with pytest.raises(UserError, match=r"small.yaml:\d+: methods.vineppo: continuations are for"):
@@ -265,46 +252,33 @@ def test_an_update_that_a_run_may_not_reach_is_not_evaluated_further(load):
         load(own | {"also_evaluate": {"pcqc": [6]}})
 
 
-def test_an_entry_may_be_like_another_but_for_what_it_names(load):
-    study = load({"methods.atpo": {"updates": 7, "tree": {"budget": 9}}})
-    whole, part = study.methods["atpo"], study.methods["atpo_u1"]
-    assert (whole.tree.budget, whole.tree.candidates) == (9, 4)
-    assert (part.updates, part.runs, part.role) == (7, ("A",), "ablation")
-    assert part.tree == dataclasses.replace(whole.tree, variance_weight=0.0)
-
-
-def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
-    small, model = tmp_path / "small.yaml", load_study("clinic-full")
-    small.write_text("like: clinic-full\nrl: {clip: 0.3}\nruns: {Z: 9}\n")
-    study = load_study(small)
-    assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 9)
-    assert study.methods == model.methods
-    assert study.protocol == load_study("clinic").protocol
-    assert study.benchmarks == model.benchmarks
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("like: clinc", "no study 'clinc' in .*; did you mean 'clinic'"),
-        ("like: [clinic]", "small.yaml:1: like: must name a study"),
-        ("like: SELF", "small.yaml:1: like: '.*small.yaml' is like this study; name another"),
-        ("like: clinic\nname: x", "small.yaml:2: name: unknown setting"),
-        ("like: clinic\nrl: {clp: 1.0}", "small.yaml:2: rl.clp: .* did you mean 'clip'"),
-        ("like: clinic\nmethods: {x: {}}", "small.yaml:2: methods.x: unknown method"),
-        ("like: clinic\nmethods: 3", "small.yaml:2: methods: must be a group of methods"),
-        ("like: clinic\nprotocol: {max_turns: 0}", "small.yaml:2: protocol.max_turns: "),
-    ],
-)
-def test_a_study_that_is_like_none_is_refused(tmp_path, text, message):
-    small = tmp_path / "small.yaml"
-    small.write_text(text.replace("SELF", str(small)))
-    with pytest.raises(UserError, match=message):
-        load_study(small)
-
-
 def test_the_environment_names_the_tracking_store(load, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert tracking_uri(load()) == "sqlite:///results/mlflow.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
     assert tracking_uri(load()) == "http://127.0.0.1:5000"
+
+
+def numbers(hint, path):
+    """(path, whether it has a bound) of every number below a type of settings."""
+    if hint in (int, float):
+        yield path, False
+    elif typing.get_origin(hint) is typing.Annotated:
+        bounds = [bound for info in hint.__metadata__ for bound in getattr(info, "metadata", ())]
+        bounded = any(isinstance(bound, Ge | Gt | Le) for bound in bounds)
+        yield from ((place, bounded or own) for place, own in numbers(hint.__origin__, path))
+    elif dataclasses.is_dataclass(hint):
+        for name, inner in typing.get_type_hints(hint, include_extras=True).items():
+            yield from numbers(inner, f"{path}.{name}")
+    else:
+        for inner in typing.get_args(hint):
+            yield from numbers(inner, path)
+
+
+def test_every_number_among_the_settings_has_a_range():
+    """But for seeds and rewards; a method's own `rl` is checked as the study's is."""
+    methods = {type(m) for name in STUDIES for m in load_study(name).methods.values()}
+    found = [pair for hint in (Study, *methods) for pair in numbers(hint, hint.__name__)]
+    assert len(found) > 100
+    named = {path for path, bounded in found if not bounded}
+    assert [path for path in named if not re.search(r"seed|\.runs$|\.reward_|\.rl$", path)] == []

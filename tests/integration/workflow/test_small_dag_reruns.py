@@ -1,0 +1,186 @@
+"""What an edit of settings or source makes again in the finished miniature study."""
+
+import re
+
+from workplace import STUDY, Workplace, digests
+
+from pcqc.study import load_study
+from pcqc.tracking.mlflow_store import SQLITE
+
+SETTINGS = f"config/studies/{STUDY}.yaml"
+
+
+PUBLISH = "Publish the report in MLflow"
+
+
+REPORT = "Tables, figures, transcripts and report"
+
+
+END = ["Collect all runs from MLflow", PUBLISH, REPORT]
+
+
+WORDS = {
+    "train": "Train",
+    "choose": "Choose the checkpoint of",
+    "evaluate": "Evaluate",
+    "continue": "Continue from the candidates of",
+    "judge": "Judge the answers of",
+}
+
+
+CONTINUED = {"shared_sft": "A", "pcqc": "A"}
+
+
+RUNS = {
+    "shared_sft": "A",
+    "grpo": "AB",
+    "atpo": "A",
+    "pcqc": "AB",
+    "terminal_only": "A",
+    "executed_local": "A",
+    "same_state_q1": "A",
+}
+
+
+def jobs(methods, steps):
+    """Messages of the steps of methods' runs."""
+    found = [f"Mirror {method} in MLflow" for method in methods if "mirror" in steps]
+    for step in set(steps) - {"mirror"}:
+        for method in methods:
+            runs = CONTINUED.get(method, "") if step in ("continue", "judge") else RUNS[method]
+            if (step, method) != ("train", "shared_sft"):
+                found += [f"{WORDS[step]} {method}, run {run}" for run in runs]
+    return found
+
+
+def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
+    before, said = digests(mini.results), mini.make()
+    assert "Nothing to be done" in said
+    assert not re.search(r"^(Job|rule) ", said, re.MULTILINE)
+    assert digests(mini.results) == before
+
+
+LOCAL = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
+
+
+def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
+    assert copy.planned() == sorted([*LOCAL, *END])
+    said = copy.make("--dry-run").splitlines()
+    assert said[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
+    # A rerun that fails leaves no results of the old settings.
+    assert copy.run([*copy.workflow(), "launcher=false"]).returncode != 0
+    assert copy.planned() == sorted([*LOCAL, *END])
+
+
+def test_a_title_retrains_nothing_and_another_run_trains_that_run_alone(copy):
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {title: Local, ")
+    copy.edit(SETTINGS, "only: {updates: 4, runs: [A]}", "only: {updates: 4, runs: [A, B]}")
+    steps = ("Train", "Choose the checkpoint of", "Evaluate")
+    mine = [f"{step} terminal_only, run B" for step in steps]
+    mirrored = jobs(["executed_local", "terminal_only"], ["mirror"])
+    assert copy.planned() == sorted([*mine, *mirrored, *END])
+
+
+ALL = list(RUNS)
+
+
+AFTER_CHOICE = ["evaluate", "continue", "judge", "mirror"]
+
+
+BY_GRPO = [method for method in ALL[1:] if method != "atpo"]
+
+
+SCORED = ["continue", "judge", "mirror"]  # candidates are scored as PCQC's are
+
+
+CREDIT = "packages/turn_credit/src/turn_credit/"
+
+
+EDITS = {
+    CREDIT + "arithmetic.py": [
+        *jobs(BY_GRPO, ["train", "choose", *AFTER_CHOICE]),
+        *jobs(["shared_sft"], SCORED),
+        *END,
+    ],
+    "analysis/tables/main_results.py": [PUBLISH, REPORT],
+    "src/pcqc/cli.py": [],
+}
+
+
+def test_an_edited_module_reruns_what_imports_it_and_loses_nothing(copy):
+    before = digests(copy.results)
+    for path, expected in EDITS.items():
+        text = (copy.folder / path).read_text()
+        (copy.folder / path).write_text(text + "\nEDITED = 1\n")
+        assert copy.planned() == sorted(expected), path
+        (copy.folder / path).write_text(text + "\n# A comment.\n")
+    assert copy.planned() == []
+    assert digests(copy.results) == before
+
+
+def explained(place, method, run):
+    """The jobs on the way to a run that `pcqc explain` says would run again, as messages."""
+    said = place.run(place.command("explain", STUDY, method, run))
+    assert said.returncode == 0, said.stderr
+    words = {
+        "training": "Train",
+        "the choice of a checkpoint": "Choose the checkpoint of",
+        "evaluation": "Evaluate",
+        "the continuation study": "Continue from the candidates of",
+        "the judgement of its answers": "Judge the answers of",
+    }
+    again = re.findall(r"^(.*) would run(?: again)?: ", said.stdout, re.MULTILINE)
+    return sorted({f"{words[one]} {method}, run {run}" for one in again if one in words})
+
+
+def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(copy):
+    file = copy.folder / "src/pcqc/system/files.py"
+    text = file.read_text()
+    file.write_text(text + "\nEDITED = 1\n")
+    planned = [job for job in copy.planned() if job.endswith(" pcqc, run A")]
+    assert planned == explained(copy, "pcqc", "A") != []
+    done = copy.run(copy.command("accept", STUDY, "pcqc", "A", "--because", "no number needs it"))
+    assert done.returncode == 0, done.stderr
+    assert explained(copy, "pcqc", "A") == []
+    planned = copy.planned()
+    assert "Evaluate grpo, run A" in planned
+    assert not [job for job in planned if job.endswith(" pcqc, run A")]
+    assert "Shared SFT: actor and patient" not in planned
+    # Afterwards the edit is taken back: every path is the old one.
+    file.write_text(text)
+    assert copy.planned() == []
+    assert explained(copy, "pcqc", "A") == []
+
+
+def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
+    before = digests(copy.results / "runs")
+    copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
+    last = copy.make("executed_local").splitlines()[-1]
+    found, _, limit = last.partition(" One run of each: ")
+    assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", found)
+    assert limit == "the interval covers cases alone."
+    after = digests(copy.results / "runs")
+    assert before.items() < after.items()
+    copy.edit(SETTINGS, "executed_local: {beta: 0.5, ", "executed_local: {")
+    assert copy.planned() == []
+    said = copy.run(copy.command("clean", STUDY)).stdout
+    assert "(train executed_local A, " in said
+    assert "4 results of earlier recipes" in said
+    done = copy.run(copy.command("clean", STUDY, "--remove", "--yes"))
+    assert done.returncode == 0, done.stderr
+    assert digests(copy.results / "runs") == before
+    assert copy.planned() == []
+
+
+def test_a_lost_store_is_mirrored_anew(copy):
+    (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
+    assert copy.planned() == sorted([*jobs(ALL, ["mirror"]), *END])
+
+
+def test_a_method_alone_by_its_name(tmp_path):
+    place = Workplace(tmp_path / "fresh")
+    models = ["Base model, from scratch", "Cases and SFT conversations of the clinic"]
+    models += ["Shared SFT: actor and patient"]
+    assert place.planned("executed_local") == sorted([*models, *LOCAL])
+    assert not place.results.exists()
