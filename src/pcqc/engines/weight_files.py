@@ -1,4 +1,8 @@
-"""Weights handed to other processes as safetensors files, in memory where the system can."""
+"""Weights handed to other processes as safetensors files, in memory where the system can.
+
+vLLM's own transfer is not used: over IPC it opens a process to any pickle (vLLM 0.32.0), over NCCL
+it wants learner and engine on different devices.
+"""
 
 import shutil
 import socket
