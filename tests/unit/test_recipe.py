@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from pcqc.results import recipe
+from pcqc.results import source_digests
 from pcqc.results.graph import Jobs
 from pcqc.results.job_inputs import rollouts
-from pcqc.results.recipe import Recipe, module_digests
+from pcqc.results.recipe import Recipe
+from pcqc.results.source_digests import module_digests
 from pcqc.study import load_study
 
 PLAIN = """import os
@@ -49,7 +50,7 @@ def package(tmp_path, monkeypatch):
     (folder / "a.py").write_text("def f():\n    from toy.b import g\n    return g\n")
     (folder / "b.py").write_text("def g(): pass\n")
     (folder / "c.py").write_text(PLAIN)
-    monkeypatch.setattr(recipe, "_PACKAGES", {"toy": folder})
+    monkeypatch.setattr(source_digests, "_PACKAGES", {"toy": folder})
 
     def digests():
         forget_source()
@@ -60,10 +61,9 @@ def package(tmp_path, monkeypatch):
 
 
 def forget_source():
-    recipe._file.cache_clear()
-    recipe._read.cache_clear()
-    recipe._others.cache_clear()
-    recipe._tree.cache_clear()
+    source_digests._file.cache_clear()
+    source_digests._source.cache_clear()
+    source_digests._other_packages.cache_clear()
 
 
 @pytest.mark.parametrize(
