@@ -85,8 +85,8 @@ def test_what_no_job_names_is_listed_unless_it_is_under_way(done):
 def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
     assert explain(done, METHOD, RUN).endswith("nothing would run again")
     said = explain(with_rate(done, 0.002), METHOD, RUN)
-    assert "training would run again: setting rl.learning_rate: 0.001 -> 0.002" in said
-    assert "evaluation would run again: input " in said
+    assert "train pcqc A would run again: setting rl.learning_rate: 0.001 -> 0.002" in said
+    assert "evaluate pcqc A would run again: input " in said
     original = recipe.module_digests
     monkeypatch.setattr(
         recipe,
@@ -97,8 +97,8 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
         },
     )
     said = explain(done, METHOD, RUN)
-    assert "training" not in said
-    assert "evaluation would run again: module pcqc.jobs.evaluate changed" in said
+    assert "train pcqc A" not in said
+    assert "evaluate pcqc A would run again: module pcqc.jobs.evaluate changed" in said
     with pytest.raises(UserError, match="has no grpo run A yet"):
         explain(done, "grpo", "A")
 

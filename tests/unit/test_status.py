@@ -58,7 +58,7 @@ def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
     changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
     now = states(changed)
     assert now["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0008 -> 0.1")
-    assert now["evaluate grpo A"] == ("stale", "after training")
+    assert now["evaluate grpo A"] == ("stale", "after train grpo A")
     assert now["sft"] == ("done", "")
     assert module.stale(changed) == [
         "stale (setting rl.learning_rate: 0.0008 -> 0.1): train grpo A"
@@ -110,6 +110,6 @@ def test_work_left_is_what_the_same_work_took(study, monkeypatch):
 
 
 def test_looking_at_a_lock_that_nobody_has_made_makes_nothing(study):
-    path = lock(Jobs(study).job("train", "grpo", "A"))
+    path = lock(Jobs(study).job("train", "grpo", "A").path)
     assert not module.held(path)
     assert not path.exists()

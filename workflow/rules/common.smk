@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir)))
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
 from pcqc.study import load_study
-from pcqc.results.graph import Jobs
+from pcqc.results.graph import KINDS, Jobs
 from pcqc.study.replicates import replicates
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import hold
@@ -88,26 +88,27 @@ def manifests(jobs):
     return [ancient(str(job.manifest)) for job in jobs]
 
 
-def needs(kind, *names):
+def needs(kind):
     """Input of a rule: manifests of the jobs whose results its job reads.
 
-    Args:
-        kind: of the job.
-        names: wildcards that say whose job it is.
+    A rule's wildcards are what tells the jobs of its kind apart, and the recipe.
     """
+    names = KINDS[kind].whose
     return lambda wildcards: manifests(
         JOBS.job(kind, *(getattr(wildcards, name) for name in names)).needs
     )
 
 
-def result(folder):
+def result(kind):
     """Output of a rule: the manifest of its job's result, written last."""
-    return RESULTS / folder / "{recipe}" / "manifest.json"
+    wildcards = [f"{{{name}}}" for name in KINDS[kind].whose]
+    return RESULTS.joinpath(KINDS[kind].folder, *wildcards, "{recipe}", "manifest.json")
 
 
-def log(kind, *names):
+def log(kind):
     """Log of a rule's job: what it printed."""
-    return str(LOGS / kind / "-".join([*(f"{{{name}}}" for name in names), "{recipe}"])) + ".log"
+    wildcards = [f"{{{name}}}" for name in (*KINDS[kind].whose, "recipe")]
+    return LOGS / kind / f"{'-'.join(wildcards)}.log"
 
 
 def escaped(text):
@@ -124,8 +125,8 @@ SNAKEFILE = escaped(shlex.quote(str(workflow.main_snakefile)))
 STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))
 
 
-def pcqc(kind, *names, start=PYTHON):
+def pcqc(kind, start=PYTHON):
     """The shell command of a job: its messages go to the terminal and to its log."""
-    whose = " ".join(f"{{wildcards.{name}:q}}" for name in names)
+    whose = " ".join(f"{{wildcards.{name}:q}}" for name in KINDS[kind].whose)
     command = f"{start} pcqc.cli {kind} {STUDY_NAME} {whose} --recipe {{wildcards.recipe}}"
     return f"({command}) 2>&1 | tee {{log:q}} >&2"

@@ -71,9 +71,9 @@ rule question_credits:
     input:
         lambda wildcards: manifests(lab.quality(STUDY, wildcards.method, wildcards.run).needs),
     output:
-        result("credit_quality/{method}/{run}"),
+        RESULTS / "credit_quality/{method}/{run}/{recipe}/manifest.json",
     log:
-        log("credit_quality", "method", "run"),
+        LOGS / "credit_quality" / "{method}-{run}-{recipe}.log",
     resources:
         **ON_MODELS,
     message:
@@ -86,9 +86,9 @@ rule credits:
     input:
         lambda wildcards: manifests(lab.quality_table(STUDY).needs),
     output:
-        result("credits"),
+        RESULTS / "credits/{recipe}/manifest.json",
     log:
-        log("credits"),
+        LOGS / "credits" / "{recipe}.log",
     message:
         "Quality of credits"
     shell:

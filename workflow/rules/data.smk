@@ -3,7 +3,7 @@
 
 rule clinic:
     output:
-        result("data/clinic"),
+        result("clinic"),
     log:
         log("clinic"),
     message:
@@ -14,13 +14,13 @@ rule clinic:
 
 rule convert:
     output:
-        result("data/converted/{dataset}"),
+        result("convert"),
     log:
-        log("convert", "dataset"),
+        log("convert"),
     message:
-        "Convert {wildcards.dataset}"
+        "Convert {wildcards.file}"
     shell:
-        pcqc("convert", "dataset")
+        pcqc("convert")
 
 
 # What training and evaluation share is counted and listed to be read; no case is dropped for it.
@@ -28,7 +28,7 @@ rule overlap:
     input:
         needs("overlap"),
     output:
-        result("data/overlap"),
+        result("overlap"),
     log:
         log("overlap"),
     message:
@@ -42,7 +42,7 @@ rule instruction:
     input:
         needs("instruction"),
     output:
-        result("data/instruction"),
+        result("instruction"),
     log:
         log("instruction"),
     message:
@@ -54,14 +54,14 @@ rule instruction:
 # One job for each set: a benchmark that is added later leaves the others alone.
 rule prepare:
     input:
-        needs("prepare", "set"),
+        needs("prepare"),
     output:
-        result("data/{set}"),
+        result("prepare"),
     log:
-        log("prepare", "set"),
+        log("prepare"),
     wildcard_constraints:
         set="|".join(["train", *STUDY.benchmarks]),
     message:
         "Cases of {wildcards.set}"
     shell:
-        pcqc("prepare", "set")
+        pcqc("prepare")

@@ -3,22 +3,22 @@
 
 rule mirror:
     input:
-        needs("mirror", "method"),
+        needs("mirror"),
     output:
-        result("tracking/{method}"),
+        result("mirror"),
     log:
-        log("mirror", "method"),
+        log("mirror"),
     message:
         "Mirror {wildcards.method} in MLflow"
     shell:
-        pcqc("mirror", "method")
+        pcqc("mirror")
 
 
 rule collect:
     input:
         needs("collect"),
     output:
-        result("collected"),
+        result("collect"),
     log:
         log("collect"),
     message:
@@ -44,7 +44,7 @@ rule publish:
     input:
         needs("publish"),
     output:
-        result("published"),
+        result("publish"),
     log:
         log("publish"),
     message:

@@ -5,7 +5,7 @@ rule base:
     input:
         needs("base"),
     output:
-        result("models/base"),
+        result("base"),
     log:
         log("base"),
     threads: 2 if STUDY.scratch_model else 1
@@ -19,7 +19,7 @@ rule sft:
     input:
         needs("sft"),
     output:
-        result("models/sft"),
+        result("sft"),
     log:
         log("sft"),
     resources:
@@ -33,73 +33,73 @@ rule sft:
 # What a stopped run needs to go on lies beside the manifest and is no output, so that a rerun finds it.
 rule train:
     input:
-        needs("train", "method", "run"),
+        needs("train"),
     output:
-        result("runs/{method}/{run}"),
+        result("train"),
     log:
-        log("train", "method", "run"),
+        log("train"),
     resources:
         **ON_MODELS,
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("train", "method", "run", start=LAUNCHER)
+        pcqc("train", start=LAUNCHER)
 
 
 rule select:
     input:
-        needs("select", "method", "run"),
+        needs("select"),
     output:
-        result("selection/{method}/{run}"),
+        result("select"),
     log:
-        log("select", "method", "run"),
+        log("select"),
     message:
         "Choose the checkpoint of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("select", "method", "run")
+        pcqc("select")
 
 
 rule evaluate:
     input:
-        needs("evaluate", "method", "run"),
+        needs("evaluate"),
     output:
-        result("evaluation/{method}/{run}"),
+        result("evaluate"),
     log:
-        log("evaluate", "method", "run"),
+        log("evaluate"),
     resources:
         **ON_MODELS,
     message:
         "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("evaluate", "method", "run")
+        pcqc("evaluate")
 
 
 # The continuation study: what comes of each candidate question, and which answers may count.
 rule continue_candidates:
     input:
-        needs("continuation", "method", "run"),
+        needs("continuation"),
     output:
-        result("continuation/{method}/{run}"),
+        result("continuation"),
     log:
-        log("continuation", "method", "run"),
+        log("continuation"),
     resources:
         **ON_MODELS,
     message:
         "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("continuation", "method", "run")
+        pcqc("continuation")
 
 
 rule ground_answers:
     input:
-        needs("grounding", "method", "run"),
+        needs("grounding"),
     output:
-        result("grounding/{method}/{run}"),
+        result("grounding"),
     log:
-        log("grounding", "method", "run"),
+        log("grounding"),
     resources:
         **({} if STUDY.synthetic else ON_MODELS),
     message:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("grounding", "method", "run")
+        pcqc("grounding")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
-from pcqc.results.manifest import LATEST, MANIFEST, is_result, lock_of, read_manifest
+from pcqc.results.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
 from pcqc.study import Study
 from pcqc.system.files import describe, held
 
@@ -36,7 +36,7 @@ def outdated(study: Study) -> list[Outdated]:
     for path in sorted(study.results.rglob("*")):
         if path.is_symlink() or not path.is_dir() or not is_result(path):
             continue
-        if path.resolve() in current or held(lock_of(path.parent, path.name)):
+        if path.resolve() in current or held(lock(path)):
             continue
         about = "unfinished"
         if (path / MANIFEST).exists():

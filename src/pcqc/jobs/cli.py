@@ -5,25 +5,24 @@ import os
 
 from pcqc.system.processes import shutdown
 
-# Job -> whose it is, and what it does.
-JOBS: dict[str, tuple[tuple[str, ...], str]] = {
-    "clinic": ((), "draw the synthetic clinic: cases, benchmarks, SFT conversations"),
-    "convert": (("file",), "convert one of a study's published files to cases"),
-    "overlap": ((), "audit what training and evaluation cases share"),
-    "instruction": ((), "take the actor's system message from the published cases"),
-    "prepare": (("set",), "select the cases of `train` or of a benchmark"),
-    "base": ((), "train the clinic's base model, or put pretrained models in place"),
-    "sft": ((), "fine-tune the base model into the actor and the patient"),
-    "train": (("method", "run"), "train one run of a method, resuming it where it was stopped"),
-    "select": (("method", "run"), "choose a run's checkpoint on the development benchmark"),
-    "evaluate": (("method", "run"), "evaluate a run's chosen checkpoint on every benchmark"),
-    "continuation": (("method", "run"), "fix candidate questions and continue from each of them"),
-    "grounding": (("method", "run"), "judge the continuation study's answers against the facts"),
-    "mirror": (("method",), "write a method's finished runs to MLflow"),
-    "collect": ((), "fetch all runs from MLflow, as the analysis reads them"),
-    "report": ((), "write tables, figures, transcripts and the report"),
-    "peers": ((), "write the table of published credits"),
-    "publish": ((), "put the report into MLflow"),
+ABOUT = {
+    "clinic": "draw the synthetic clinic: cases, benchmarks, SFT conversations",
+    "convert": "convert one of a study's published files to cases",
+    "overlap": "audit what training and evaluation cases share",
+    "instruction": "take the actor's system message from the published cases",
+    "prepare": "select the cases of `train` or of a benchmark",
+    "base": "train the clinic's base model, or put pretrained models in place",
+    "sft": "fine-tune the base model into the actor and the patient",
+    "train": "train one run of a method, resuming it where it was stopped",
+    "select": "choose a run's checkpoint on the development benchmark",
+    "evaluate": "evaluate a run's chosen checkpoint on every benchmark",
+    "continuation": "fix candidate questions and continue from each of them",
+    "grounding": "judge the continuation study's answers against the facts",
+    "mirror": "write a method's finished runs to MLflow",
+    "collect": "fetch all runs from MLflow, as the analysis reads them",
+    "report": "write tables, figures, transcripts and the report",
+    "peers": "write the table of published credits",
+    "publish": "put the report into MLflow",
 }
 HELP = {
     "file": "name of the file: train, sft or a benchmark",
@@ -35,17 +34,18 @@ HELP = {
 
 def register(subparsers: argparse._SubParsersAction) -> None:
     """Add the commands; each sets `handler`, called with the arguments."""
-    for kind, (whose, text) in JOBS.items():
+    from pcqc.results.graph import KINDS
+
+    for kind, text in ABOUT.items():
         command = study_command(subparsers, kind, _run, text)
-        for name in whose:
+        for name in KINDS[kind].whose:
             command.add_argument(name, help=HELP[name])
         command.add_argument("--recipe", help="refuse to run with another recipe than this one")
-        command.set_defaults(kind=kind, whose=whose)
-        if kind == "base":
-            command.add_argument(
-                "--download", action="store_true", help="fetch what is missing from Hugging Face"
-            )
+        command.set_defaults(kind=kind, whose=KINDS[kind].whose)
 
+    subparsers.choices["base"].add_argument(
+        "--download", action="store_true", help="fetch what is missing from Hugging Face"
+    )
     subparsers.choices["collect"].add_argument(
         "--add", action="store_true", help="join this machine's runs to those collected earlier"
     )

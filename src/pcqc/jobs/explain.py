@@ -7,22 +7,6 @@ from pcqc.results.recipe import Job, Recipe
 from pcqc.study import Study
 from pcqc.system.machine import now
 
-ACTIONS = {
-    "clinic": "the clinic's cases",
-    "base": "the base model",
-    "sft": "Shared SFT",
-    "train": "training",
-    "select": "the choice of a checkpoint",
-    "evaluate": "evaluation",
-    "continuation": "the continuation study",
-    "grounding": "the judgement of its answers",
-}
-
-
-def action(job: Job) -> str:
-    """What a job does, in words."""
-    return ACTIONS.get(job.kind, job.name)
-
 
 def earlier(job: Job) -> Recipe | None:
     """The recipe of the newest result of a job; None where nothing was finished."""
@@ -56,10 +40,10 @@ def explain(study: Study, method: str, run: str) -> str:
     lines = [_heading(study, own[0])]
     for job in [*jobs.shared(), *own]:
         verb = "would run again" if (job.folder / LATEST).exists() else "would run"
-        reasons = why(job)
-        lines += [f"{action(job)} {verb}: {reason}" for reason in reasons]
-        if not reasons and (because := _accepted(job)):
-            lines.append(f"{action(job)} was accepted: {because}")
+        lines += [f"{job.name} {verb}: {reason}" for reason in why(job)]
+        accepted = read_manifest(job.path)["also_for"] if job.manifest.exists() else {}
+        if because := accepted.get(job.recipe.short):
+            lines.append(f"{job.name} was accepted: {because}")
     current = all(job.manifest.exists() for job in [*jobs.shared(), *own])
     return "\n".join([*lines, "nothing would run again"] if current else lines)
 
@@ -74,16 +58,14 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         UserError: the run is not made, or a setting or an input changed: that is another run.
     """
     lines = []
-    kinds = [
-        (job.kind, job.whose) for job in [*Jobs(study).shared(), *Jobs(study).run(method, run)]
-    ]
-    for kind, whose in kinds:
-        job = Jobs(study).job(kind, *whose)  # anew: it reads what was accepted before it
+    planned = Jobs(study)
+    for before in [*planned.shared(), *planned.run(method, run)]:
+        job = Jobs(study).job(before.kind, *before.whose)  # its inputs may be accepted by now
         if job.manifest.exists():
             continue
         recipe = earlier(job)
         if recipe is None:
-            if kind in ("train", "evaluate"):
+            if job.kind in ("train", "evaluate"):
                 raise UserError(f"{job.folder}: holds nothing; only what is made can be accepted")
             continue
         changes = recipe.changes(job.recipe)
@@ -95,12 +77,8 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         note = f"{now()}: {because} ({'; '.join(changes)})"
         also_for = {**manifest["also_for"], job.recipe.short: note}
         write_manifest(folder, {**manifest, "also_for": also_for})
-        lines.append(f"{action(job)} accepted: {'; '.join(changes)}")
+        lines.append(f"{job.name} accepted: {'; '.join(changes)}")
     return lines or ["nothing to accept: nothing would run again"]
-
-
-def _accepted(job: Job) -> str:
-    return read_manifest(job.path)["also_for"].get(job.recipe.short, "")
 
 
 def _heading(study: Study, job: Job) -> str:

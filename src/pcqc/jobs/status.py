@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.jobs.explain import action, why
+from pcqc.jobs.explain import why
 from pcqc.results.graph import Jobs
 from pcqc.results.manifest import LATEST, lock, read_manifest
 from pcqc.results.recipe import Job
@@ -94,13 +94,13 @@ def job_states(study: Study) -> list[JobState]:
     states: dict[str, JobState] = {}
     for job in Jobs(study).all():
         unfinished = [j for j in job.needs if j.name in states and states[j.name].state != "done"]
-        states[job.name] = _state(study, job, action(unfinished[-1]) if unfinished else "")
+        states[job.name] = _state(study, job, unfinished[-1].name if unfinished else "")
     return list(states.values())
 
 
 def _state(study: Study, job: Job, before: str) -> JobState:
     """A job's state; `before` is a job that has to run first."""
-    if held(lock(job)):
+    if held(lock(job.path)):
         return JobState(job, "running", _last_line(log(study, job)))
     if job.manifest.exists():
         return JobState(job, "done")

@@ -1,6 +1,7 @@
 """The jobs of a study: which there are, in order, and where the result of each is."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pcqc.errors import UserError
@@ -10,27 +11,42 @@ from pcqc.study.method import method_module
 from pcqc.study.peer_rates import RIVALS
 from pcqc.study.study import Study
 
-# Kind of job -> where its results are below the study's, and the module that does it.
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: a command of `pcqc`, and a rule of the workflow.
+
+    Attributes:
+        folder: where its results are, below the study's.
+        module: has the function `run` that does it.
+        whose: what tells jobs of the kind apart; arguments of the command, wildcards of the rule.
+    """
+
+    folder: str
+    module: str
+    whose: tuple[str, ...] = ()
+
+
+RUN = ("method", "run")
 KINDS = {
-    "clinic": ("data/clinic", "pcqc.jobs.clinic"),
-    "convert": ("data/converted", "data_prep.convert"),
-    "overlap": ("data/overlap", "data_prep.overlap_audit"),
-    "instruction": ("data/instruction", "data_prep.instruction"),
-    "prepare": ("data", "data_prep.prepare"),
-    "base": ("models/base", "pcqc.jobs.pretrain"),
-    "sft": ("models/sft", "pcqc.jobs.sft"),
-    "train": ("runs", "pcqc.jobs.train"),
-    "select": ("selection", "pcqc.jobs.select"),
-    "evaluate": ("evaluation", "pcqc.jobs.evaluate"),
-    "continuation": ("continuation", "pcqc.jobs.continuation"),
-    "grounding": ("grounding", "pcqc.jobs.grounding"),
-    "mirror": ("tracking", "pcqc.tracking.mirror_runs"),
-    "collect": ("collected", "pcqc.tracking.collect"),
-    "report": ("report", "analysis.jobs.report"),
-    "peers": ("peers", "analysis.jobs.peers"),
-    "publish": ("published", "pcqc.tracking.publish_report"),
+    "clinic": Kind("data/clinic", "pcqc.jobs.clinic"),
+    "convert": Kind("data/converted", "data_prep.convert", ("file",)),
+    "overlap": Kind("data/overlap", "data_prep.overlap_audit"),
+    "instruction": Kind("data/instruction", "data_prep.instruction"),
+    "prepare": Kind("data", "data_prep.prepare", ("set",)),
+    "base": Kind("models/base", "pcqc.jobs.pretrain"),
+    "sft": Kind("models/sft", "pcqc.jobs.sft"),
+    "train": Kind("runs", "pcqc.jobs.train", RUN),
+    "select": Kind("selection", "pcqc.jobs.select", RUN),
+    "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN),
+    "continuation": Kind("continuation", "pcqc.jobs.continuation", RUN),
+    "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN),
+    "mirror": Kind("tracking", "pcqc.tracking.mirror_runs", ("method",)),
+    "collect": Kind("collected", "pcqc.tracking.collect"),
+    "report": Kind("report", "analysis.jobs.report"),
+    "peers": Kind("peers", "analysis.jobs.peers"),
+    "publish": Kind("published", "pcqc.tracking.publish_report"),
 }
-RUN_JOBS = ("train", "select", "evaluate", "continuation", "grounding")
 
 
 class Jobs:
@@ -54,9 +70,9 @@ class Jobs:
         if key not in self._made:
             if kind not in KINDS:
                 raise UserError(f"study '{self.study.name}' has no job '{kind}'")
-            if kind in RUN_JOBS:
+            if KINDS[kind].whose == RUN:
                 self.study.require(*whose)
-            folder = self.study.results.joinpath(KINDS[kind][0], *whose)
+            folder = self.study.results.joinpath(KINDS[kind].folder, *whose)
             settings, inputs = getattr(job_inputs, kind)(self, *whose)
             entries, unused = self._modules(kind, whose)
             self._made[key] = Job(kind, whose, folder, settings, entries, inputs, unused)
@@ -64,7 +80,7 @@ class Jobs:
 
     def _modules(self, kind: str, whose: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """Modules in which a job starts, and those that it imports and does not enter."""
-        study, entry = self.study, KINDS[kind][1]
+        study, entry = self.study, KINDS[kind].module
         if kind == "base" and study.models:
             return ("pcqc.jobs.pretrained",), ()
         if kind != "train":

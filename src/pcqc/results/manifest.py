@@ -193,18 +193,13 @@ def make_latest(job: "Job") -> None:
 
 
 def hold_folder(job: "Job"):
-    """Keep other processes from a job's folder, in a `with` statement."""
-    return hold(lock(job), f"`pcqc {job.name}`", patience=1.0)
+    """Keep other processes from the folder of a job's result, in a `with` statement."""
+    return hold(lock(job.path), f"`pcqc {job.name}`", patience=1.0)
 
 
-def lock(job: "Job") -> Path:
-    """What a job holds while it runs."""
-    return lock_of(job.folder, job.recipe.short)
-
-
-def lock_of(folder: Path, recipe: str) -> Path:
-    """What a job with a recipe holds while it runs."""
-    return folder / f".{recipe}.lock"
+def lock(folder: Path) -> Path:
+    """What a job holds while it writes the folder of its result."""
+    return folder.with_name(f".{folder.name}.lock")
 
 
 @functools.cache

@@ -124,14 +124,15 @@ def explained(place, method, run):
     said = place.run(place.command("explain", STUDY, method, run))
     assert said.returncode == 0, said.stderr
     words = {
-        "training": "Train",
-        "the choice of a checkpoint": "Choose the checkpoint of",
-        "evaluation": "Evaluate",
-        "the continuation study": "Continue from the candidates of",
-        "the judgement of its answers": "Judge the answers of",
+        "train": "Train",
+        "select": "Choose the checkpoint of",
+        "evaluate": "Evaluate",
+        "continuation": "Continue from the candidates of",
+        "grounding": "Judge the answers of",
     }
-    again = re.findall(r"^(.*) would run(?: again)?: ", said.stdout, re.MULTILINE)
-    return sorted({f"{words[one]} {method}, run {run}" for one in again if one in words})
+    pattern = rf"^(\w+) {method} {run} would run(?: again)?: "
+    again = re.findall(pattern, said.stdout, re.MULTILINE)
+    return sorted({f"{words[kind]} {method}, run {run}" for kind in again})
 
 
 def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(copy):
