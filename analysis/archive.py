@@ -17,9 +17,8 @@ from typing import Any
 from analysis.load import load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
+from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
-from pcqc.results.paths import Paths
 from pcqc.study import ROOT, Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
@@ -38,7 +37,7 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
     load(study)
     made = []
     for member in (study, *replicates(study)):
-        folder = checked(Paths.of(member).collected)
+        folder = checked(latest(member, "collect"))
         files = {
             name: (folder / name).read_bytes()
             for name in read_manifest(folder)["files"]

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import ROOT, Study, digest
 from pcqc.system.files import write_atomic
 
@@ -36,7 +36,7 @@ def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> 
         body = f"\n{path.read_text(encoding='utf-8')}\n"
         return f"<!-- {study.name}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
 
-    tables = (folder or Paths.of(study).report) / "tables"
+    tables = (folder or latest(study, "report")) / "tables"
     changed = list(asked_for(study, root))
     for path in changed:
         write_atomic(path, _COPY.sub(filled, path.read_text(encoding="utf-8")))
@@ -53,7 +53,7 @@ def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
     texts = [path.read_text(encoding="utf-8") for path in _pages(root)]
     copies = []
     for name in sorted({name for text in texts for name in shown.findall(text)}):
-        drawn = Paths.of(study).report / "figures" / f"{name}.svg"
+        drawn = latest(study, "report") / "figures" / f"{name}.svg"
         if not drawn.exists():
             raise UserError(f"{drawn}: missing; run `pcqc report {study.name}` first")
         copies.append(root / "docs" / "pictures" / f"{study.name}-{name}.svg")

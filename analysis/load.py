@@ -19,9 +19,9 @@ from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
+from pcqc.results.graph import Jobs, latest
 from pcqc.results.json_shapes import CollectedRuns
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
-from pcqc.results.paths import Paths
 from pcqc.study import Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl
@@ -58,7 +58,7 @@ def load(study: Study) -> Collected:
 
 
 def _load(study: Study) -> Collected:
-    folder = checked(Paths.of(study).collected)
+    folder = checked(latest(study, "collect"))
     further, validations = (
         read_frame(path, SCHEMA.names) if (path := folder / f"{name}.parquet").exists() else None
         for name in ("further_updates", "validations")
@@ -127,28 +127,26 @@ def read_frame(
 
 def evaluated_methods(study: Study) -> list[str]:
     """Methods, controls and ablations of which every run is evaluated on this machine."""
-    paths = Paths.of(study)
     return [
         name
         for name, method in study.methods.items()
         if method.runs
-        and all((paths.evaluation(name, run) / MANIFEST).exists() for run in method.runs)
+        and all((latest(study, "evaluate", name, run) / MANIFEST).exists() for run in method.runs)
     ]
 
 
 def load_evaluated(study: Study, methods: list[str]) -> Collected:
     """The predictions and curves of these methods' runs as evaluated on this machine."""
-    paths = Paths.of(study)
     frames, records, events = [], {}, []
     for name in methods:
         for run in study.method(name).runs:
             manifest = read_evaluation(study, name, run)
-            folder = paths.evaluation(name, run)
+            folder = latest(study, "evaluate", name, run)
             frames += [
                 read_predictions(folder / files["predictions"]).to_pandas()
                 for files in (manifest["benchmarks"][benchmark] for benchmark in study.benchmarks)
             ]
-            training = paths.run(name, run)
+            training = latest(study, "train", name, run)
             if training.exists():
                 rows = read_jsonl(checked(training / "events.jsonl"))
                 events += [{"method": name, "run": run, **event} for _, event in rows]
@@ -161,7 +159,7 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
 
 def read_evaluation(study: Study, method: str, run: str) -> dict[str, Any]:
     """The manifest of a run's evaluation, its files checked."""
-    return read_manifest(checked(Paths.of(study).evaluation(method, run)))
+    return read_manifest(checked(latest(study, "evaluate", method, run)))
 
 
 def peers_folder(study: Study) -> Path:
@@ -182,7 +180,7 @@ def load_peers(study: Study, wanted: list[str]) -> Collected:
     counted = replace(study, methods=methods)
     ready = [name for name in evaluated_methods(study) if name in wanted]
     parts = [load_evaluated(counted, ready)] if ready else []
-    sources = ((peers_folder(study), list[PeerRun]), (Paths.of(study).collected, CollectedRuns))
+    sources = ((peers_folder(study), list[PeerRun]), (latest(study, "collect"), CollectedRuns))
     for folder, shape in sources:
         if not folder.exists():
             continue
@@ -216,16 +214,15 @@ def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
 
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
-    return load_world(checked(Paths.of(study).world))
+    return load_world(checked(latest(study, "clinic") / "world.json"))
 
 
 class CasesById(dict[str, Case]):
     """Case id -> case of a benchmark, or of the training where `benchmark` is none of them."""
 
     def __init__(self, study: Study, benchmark: str):
-        paths = Paths.of(study)
-        known = benchmark in study.benchmarks
-        self.path = paths.cases(benchmark) if known else paths.train_cases
+        name = benchmark if benchmark in study.benchmarks else "train"
+        self.path = Jobs(study).cases(name).latest
         super().__init__((case.case_id, case) for case in read_cases(checked(self.path)))
 
     def __missing__(self, case_id: str) -> Case:
@@ -238,7 +235,7 @@ class CasesById(dict[str, Case]):
 
 def read_continuation(study: Study, method: str, run: str) -> tuple[pd.DataFrame, ...]:
     """Candidates, their continuations and judged answers, as collected of a policy."""
-    folder = Paths.of(study).collected / "continuation" / method / run
+    folder = latest(study, "collect") / "continuation" / method / run
     columns = {
         "candidates.parquet": ("question", "answer", "utility", "credit"),
         "continuations.parquet": ("correct",),
@@ -252,17 +249,19 @@ def read_continuation(study: Study, method: str, run: str) -> tuple[pd.DataFrame
 
 def read_cards(study: Study) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:
     """Data cards of the study's published files, and the number of rows of each file it uses."""
-    paths = Paths.of(study)
-    cards = {name: read_json(checked(paths.card(name))) for name in study.raw_files}
+    cards = {
+        name: read_json(checked(latest(study, "convert", name) / f"{name}.card.json"))
+        for name in study.raw_files
+    }
     rows: dict[str, int] = {}
     for name in ("train", *study.benchmarks):
-        rows |= read_manifest(paths.cases(name).parent)["rows"]
+        rows |= read_manifest(Jobs(study).cases(name).latest.parent)["rows"]
     return cards, rows
 
 
 def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
     """Thresholds of the audit of overlapping cases, and its counts."""
-    folder = checked(Paths.of(study).overlap)
+    folder = checked(latest(study, "overlap"))
     counts = read_frame(folder / "counts.csv", ("evaluation", "training"))
     return read_json(folder / "inputs.json")["thresholds"], counts
 
@@ -270,7 +269,7 @@ def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
 def evaluation_dialogues(study: Study, method: str, run: str) -> dict[str, Iterator[dict]]:
     """Benchmark -> dialogues of a run as evaluated on this machine."""
     manifest = read_evaluation(study, method, run)
-    folder = Paths.of(study).evaluation(method, run)
+    folder = latest(study, "evaluate", method, run)
     return {
         name: (row for _, row in read_jsonl(folder / files["dialogues"]))
         for name, files in manifest["benchmarks"].items()
@@ -279,7 +278,7 @@ def evaluation_dialogues(study: Study, method: str, run: str) -> dict[str, Itera
 
 def training_rows(study: Study, method: str, run: str) -> dict[str, list[dict]]:
     """File of `TRAINING_FILES` -> its rows: what was kept of a run's training."""
-    folder = Paths.of(study).run(method, run)
+    folder = latest(study, "train", method, run)
     names = [name for name in TRAINING_FILES if (folder / name).exists()]
     return {name: [row for _, row in read_jsonl(checked(folder / name))] for name in names}
 

@@ -25,7 +25,7 @@ from pcqc.engines.base import Request, Sampling, WrappedEngine, vllm_seed
 from pcqc.engines.vllm import VllmEngine
 from pcqc.jobs.make_roles import make_context, role_weights
 from pcqc.jobs.run import rollout_task
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs
 from pcqc.study import load_study
 from pcqc.system.determinism import single_threaded
 
@@ -154,7 +154,7 @@ def main() -> int:
     task = rollout_task(study, Path())
     context = make_context(task, role_weights(task, "actor"))
     models = {role: role_weights(task, role).load() for role in ("actor", "patient")}
-    cases = read_cases(Paths.of(study).train_cases)[: arguments.cases]
+    cases = read_cases(Jobs(study).cases("train").latest)[: arguments.cases]
     return report(measure(context, models, cases, arguments.rounds))
 
 

@@ -17,7 +17,7 @@ from analysis.report.record import accepted, runs, selection, settings
 from analysis.table import listed, number
 from analysis.tables import ablations, build, peers
 from analysis.tables_and_figures import Item, contents
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 
 CASES = 3  # consultations to read
 CARDS = (
@@ -59,7 +59,7 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         "consultations": consultations(collected),
         "runs": runs(collected),
         "accepted": accepted(collected),
-        "folder": Paths.of(collected.study).collected,
+        "folder": latest(collected.study, "collect"),
         "links": [
             ("conclusion", "Conclusion"),
             *links,

@@ -26,7 +26,7 @@ from analysis.tables import write_forms
 from analysis.tables.layout import by_base
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import Study
 from pcqc.study.peer_rates import RIVALS, at_rates
 from pcqc.study.replicates import replicates
@@ -137,7 +137,7 @@ def build(study: Study) -> Table | None:
 
 def _repeated(study: Study) -> dict[str, Sample]:
     """Title -> runs under all base models, of collected methods that have several under one."""
-    if not Paths.of(study).collected.exists():
+    if not latest(study, "collect").exists():
         return {}
     collected = load(study)
     every = {

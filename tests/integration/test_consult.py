@@ -10,7 +10,7 @@ from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.errors import UserError
 from pcqc.jobs.consult import consult
 from pcqc.jobs.run import run_job
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs
 
 pytestmark = pytest.mark.numerical
 
@@ -29,7 +29,7 @@ def doctor(study):
 @pytest.fixture
 def asking(doctor, capsys):
     """A seed and a case on which the doctor asks at least one question, watched."""
-    for case in read_cases(Paths.of(doctor).cases("clinic_dev")):
+    for case in read_cases(Jobs(doctor).cases("clinic_dev").latest):
         for seed in range(10):
             consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed)
             if "\nPatient: " in (said := capsys.readouterr().out):

@@ -19,7 +19,7 @@ from pcqc.jobs import engines, rl_loop
 from pcqc.jobs.explain import explain
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import load_tokenizer
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import Server, Servers
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
@@ -124,7 +124,7 @@ def test_sync_gaps_are_recorded(study, monkeypatch):
 
 def test_failures_of_servers_are_recorded(study):
     """The first request is refused, the second and third answered at the second attempt."""
-    tokenizer = load_tokenizer(Paths.of(study).model("patient"))
+    tokenizer = load_tokenizer(latest(study, "sft") / "patient")
     chat = ChatFormat(tokenizer, study.protocol.instruction)
     answer = completion([*chat.encode("No."), chat.end_of_turn])
     seen = []

@@ -11,8 +11,8 @@ from hand_made import finish_job, folder_of
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, write_cases
 from pcqc.jobs.run import run_job
+from pcqc.results.graph import Jobs
 from pcqc.results.manifest import read_manifest
-from pcqc.results.paths import Paths
 from pcqc.study import Study
 from pcqc.system.files import write_atomic, write_json
 
@@ -61,4 +61,4 @@ def prepare(study: Study, *names: str) -> list[str]:
 
 def prepared(study: Study, name: str) -> dict:
     """The manifest of a prepared set."""
-    return read_manifest(Paths.of(study).cases(name).parent)
+    return read_manifest(Jobs(study).cases(name).latest.parent)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcqc.jobs.run import mirror_some, run_job
+from pcqc.results.graph import latest
 from pcqc.results.manifest import MANIFEST
-from pcqc.results.paths import Paths
 from pcqc.study import Study
 from pcqc.tracking.collect import add
 
@@ -17,7 +17,7 @@ def mirror(study: Study, method: str, letters: Sequence[str] | None = None) -> P
         mirror_some(study, method, letters)
     else:
         run_job(study, "mirror", method)
-    return Paths.of(study).tracking(method)
+    return latest(study, "mirror", method) / "record.json"
 
 
 def collect(study: Study) -> Path:

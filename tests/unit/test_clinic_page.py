@@ -9,7 +9,7 @@ from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc.cases.case import read_cases
 from pcqc.clinic.world import load_world
 from pcqc.jobs.run import run_job
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs, latest
 from pcqc.study import ROOT, load_study
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
@@ -22,9 +22,11 @@ def clinic(tmp_path_factory):
         patch.chdir(tmp_path_factory.mktemp("clinic"))
         study = load_study("clinic-full")
         run_job(study, "clinic")
-        paths = Paths.of(study)
-        cases = {b.title: read_cases(paths.cases(n))[:40] for n, b in study.benchmarks.items()}
-        return load_world(paths.world), cases
+        cases = {
+            b.title: read_cases(Jobs(study).cases(n).latest)[:40]
+            for n, b in study.benchmarks.items()
+        }
+        return load_world(latest(study, "clinic") / "world.json"), cases
 
 
 def test_the_page_prints_the_bayes_figures(clinic):

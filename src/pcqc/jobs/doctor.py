@@ -38,7 +38,7 @@ from pcqc.planning.checks import require_fit
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import longest
 from pcqc.planning.work import trained
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs
 from pcqc.results.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
@@ -111,10 +111,11 @@ def _servers(study: Study) -> dict[str, Server]:
 
 def _server(study: Study, role: str, server: Server) -> str:
     """A server answers and has the role's weights."""
-    folder = study.starts_from(role) if role == "scorer" else role
+    jobs = Jobs(study)
+    weights = jobs.models().get(role) or jobs.job("base") / role
     # A job is more patient with a server.
     engine = ServerEngine(dataclasses.replace(server, timeout_seconds=10.0, attempts=2))
-    engine.check_weights(Paths.of(study).model(folder))
+    engine.check_weights(weights.latest)
     return f"{server.url} serves {engine.model}"
 
 
@@ -179,8 +180,8 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
 
 def _weights(study: Study, task: Task, role: str) -> Weights:
     """A role's weights, else those it starts from, else published or random ones."""
-    paths, dtype = Paths.of(study), study.dtype(role)
-    for folder in (task.inputs[role], paths.model(study.starts_from(role))):
+    dtype = study.dtype(role)
+    for folder in (task.inputs[role], Jobs(study).base_model(role).latest):
         if (folder / "manifest.json").exists():
             return weights_of(folder, dtype)
     if study.synthetic and study.models:

@@ -2,7 +2,7 @@
 
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
-from pcqc.results.manifest import LATEST, read_manifest, verify, write_manifest
+from pcqc.results.manifest import read_manifest, verify, write_manifest
 from pcqc.results.recipe import Job, Recipe
 from pcqc.study import Study
 from pcqc.system.machine import now
@@ -10,7 +10,7 @@ from pcqc.system.machine import now
 
 def earlier(job: Job) -> Recipe | None:
     """The recipe of the newest result of a job; None where nothing was finished."""
-    link = job.folder / LATEST
+    link = job.latest
     return Recipe(**read_manifest(link)["recipe"]) if link.exists() else None
 
 
@@ -39,7 +39,7 @@ def explain(study: Study, method: str, run: str) -> str:
         )
     lines = [_heading(study, own[0])]
     for job in [*jobs.shared(), *own]:
-        verb = "would run again" if (job.folder / LATEST).exists() else "would run"
+        verb = "would run again" if job.latest.exists() else "would run"
         lines += [f"{job.name} {verb}: {reason}" for reason in why(job)]
         accepted = read_manifest(job.path)["also_for"] if job.manifest.exists() else {}
         if because := accepted.get(job.recipe.short):
@@ -71,7 +71,7 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         changes = recipe.changes(job.recipe)
         if other := [change for change in changes if not change.startswith("module ")]:
             raise UserError(f"{job.name}: {other[0]}: this makes another result; run it again")
-        folder = (job.folder / LATEST).resolve()
+        folder = job.latest.resolve()
         verify(folder)  # to write the manifest makes every file of the result older than it
         manifest = read_manifest(folder)
         note = f"{now()}: {because} ({'; '.join(changes)})"
@@ -84,9 +84,9 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
 def _heading(study: Study, job: Job) -> str:
     method, run = job.whose
     lines = [f"{study.name} {method} run {run}: seed {study.seed(run)}"]
-    if (job.folder / LATEST).exists():
-        manifest = read_manifest(job.folder / LATEST)
-        made = (job.folder / LATEST).resolve().name
+    if job.latest.exists():
+        manifest = read_manifest(job.latest)
+        made = job.latest.resolve().name
         lines.append(f"recipe {made}, commit {manifest['git_commit']}, {manifest['finished']}")
         if job.kind == "train":
             totals = manifest["totals"]

@@ -11,7 +11,6 @@ from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
 from pcqc.results.job_inputs import rollouts
 from pcqc.results.manifest import (
-    LATEST,
     STATE,
     begin,
     finish,
@@ -20,7 +19,7 @@ from pcqc.results.manifest import (
     make_latest,
     verify,
 )
-from pcqc.results.recipe import Job, Part, input_paths
+from pcqc.results.recipe import Job, input_paths
 from pcqc.results.tasks import RolloutSettings, Task, Where
 from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
@@ -104,22 +103,17 @@ def latest_task(study: Study, kind: str, *whose: str) -> Task:
     """The same, reading what is newest of each input, whatever recipe it has: for a look at it."""
     job = Jobs(study).job(kind, *whose)
     newest = {
-        name: source if isinstance(source, Path) else _newest(source)
+        name: source if isinstance(source, Path) else source.latest
         for name, source in job.inputs.items()
     }
-    return Task(job.name, job.whose, job.settings, newest, job.folder / LATEST, Where.of(study))
+    return Task(job.name, job.whose, job.settings, newest, job.latest, Where.of(study))
 
 
 def rollout_task(study: Study, folder: Path) -> Task:
     """What holding consultations needs, from the newest models, for no job of the workflow."""
-    newest = {name: _newest(part) for name, part in Jobs(study).models().items()}
+    newest = {name: part.latest for name, part in Jobs(study).models().items()}
     settings = RolloutSettings(**rollouts(study))
     return Task("trial", (), settings, newest, folder, Where.of(study))
-
-
-def _newest(source: Job | Part) -> Path:
-    job, name = (source.job, source.name) if isinstance(source, Part) else (source, "")
-    return job.folder / LATEST / name
 
 
 def _call(study: Study, job: Job, processes: Processes) -> dict | None:

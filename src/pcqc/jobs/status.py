@@ -9,7 +9,7 @@ from pathlib import Path
 from pcqc.errors import UserError
 from pcqc.jobs.explain import why
 from pcqc.results.graph import Jobs
-from pcqc.results.manifest import LATEST, lock, read_manifest
+from pcqc.results.manifest import lock, read_manifest
 from pcqc.results.recipe import Job
 from pcqc.study import ROOT, Study, load_study
 from pcqc.system.files import held
@@ -55,7 +55,7 @@ def status(study: Study) -> str:
             lines.append(f"{name:8} and {len(by_state[name]) - MOST} more")
     report = Jobs(study).job("report")
     made = "not made yet"
-    if (report.folder / LATEST).exists():
+    if report.latest.exists():
         old = "" if report.manifest.exists() else ", older than a result"
         made = f"{study.results / 'report.html'}{old}"
     return "\n".join([*lines, f"report   {made}"])
@@ -106,7 +106,7 @@ def _state(study: Study, job: Job, before: str) -> JobState:
         return JobState(job, "done")
     if error := _error(log(study, job)):
         return JobState(job, "failed", error)
-    if not (job.folder / LATEST).exists():
+    if not job.latest.exists():
         return JobState(job, "to do")
     # A report is told all settings of the study: each is some earlier job's reason too.
     follows = ("input ", "setting study.") if before else ()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs
 from pcqc.study import Pretrained, Study
 from pcqc.study.load import local_folder
 from pcqc.system.files import read_json
@@ -125,7 +125,7 @@ def architecture(study: Study, role: str) -> tuple[str, Architecture]:
     Raises:
         UserError: none of these knows the model.
     """
-    made = Paths.of(study).model(study.starts_from(role)) / "config.json"
+    made = Jobs(study).base_model(role).latest / "config.json"
     if study.models is None:
         name = "from scratch"
         return (name, read_config(made)) if made.is_file() else (name, _scratch(study))

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
 from pcqc.results import job_inputs
+from pcqc.results.manifest import LATEST
 from pcqc.results.recipe import Job, Part
 from pcqc.study.method import method_module
 from pcqc.study.peer_rates import RIVALS
@@ -47,6 +49,14 @@ KINDS = {
     "peers": Kind("peers", "analysis.jobs.peers"),
     "publish": Kind("published", "pcqc.tracking.publish_report"),
 }
+
+
+def latest(study: Study, kind: str, *whose: str) -> Path:
+    """Link to the newest result of a job, for those who only look at a study.
+
+    Jobs are handed the exact folders that they read.
+    """
+    return study.results.joinpath(KINDS[kind].folder, *whose, LATEST)
 
 
 class Jobs:

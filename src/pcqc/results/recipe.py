@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pcqc.results.manifest import MANIFEST, accepted_folder
+from pcqc.results.manifest import LATEST, MANIFEST, accepted_folder
 from pcqc.results.source_digests import module_digests
 from pcqc.study.load import digest
 from pcqc.system.files import sha256_file
@@ -107,6 +107,11 @@ class Job:
         return accepted_folder(self.folder, self.recipe.short) or own
 
     @property
+    def latest(self) -> Path:
+        """Link to the newest result, whatever its recipe."""
+        return self.folder / LATEST
+
+    @property
     def recipe_name(self) -> str:
         """Name of the result's folder, as the recipes of other jobs have it."""
         return self.path.name
@@ -139,7 +144,13 @@ class Part:
 
     @property
     def path(self) -> Path:
+        """Where it is, or will be, of today's recipe."""
         return self.job.path / self.name
+
+    @property
+    def latest(self) -> Path:
+        """Where the newest is, whatever its recipe."""
+        return self.job.latest / self.name
 
 
 def input_paths(job: Job) -> dict[str, Path]:

@@ -9,7 +9,7 @@ import pyarrow
 
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import read_predictions, write_table
-from pcqc.results.graph import Jobs
+from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import (
     MANIFEST,
     STATE,
@@ -19,7 +19,6 @@ from pcqc.results.manifest import (
     read_manifest,
     write_manifest,
 )
-from pcqc.results.paths import Paths
 from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
@@ -58,10 +57,12 @@ def add(study: Study) -> Path:
     Raises:
         UserError: nothing was collected earlier, or its runs start from another actor.
     """
-    paths, whole = Paths.of(study), Jobs(study).job("collect")
+    whole = Jobs(study).job("collect")
     earlier = read_collected(study)
-    inputs = {n: j for n, j in whole.inputs.items() if paths.tracking(n).exists()}
-    job = replace(whole, inputs={**inputs, "earlier": paths.collected / MANIFEST})
+    inputs = {
+        name: job for name, job in whole.inputs.items() if latest(study, "mirror", name).exists()
+    }
+    job = replace(whole, inputs={**inputs, "earlier": whole.latest / MANIFEST})
     with hold_folder(job):
         begin(job)
         _collect(study, job.path, earlier)
@@ -114,7 +115,7 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
     if not runs:
         return []
     mirror = f"run `pcqc mirror {study.name} {method}`"
-    path = Paths.of(study).tracking(method)
+    path = latest(study, "mirror", method) / "record.json"
     if not path.exists():
         raise UserError(f"{method} is not in MLflow yet ({path} is missing); {mirror} first")
     record = read_record(study, method)

@@ -10,16 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlencode
 
+from pcqc.results.graph import latest
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
-from pcqc.results.paths import Paths
 from pcqc.study import Study, digest
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
-# Folder of a run's artifacts in MLflow -> their folder on disk.
+# Folder of a run's artifacts in MLflow -> the kind of job that wrote them.
 PLACES = {
-    "training": Paths.run,
-    "evaluation": Paths.evaluation,
-    "continuation": Paths.continuation,
+    "training": "train",
+    "evaluation": "evaluate",
+    "continuation": "continuation",
 }
 CHECKPOINTS = "checkpoints"  # weights stay on this machine
 
@@ -101,10 +101,10 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
             missing or is not the one that its manifest describes.
     """
     study.require(method, run)
-    paths, manifests = Paths.of(study), {}
+    manifests = {}
     files: dict[str, Path] = {}
-    for place, folder_of in PLACES.items():
-        folder = folder_of(paths, method, run)
+    for place, kind in PLACES.items():
+        folder = latest(study, kind, method, run)
         needed = place == "evaluation" or (
             place == "training" and study.method(method).kind == "rl"
         )
@@ -114,9 +114,9 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         names = [MANIFEST, *manifests[place]["files"]]
         kept = [name for name in names if not name.startswith(CHECKPOINTS)]
         files |= {f"{place}/{name}": folder / name for name in sorted(kept)}
-    files["evaluation/selection.json"] = paths.selection(method, run)
-    if paths.grounding(method, run).exists():
-        files["continuation/grounding.csv"] = paths.grounding(method, run)
+    files["evaluation/selection.json"] = latest(study, "select", method, run) / "selection.json"
+    if (grounding := latest(study, "grounding", method, run) / "grounding.csv").exists():
+        files["continuation/grounding.csv"] = grounding
     # A manifest vouches for itself, and for the others.
     for artifact, path in files.items():
         if not artifact.endswith(f"/{MANIFEST}"):
@@ -125,7 +125,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         study=study,
         method=method,
         run=run,
-        recipe=paths.evaluation(method, run).resolve().name,
+        recipe=latest(study, "evaluate", method, run).resolve().name,
         training=manifests.get("training"),
         evaluation=manifests["evaluation"],
         selection=read_json(files["evaluation/selection.json"]),
@@ -139,8 +139,8 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
 
 def selected_weights(run: FinishedRun) -> Path | None:
     """Folder of the selected checkpoint; None where its weights were removed."""
-    paths, update = Paths.of(run.study), run.evaluation["update"]
-    link = paths.run(run.method, run.run) if update else paths.model("actor").parent
+    study, update = run.study, run.evaluation["update"]
+    link = latest(study, "train", run.method, run.run) if update else latest(study, "sft")
     result = link.with_name(link.resolve().name)  # an address that stays true
     folder = result / CHECKPOINTS / f"{update:06d}" if update else result / "actor"
     return folder if folder.is_dir() else None
@@ -148,9 +148,9 @@ def selected_weights(run: FinishedRun) -> Path | None:
 
 def read_record(study: Study, method: str) -> dict:
     """Which MLflow run holds what of a method; UserError where it is missing or was altered."""
-    return read_json(checked(Paths.of(study).tracking(method)))
+    return read_json(checked(latest(study, "mirror", method) / "record.json"))
 
 
 def read_collected(study: Study) -> list[dict]:
     """Entries of `collected/runs.json`; UserError where it is missing or altered."""
-    return read_json(checked(Paths.of(study).collected / "runs.json"))
+    return read_json(checked(latest(study, "collect") / "runs.json"))

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import write_table
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import Study
 
 TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
@@ -28,7 +28,7 @@ def check_start(study: Study, earlier: list[dict], runs: list[dict]) -> None:
     )
     if first != second:
         raise UserError(
-            f"{Paths.of(study).collected}: its runs start from another actor than those of this "
+            f"{latest(study, 'collect')}: its runs start from another actor than those of this "
             "machine (another processor?); train all of them on one type of processor"
         )
 
@@ -54,7 +54,7 @@ def join(study: Study, earlier: list[dict], runs: list[dict], new: Path) -> list
     entries = {key(run): run for run in (*runs, *earlier)}
     wanted = [(n, r) for n, m in study.methods.items() if not m.on_demand for r in m.runs]
     kept = {key(run) for run in earlier}
-    old = Paths.of(study).collected
+    old = latest(study, "collect")
     sources = {run: old if run in kept else new for run in wanted}
     for name in (*TABLES, UPDATES):
         _join_table(sources, (old, new), name, new / name)

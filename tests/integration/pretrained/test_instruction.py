@@ -12,8 +12,8 @@ from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.make_roles import chat_format
 from pcqc.jobs.run import latest_task, run_job
+from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import read_manifest
-from pcqc.results.paths import Paths
 from pcqc.study import RawFile
 from pcqc.system.files import read_json, read_jsonl
 
@@ -37,13 +37,14 @@ def test_the_training_cases_message_is_the_actors_in_sft_rl_and_evaluation(open_
     publish("train", SAID)
     publish("dev", "Other words.")
     notes = prepare(open_study)
-    paths = Paths.of(open_study)
     assert message(open_study) == SAID
     task = latest_task(open_study, "sft")
-    assert chat_format(task, paths.model("base")).instruction == SAID
-    written = [row["messages"][0]["content"] for _, row in read_jsonl(paths.conversations)]
+    assert chat_format(task, latest(open_study, "base") / "base").instruction == SAID
+    written = [
+        row["messages"][0]["content"] for _, row in read_jsonl(Jobs(open_study).cases("sft").latest)
+    ]
     assert set(written) == {SAID}
-    assert read_manifest(paths.instruction.parent)["from"] == "train"
+    assert read_manifest(latest(open_study, "instruction"))["from"] == "train"
     assert notes == [
         f"the actor's system message is that of train, {len(SAID)} characters",
         "dev was published with another system message than the actor's",
@@ -55,7 +56,7 @@ def test_where_training_carries_none_the_development_benchmark_says_it(open_stud
     publish("few", "Words of a benchmark that is not for development.")
     prepare(open_study)
     assert message(open_study) == SAID
-    assert read_manifest(Paths.of(open_study).instruction.parent)["from"] == "dev"
+    assert read_manifest(latest(open_study, "instruction"))["from"] == "dev"
 
 
 def test_a_study_s_own_message_stands_and_the_published_one_is_named(study, publish):
@@ -63,7 +64,7 @@ def test_a_study_s_own_message_stands_and_the_published_one_is_named(study, publ
     publish("dev", INSTRUCTION)
     assert prepare(study) == ["train was published with another system message than the actor's"]
     assert message(study) == INSTRUCTION
-    assert not Paths.of(study).instruction.exists()
+    assert not (latest(study, "instruction") / "instruction.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_no_one_message_is_an_error_in_one_line(open_study, publish, published, 
         prepare(open_study)
     assert "give the study protocol.instruction" in str(error.value)
     assert "\n" not in str(error.value)
-    assert not Paths.of(open_study).instruction.exists()
+    assert not (latest(open_study, "instruction") / "instruction.txt").exists()
 
 
 def test_training_files_that_disagree_are_refused(open_study, publish):
@@ -111,10 +112,9 @@ def test_published_rows_give_their_own_opening_back(open_study, fixtures):
         protocol=dataclasses.replace(open_study.protocol, prompt_tokens=1000),
     )
     prepare(study)
-    paths = Paths.of(study)
-    chat = chat_format(latest_task(study, "sft"), paths.model("base"))
+    chat = chat_format(latest_task(study, "sft"), latest(study, "base") / "base")
     rows = [json.loads(line) for line in raw.read_text().splitlines()]
-    cases = read_cases(paths.cases("dev"))
+    cases = read_cases(Jobs(study).cases("dev").latest)
     assert len(cases) == len(rows)
     for case, row in zip(cases, rows, strict=True):
         assert chat.open(case.public) == chat.encode(chat.render(row["prompt"]))
@@ -128,8 +128,8 @@ def test_released_conversations_with_another_message_are_named(open_study, publi
     convert(study, "sft", fixtures / "atpo_sft.jsonl")
     note = "3 of 3 SFT conversations carry another system message than the study's"
     assert any(line.startswith(note) for line in prepare(study))
-    templates = Paths.of(study).train_cases.with_name("templates.json")
+    templates = Jobs(study).cases("train").latest.with_name("templates.json")
     (written,) = read_json(templates)["notes"]
     assert written.startswith(note)
-    kept = {row["messages"][0]["content"] for _, row in read_jsonl(Paths.of(study).conversations)}
+    kept = {row["messages"][0]["content"] for _, row in read_jsonl(Jobs(study).cases("sft").latest)}
     assert kept == {"Choose one from A/B/C/D.", "Choose one."}

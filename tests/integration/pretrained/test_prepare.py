@@ -12,7 +12,7 @@ from real_data import convert, prepare, prepared
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
+from pcqc.results.graph import Jobs, latest
 from pcqc.study import RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
@@ -20,16 +20,17 @@ from pcqc.training.sft import read_conversations
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):
     prepare(study)
-    paths = Paths.of(study)
     counts, excluded = {"train": 12, "dev": 6, "few": 9}, {}
     for name in counts:
-        with open(paths.excluded(name), newline="") as file:
+        with open(
+            Jobs(study).cases(name).latest.with_suffix(".exclusions.csv"), newline=""
+        ) as file:
             excluded |= {row["case_id"]: row for row in csv.DictReader(file)}
     assert set(excluded) == {f"{n}-{i}" for n, c in counts.items() for i in (c - 2, c - 1)}
     assert "no facts" in excluded["train-10"]["reason"]
     assert "exceeds protocol.prompt_tokens = 160" in excluded["dev-5"]["reason"]
     assert excluded["dev-5"]["row"] == "5"
-    assert [case.case_id for case in read_cases(paths.cases("dev"))] == [
+    assert [case.case_id for case in read_cases(Jobs(study).cases("dev").latest)] == [
         f"dev-{i}" for i in range(4)
     ]
     assert prepared(study, "dev")["excluded"] == {"nothing to ask": 1, "prompt too long": 1}
@@ -50,7 +51,7 @@ def test_a_subset_keeps_the_order_and_is_drawn_anew_with_another_seed(study):
     drawn = []
     for seed in (0, 0, 1):
         prepare(dataclasses.replace(study, data=dataclasses.replace(study.data, seed=seed)))
-        drawn.append([case.case_id for case in read_cases(Paths.of(study).cases("few"))])
+        drawn.append([case.case_id for case in read_cases(Jobs(study).cases("few").latest)])
     assert drawn[0] == drawn[1] == sorted(drawn[0])
     assert drawn[1] != drawn[2]
     assert all(len(ids) == 3 for ids in drawn)
@@ -78,14 +79,13 @@ def test_counts_that_the_study_names_are_checked(study):
 
 def test_cases_of_written_conversations_train_nothing_else(study):
     prepare(study)
-    paths = Paths.of(study)
-    taught = {row["case_id"] for _, row in read_jsonl(paths.conversations)}
-    trained = {case.case_id for case in read_cases(paths.train_cases)}
+    taught = {row["case_id"] for _, row in read_jsonl(Jobs(study).cases("sft").latest)}
+    trained = {case.case_id for case in read_cases(Jobs(study).cases("train").latest)}
     assert len(taught) == 4
     assert not taught & trained
     assert taught | trained == {f"train-{i}" for i in range(10)}
     assert prepared(study, "train")["sft"] == "written by data_prep.conversations"
-    templates = paths.train_cases.with_name("templates.json")
+    templates = Jobs(study).cases("train").latest.with_name("templates.json")
     assert read_json(templates)["as_template"] == 8
 
 
@@ -99,14 +99,13 @@ def test_a_limit_that_no_prompt_meets_is_refused(study):
     protocol = dataclasses.replace(study.protocol, prompt_tokens=20)
     with pytest.raises(UserError, match="none of its cases fits; raise"):
         prepare(dataclasses.replace(study, protocol=protocol))
-    assert not Paths.of(study).train_cases.exists()
+    assert not Jobs(study).cases("train").latest.exists()
 
 
 def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
     study = dataclasses.replace(
         study, data=dataclasses.replace(study.data, sft=RawFile("atpo_sft.jsonl"))
     )
-    paths = Paths.of(study)
     assert list(study.raw_files) == ["train", "sft", "dev", "few"]
     convert(study, "sft", fixtures / "atpo_sft.jsonl")
     one_more = dataclasses.replace(study.data, conversations=4)
@@ -114,14 +113,14 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
         prepare(dataclasses.replace(study, data=one_more))
     prepare(study)
     rows = [json.loads(line) for line in (fixtures / "atpo_sft.jsonl").read_text().splitlines()]
-    conversations = read_conversations(paths.conversations)
+    conversations = read_conversations(Jobs(study).cases("sft").latest)
     assert len(conversations) == len(rows)
     for conversation, row in zip(conversations, rows, strict=True):
         assert conversation.train == "last"
         said = conversation.messages[-1]["content"]
         assert row["response"].startswith(f"{said}<|im_end|>")
     assert prepared(study, "train")["rows"]["train.jsonl"] == 10
-    templates = paths.train_cases.with_name("templates.json")
+    templates = Jobs(study).cases("train").latest.with_name("templates.json")
     assert read_json(templates)["other_instruction"] == 3
 
 
@@ -159,7 +158,7 @@ def whole_data(study, fixtures):
     ("converted", "job"), [("train", "train"), ("sft", "train"), ("few", "few")]
 )
 def test_who_reads_converted_cases_compares_them_first(whole_data, converted, job):
-    flip(Paths.of(whole_data).converted(converted))
+    flip(latest(whole_data, "convert", converted) / f"{converted}.jsonl")
     shutil.rmtree(whole_data.results / "data" / job)
     with pytest.raises(UserError, match="altered since it was written; move"):
         prepare(whole_data, job)

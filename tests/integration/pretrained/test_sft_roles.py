@@ -11,7 +11,7 @@ from real_data import prepare
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import save_model
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import Pretrained
 from pcqc.system.files import read_jsonl, sha256_file
 
@@ -24,10 +24,9 @@ def taught(study):
         study = dataclasses.replace(study, sft=dataclasses.replace(study.sft, batch_size=2, **sft))
         prepare(study)
         run_job(study, "sft")
-        paths = Paths.of(study)
         roles = ("base", "actor", "patient")
-        weights = {r: sha256_file(paths.model(r) / "model.safetensors") for r in roles}
-        rows = read_jsonl(paths.model("actor").with_name("losses.jsonl"))
+        weights = {r: sha256_file(latest(study, "sft") / r / "model.safetensors") for r in roles}
+        rows = read_jsonl(latest(study, "sft") / "losses.jsonl")
         return weights, [row["loss"] for _, row in rows]
 
     return run
@@ -60,7 +59,6 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study, pati
     together, losses = taught(epochs=1, patient_epochs=1)
     models = dataclasses.replace(study.models, patient=Pretrained("another"))
     apart = dataclasses.replace(study, name="apart", models=models)
-    paths = Paths.of(apart)
     for name, seed in (("base", 0), ("patient_base", 5)):
         save_model(folder_of(apart, "base") / name, tiny_model(seed=seed), make_tokenizer())
     finish_job(apart, "base")
@@ -68,5 +66,5 @@ def test_a_patient_of_its_own_weights_leaves_the_actor_alone(taught, study, pati
     weights, again = taught(apart, epochs=1, patient_epochs=patient_epochs)
     assert (weights["actor"], again) == (together["actor"], losses)
     assert weights["patient"] != together["patient"]
-    start = sha256_file(paths.model("patient_base") / "model.safetensors")
+    start = sha256_file(latest(apart, "base") / "patient_base" / "model.safetensors")
     assert (weights["patient"] == start) is (patient_epochs == 0)

@@ -10,7 +10,7 @@ from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
 from pcqc.jobs.run import run_job
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.tracking.mlflow_store import open_store
 
@@ -88,7 +88,7 @@ def test_an_artifact_changed_or_missing_in_mlflow_is_refused_and_nothing_is_lost
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(UserError, match=r"clinic_dev\.parquet of run \w+ has changed in MLflow"):
         collect(mirrored)
-    assert tree(Paths.of(mirrored).collected) == before
+    assert tree(latest(mirrored, "collect")) == before
     path.unlink()
     with pytest.raises(UserError, match=r"cannot fetch artifact evaluation/.* mirror"):
         collect(mirrored)
@@ -128,7 +128,7 @@ def test_runs_of_two_machines_are_put_together(mirrored):
     mirror(mirrored, "pcqc", "C")
     with pytest.raises(UserError, match="run B of pcqc is not in MLflow yet"):
         collect_more(mirrored)
-    assert tree(Paths.of(mirrored).collected) == before
+    assert tree(latest(mirrored, "collect")) == before
 
 
 def test_runs_of_another_actor_or_without_shared_sft_are_not_added(mirrored):

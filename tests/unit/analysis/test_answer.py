@@ -19,7 +19,7 @@ from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import load_study
 from pcqc.study.peer_rates import with_rates
 from pcqc.system.files import write_jsonl
@@ -155,7 +155,7 @@ def test_what_is_dominated_is_not_on_the_front(study):
 
 def test_without_evaluated_peers_and_ablations_there_is_no_table(study):
     for name in ("gigpo", "c3", "atpo_u1"):
-        (Paths.of(study).evaluation(name, "A") / "manifest.json").unlink()
+        (latest(study, "evaluate", name, "A") / "manifest.json").unlink()
     assert (peers.build(study), ablations.build(study)) == (None, None)
     with pytest.raises(UserError, match="no peer of study 'simulated' is evaluated; run `snake"):
         peers.write(study, Path())

@@ -19,7 +19,7 @@ from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.jobs.run import run_job
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import ROOT, load_study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import write_jsonl
@@ -58,9 +58,9 @@ def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, r
     assert packed.read_bytes() == again
     request.getfixturevalue("elsewhere")
     (restored,) = archive.restore(study, packed.parent)
-    assert restored == Paths.of(study).collected.resolve().relative_to(Path.cwd())
+    assert restored == latest(study, "collect").resolve().relative_to(Path.cwd())
     assert drawn(study) == before
-    dialogues = {path.stem for path in Paths.of(study).collected.rglob("*.jsonl")}
+    dialogues = {path.stem for path in latest(study, "collect").rglob("*.jsonl")}
     assert dialogues == {study.development}
 
 
@@ -122,7 +122,7 @@ def test_other_settings_are_named(packed, elsewhere):
     said = r"sft: sft, train pcqc A: method, train pcqc B: method, train pcqc C: method\); run"
     with pytest.raises(UserError, match=said):
         archive.restore(changed, packed.parent)
-    assert not Paths.of(study).collected.exists()
+    assert not latest(study, "collect").exists()
 
 
 def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
@@ -152,7 +152,7 @@ def test_a_damaged_archive_is_refused(packed, elsewhere, change, said):
     change(packed)
     with pytest.raises(UserError, match=re.escape(said)):
         archive.restore(elsewhere, packed.parent)
-    assert not Paths.of(elsewhere).collected.exists()
+    assert not latest(elsewhere, "collect").exists()
 
 
 def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypatch):

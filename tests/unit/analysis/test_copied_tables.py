@@ -8,7 +8,7 @@ import pytest
 from analysis.copied_tables import copy_pictures, copy_tables, edited
 from analysis.statistics.bootstrap import CONFIDENCE
 from pcqc.errors import UserError
-from pcqc.results.paths import Paths
+from pcqc.results.graph import latest
 from pcqc.study import ROOT, load_study
 
 
@@ -25,7 +25,7 @@ def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_pa
         UserError, match=r"main_accuracy\.md: missing; run `pcqc report clinic-full`"
     ):
         copy_tables(study, tmp_path)
-    table = Paths.of(study).report / "tables" / "main_accuracy.md"
+    table = latest(study, "report") / "tables" / "main_accuracy.md"
     table.parent.mkdir(parents=True)
     table.write_text("| PCQC | 67.25 |\n")
     assert copy_tables(study, tmp_path) == [page]
@@ -47,7 +47,7 @@ def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
         UserError, match=r"teaser\.svg: missing; run `pcqc report clinic-full` first"
     ):
         copy_pictures(study, tmp_path)
-    figures = Paths.of(study).report / "figures"
+    figures = latest(study, "report") / "figures"
     figures.mkdir(parents=True)
     (figures / "teaser.svg").write_text("<svg/>")
     (copy,) = copy_pictures(study, tmp_path)
