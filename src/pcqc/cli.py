@@ -10,13 +10,14 @@ from pcqc.errors import UserError
 from pcqc.jobs.cli import load, run_command, study_command
 from pcqc.system.processes import report_to_launcher
 
-PLAN = """Prints memory needed and there per role and device, consultations and tokens, GPU-hours,
-checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked. The study's
-`placement` says which role sits on which devices, its `assumptions` what cannot be known before.
+PLAN = """Prints the memory that each role needs and each device has, consultations and tokens,
+GPU-hours, checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked.
+The study's `placement` says which role sits on which devices, its `assumptions` what cannot be
+known before.
 Exit status 2, with what to change, where the placement cannot work. See docs/plan.md."""
 
 
-READER_LEFT = 141  # what a shell says of a program that a closed pipe ended
+READER_LEFT = 141  # exit status that shells give a program whose reader has gone
 
 
 def main(arguments: list[str] | None = None, parser: argparse.ArgumentParser | None = None) -> int:
@@ -99,7 +100,7 @@ def _register_runs(commands) -> None:
         metavar="N",
         help="show N candidates at each state with their utilities",
     )
-    consult.add_argument("--seed", type=int, default=0, help="another one, another course")
+    consult.add_argument("--seed", type=int, default=0, help="of the random numbers; 0 by default")
     run_command(commands, "explain", _explain, "say whether a run would be made again, and why")
     text = "declare a run still valid after an edit that is known to be harmless"
     accept = run_command(commands, "accept", _accept, text)

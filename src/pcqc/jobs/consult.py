@@ -56,10 +56,10 @@ class Person:
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
         """See `Patient.answer`; the first inquiry is the executed question."""
         try:
-            said = self.ask("You: ").strip()
+            line = self.ask("You: ").strip()
         except EOFError:
             raise Left from None
-        return [said or UNANSWERABLE, *(self.model.answer(inquiries[1:]) if inquiries[1:] else [])]
+        return [line or UNANSWERABLE, *(self.model.answer(inquiries[1:]) if inquiries[1:] else [])]
 
 
 def consult(
@@ -159,10 +159,10 @@ def _show_candidates(
     _say(f"  The scorer gave the correct option {scored.baseline:.3f} before; the candidates:")
     _say("    utility    gain  credit")
     for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
-        said = group[k].action.question or f"(no question) {group[k].text}"
+        question = group[k].action.question or f"(no question) {group[k].text}"
         numbers = f"{scored.utilities[k]:7.3f} {scored.gains[k]:+7.3f} {credits[k]:+7.2f}"
         answer = f" -> {group[k].answer}" if group[k].answer is not None else ""
-        _say(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{said}{answer}'.split())}")
+        _say(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{question}{answer}'.split())}")
 
 
 def _outcome(case: Case, dialogue: Dialogue) -> str:
@@ -171,8 +171,8 @@ def _outcome(case: Case, dialogue: Dialogue) -> str:
         how = ENDINGS[str(consultation.ending)]
     else:
         verdict = "right" if consultation.is_correct(case) else "wrong"
-        said = case.options[consultation.predicted]
-        how = f"The doctor's diagnosis is {consultation.predicted}, {said}: {verdict}."
+        label = consultation.predicted
+        how = f"The doctor's diagnosis is {label}, {case.options[label]}: {verdict}."
     return f"{how} The correct option is {case.answer}, {case.options[case.answer]}."
 
 

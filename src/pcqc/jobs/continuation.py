@@ -17,9 +17,9 @@ from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.results.json_shapes import Block
 from pcqc.results.manifest import checked
-from pcqc.results.recipe import digest
 from pcqc.results.tasks import Task
 from pcqc.roles import Patient
+from pcqc.study import digest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
 from pcqc.system.progress import Progress
@@ -74,22 +74,22 @@ class ContinuationStudy:
 
         There may be fewer such cases than wanted; the manifest says how many there are.
         """
-        found: list[list[Candidate]] = []
+        states: list[list[Candidate]] = []
         wanted = self.settings.states
         progress = Progress(f"candidates {self.label}", wanted, "state")
         for number, cases in enumerate(_blocks(self.cases)):
             rows = self._block(f"candidates-{number:04d}", lambda cases=cases: self._ask(cases))
             for group in rows:
-                if len(found) == wanted:
+                if len(states) == wanted:
                     break
                 self.examined += 1
                 if group is not None:
-                    found.append([Candidate(**c) for c in group])
+                    states.append([Candidate(**c) for c in group])
                     progress.advance()
-            if len(found) == wanted:
+            if len(states) == wanted:
                 break
         progress.close()
-        return found
+        return states
 
     def continuations(self, states: list[list[Candidate]]) -> list[dict]:
         """All continuations of all candidates."""

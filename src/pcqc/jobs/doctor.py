@@ -17,11 +17,9 @@ import numpy as np
 import torch
 
 from pcqc.cases.case import Case
-from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.pretrain import make_model
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import make_world
-from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Failure
 from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError, one_line
@@ -29,10 +27,10 @@ from pcqc.jobs.engines import Engines
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.launch import join_job, launch, processes_wanted
 from pcqc.jobs.learner import make_backend
-from pcqc.jobs.make_roles import Weights, make_engine, weights_of
+from pcqc.jobs.make_roles import Weights, make_context, make_scorer, weights_of
 from pcqc.jobs.run import rollout_task
 from pcqc.methods.sequences import TERMINAL
-from pcqc.models.folder import load_tokenizer, save_model
+from pcqc.models.folder import save_model
 from pcqc.models.pretrained import install
 from pcqc.planning.checks import require_fit
 from pcqc.planning.devices import GIB
@@ -40,7 +38,6 @@ from pcqc.planning.memory import longest
 from pcqc.planning.work import trained
 from pcqc.results.graph import Jobs
 from pcqc.results.tasks import Task
-from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.study import Server, Study
 from pcqc.system.determinism import single_threaded
@@ -141,35 +138,26 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
         policy = Policy(model, reference, study.rl, make_backend(task.where, processes), None)
         notes.append(f"{processes.count} processes")
     with _line("engines", processes) as notes:
-        message = instruction(task)
-        tokenizers = {role: load_tokenizer(weights[role].folder) for role in weights}
-        chat, patients = (ChatFormat(tokenizers[role], message) for role in ("actor", "patient"))
-        servers = task.where.servers
-        engine = make_engine(task, "patient", weights["patient"], server=servers.patient)
-        patient = Patient(engine, patients, study.patient_decoding)
+        task = dataclasses.replace(task, inputs={**task.inputs, "actor": weights["actor"].folder})
         shared = model if policy.backend.unsharded else None
-        engine = make_engine(task, "actor", weights["actor"], shared)
-        actor = Actor(engine, chat, study.actor_decoding)
-        scorer = None
-        if any("scorer" in method.needs for method in methods):
-            engine = make_engine(task, "scorer", weights["scorer"], server=servers.scorer)
-            scorer = Scorer(engine, tokenizers["scorer"])
-        context = RolloutContext(actor, patient, chat, study.protocol)
+        context = make_context(task, weights["actor"], shared, weights["patient"])
+        scores = any("scorer" in method.needs for method in methods)
+        scorer = make_scorer(task, weights["scorer"]) if scores else None
         engines = Engines(task, context, scorer, policy, [CASE], processes)
         notes.append(f"{len(engines.engines)} started")
     with _line("one turn", processes) as notes, engines.awake() as health:
         if "sync/gap" in health:
             notes.append(f"new weights differ by {health['sync/gap']:.2g}")
-        ((action,),) = actor.act([chat.open(CASE.public)], [(1,)])
-        (answer,) = patient.answer([Inquiry(CASE.facts, "Any fever?", 2)])
+        ((action,),) = context.actor.act([context.chat.open(CASE.public)], [(1,)])
+        (answer,) = context.patient.answer([Inquiry(CASE.facts, "Any fever?", 2)])
         if isinstance(answer, Failure):
             raise UserError(f"the patient's server failed ({answer}); check the server")
         notes.append(f"{len(action.tokens)} tokens of the actor and an answer")
         if scorer:
-            (scores,) = scorer.probabilities([(CASE.public, ())])
-            if isinstance(scores, Failure) or not math.isclose(scores.sum(), 1.0, rel_tol=1e-6):
-                raise UserError(f"the scorer gives {scores}; check its server, or its weights")
-            notes.append(f"scores {', '.join(f'{p:.2f}' for p in scores)}")
+            (read,) = scorer.probabilities([(CASE.public, ())])
+            if isinstance(read, Failure) or not math.isclose(read.sum(), 1.0, rel_tol=1e-6):
+                raise UserError(f"the scorer gives {read}; check its server, or its weights")
+            notes.append(f"scores {', '.join(f'{p:.2f}' for p in read)}")
     with _line("optimiser step", processes) as notes:
         sequences = _longest_sequences(study, processes.count)
         policy.update(sequences, {TERMINAL: 1.0, KL: 0.001 if reference else 0.0})

@@ -64,10 +64,10 @@ def _sheet(
         key = (row["case_id"], row["candidate"])
         chosen = row["executed"] or best[row["case_id"]][1] == row["candidate"]
         texts = (" | ".join(item.case.facts), str(item.case.options), item.question, item.answer)
-        said = [_vote(judgements[i]) for judgements in votes.values()]
+        of_judges = [_vote(judgements[i]) for judgements in votes.values()]
         verdicts = [_word(decided.get(key, {}).get(name)) for name in CRITERIA]
         place = priority(judged[i], chosen)
-        lines.append([*policy, *key, place, *map(no_formula, texts), *said, *verdicts])
+        lines.append([*policy, *key, place, *map(no_formula, texts), *of_judges, *verdicts])
     lines.sort(key=lambda line: line[4])
     head = ("method", "run", "case_id", "candidate", "priority", "facts", "options", "question")
     return csv_text([*head, "answer", *(f"vote of {name}" for name in votes), *CRITERIA], lines)

@@ -139,24 +139,27 @@ def make_engine(
     return TransformersEngine(weights.load() if model is None else model, **sizes)
 
 
-def make_context(task: Task, actor: Weights, model=None) -> RolloutContext:
-    """Actor and patient; the patient's weights are its SFT checkpoint's.
+def make_context(
+    task: Task, actor: Weights, model=None, patient: Weights | None = None
+) -> RolloutContext:
+    """Actor and patient.
 
     Args:
         task: settings and models.
         actor: the actor's weights.
         model: the learner's module, where the actor is being trained.
+        patient: the patient's weights; by default its SFT checkpoint's.
     """
     settings = task.settings
     chat = chat_format(task, task.inputs["actor"])
-    weights = role_weights(task, "patient")
-    patient = Patient(
-        make_engine(task, "patient", weights, server=task.where.servers.patient),
-        chat_format(task, weights.folder),
+    patient = patient or role_weights(task, "patient")
+    responder = Patient(
+        make_engine(task, "patient", patient, server=task.where.servers.patient),
+        chat_format(task, patient.folder),
         settings.patient_decoding,
     )
     doctor = Actor(make_engine(task, "actor", actor, model), chat, settings.actor_decoding)
-    return RolloutContext(doctor, patient, chat, settings.protocol)
+    return RolloutContext(doctor, responder, chat, settings.protocol)
 
 
 def make_sync(
@@ -181,8 +184,8 @@ def make_sync(
     return WeightSync(context.actor.engine, policy.next_logprobs, prompts, tolerance)
 
 
-def make_scorer(task: Task) -> Scorer:
-    """The frozen scorer: a model as it was before any fine-tuning."""
-    weights = role_weights(task, "scorer")
+def make_scorer(task: Task, weights: Weights | None = None) -> Scorer:
+    """The frozen scorer: by default a model as it was before any fine-tuning."""
+    weights = weights or role_weights(task, "scorer")
     engine = make_engine(task, "scorer", weights, server=task.where.servers.scorer)
     return Scorer(engine, load_tokenizer(weights.folder))

@@ -36,7 +36,7 @@ from pcqc.training.policy import Policy
 from pcqc.training.state import load_state, save_state
 
 # Cases and the dialogues on them -> further numbers of a validation.
-Judged = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
+Measure = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
 
 
 class Run:
@@ -49,7 +49,7 @@ class Run:
     Args:
         task: settings, cases and models.
         processes: that train together.
-        judged: what else a validation's summary says of its dialogues.
+        measure: what else a validation measures of its dialogues.
         world: of a synthetic study, for the methods that need it.
     """
 
@@ -57,11 +57,11 @@ class Run:
         self,
         task: Task,
         processes: Processes,
-        judged: Judged | None = None,
+        measure: Measure | None = None,
         world: World | None = None,
     ):
         settings = task.settings
-        self.task, self.processes, self.judged = task, processes, judged
+        self.task, self.processes, self.measure = task, processes, measure
         self.name, self.letter = task.whose
         self.method, self.seed, self.rl = settings.method, settings.seed, settings.rl
         needs = self.method.needs
@@ -185,7 +185,7 @@ class Run:
                 labels={"method": self.name, "run": self.letter, "update": update},
             )
         if self.processes.is_main:
-            more = self.judged(self.development, evaluation.dialogues) if self.judged else {}
+            more = self.measure(self.development, evaluation.dialogues) if self.measure else {}
             summary = self.folder.keep_validation(update, digest, benchmark, evaluation, more)
             row = {"kind": "validation", "update": update, "time": now(), **summary, **health}
             self.folder.append("events", row)

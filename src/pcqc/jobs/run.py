@@ -15,8 +15,8 @@ from pcqc.results.manifest import (
     begin,
     finish,
     hold_folder,
-    leave_nothing,
     make_latest,
+    remove_if_empty,
     verify,
 )
 from pcqc.results.recipe import Job, input_paths
@@ -79,7 +79,7 @@ def perform(
             summary = work()
         except UserError:
             if processes.is_main:
-                leave_nothing(job)
+                remove_if_empty(job)
             raise
         if processes.is_main:
             finish(job, summary or {})

@@ -1,4 +1,4 @@
-"""What a training run leaves: records, checkpoints with their validation, and its manifest."""
+"""What a training run writes: records, and checkpoints with their validation."""
 
 import hashlib
 from collections.abc import Sequence
@@ -88,21 +88,21 @@ class RunFolder:
         update: int,
         digest: str,
         benchmark: str,
-        found: Evaluation,
+        evaluation: Evaluation,
         more: dict[str, float],
     ) -> dict:
-        """Write how a checkpoint did on the development benchmark; the numbers of it.
+        """Write the validation of a checkpoint; its summary.
 
         Args:
             update: number of finished updates.
             digest: of the checkpoint.
             benchmark: the development benchmark.
-            found: its evaluation.
+            evaluation: of the checkpoint on it.
             more: further numbers beside the evaluation's own.
         """
         name = f"{update:06d}"
-        found.write(self.path / "validation" / f"{name}.parquet")
-        summary = {**found.summary(), **more}
+        evaluation.write(self.path / "validation" / f"{name}.parquet")
+        summary = {**evaluation.summary(), **more}
         self.checkpoints[update] = {
             "update": update,
             "path": f"checkpoints/{name}",

@@ -10,10 +10,9 @@ from pcqc.system.files import describe, read_bytes
 
 
 class RunRecord:
-    """An append-only JSON-lines file whose rows carry the number of their update.
+    """An append-only JSON-lines file.
 
-    Rows are any objects with an integer "update". A row is one write, so a kill leaves at most one
-    torn line, at the end.
+    A row is one write, so a kill leaves at most one torn line, at the end.
     """
 
     def __init__(self, path: str | Path, keep_bytes: int | None = None):
@@ -40,12 +39,10 @@ class RunRecord:
         return {"bytes": self._file.seek(0, os.SEEK_END), "sha256": self._hash.hexdigest()}
 
     def append(self, row: dict) -> None:
-        """Append one row, which must have an integer "update".
+        """Append one row.
 
         Raises UserError when the disk is full; the file then ends with the row before.
         """
-        if not isinstance(row.get("update"), int):
-            raise UserError(f"{self.path}: a row needs the number of its update, got {row!r:.80}")
         line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
         end = self._file.seek(0, os.SEEK_END)
         try:

@@ -12,11 +12,6 @@ def run(task: Task) -> None:
     if task.settings.trained:
         choice = select(benchmark, read_manifest(task.inputs["run"])["checkpoints"])
     else:  # Shared SFT is one checkpoint: there is nothing to reject.
-        nothing = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
-        choice = {
-            "benchmark": benchmark,
-            "criterion": "one",
-            "selected": nothing,
-            "rejected": [],
-        }
+        start = {"update": 0, "accuracy": None, "turns": None, "actor_tokens": None}
+        choice = {"benchmark": benchmark, "criterion": "one", "selected": start, "rejected": []}
     write_json(task.folder / "selection.json", choice)

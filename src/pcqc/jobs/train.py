@@ -19,7 +19,7 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
         Entries of the manifest, in the first process.
     """
     single_threaded(task.settings.deterministic)
-    judged = world = None
+    measure = world = None
     if "world" in task.inputs:
         from clinic_env.posterior import Values
         from pcqc.clinic.quality import early_quality
@@ -27,9 +27,9 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
 
         clinic = load_world(checked(task.inputs["world"]))
         (benchmark,) = task.settings.development.values()
-        judged = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
+        measure = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
         if "world" in task.settings.method.needs:
             from pcqc.clinic.expected import KnownWorld
 
             world = KnownWorld(clinic)
-    return Run(task, processes, judged, world).train()
+    return Run(task, processes, measure, world).train()

@@ -72,12 +72,12 @@ def continue_all(
 
     One that has ended already has its own reward, and costs nothing.
     """
-    open_ones = [d.consultation.ending is None for d in dialogues]
+    is_open = [d.consultation.ending is None for d in dialogues]
     every = continue_each(context, dialogues, count, seed=seed, stage=stage)
     values, tokens = [], 0
-    for dialogue, ended, going in zip(dialogues, every, open_ones, strict=True):
+    for dialogue, ended, going in zip(dialogues, every, is_open, strict=True):
         if going:
             tokens += sum(c.actor_tokens - dialogue.consultation.actor_tokens for c in ended)
         rewards = [correctness(dialogue.case, c) for c in ended if c.ending != "patient_failed"]
         values.append(float(np.mean(rewards)) if rewards else np.nan)
-    return Continued(np.array(values), count * sum(open_ones), tokens)
+    return Continued(np.array(values), count * sum(is_open), tokens)

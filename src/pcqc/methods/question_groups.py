@@ -40,6 +40,7 @@ class QuestionGroup:
 
     @property
     def gains(self) -> np.ndarray:
+        """u_i - b(O_t) of every response [K]."""
         return diagnostic_gain(self.utilities, self.baseline)
 
     @property

@@ -26,7 +26,6 @@ from turn_credit.turns import share_alone
 
 Played = Sequence[tuple[Case, Consultation]]
 
-
 OF_BELIEFS = ("igpo", "tips", "mt_grpo")  # read the correct option's probability
 WORDS = {
     "igpo": "each turn with the beliefs gained from it on, and the reward",
@@ -97,7 +96,7 @@ class TurnCredit(Grpo):
         credited = credit_update(self.turn_credit, groups)
         for row, of_case in zip(batch.consultations, credited, strict=True):
             # What a served role did not answer credits nothing.
-            credits = [np.nan_to_num(of_one) for of_one in of_case]
+            credits = [np.nan_to_num(of_turns) for of_turns in of_case]
             batch.credits.append(credits)
             for consultation, of_turns in zip(row, credits, strict=True):
                 batch.sequences += executed_sequences(consultation, of_turns)

@@ -138,7 +138,7 @@ class Jobs:
         selection = self.job("select", method, run) / "selection.json"
         return {"selection": selection, **self.trained(method, run), **self.models()}
 
-    # Which there are.
+    # Which jobs there are.
 
     @property
     def compared(self) -> list[str]:

@@ -38,7 +38,7 @@ def begin(job: "Job") -> None:
     _begun(job)
 
 
-def leave_nothing(job: "Job") -> None:
+def remove_if_empty(job: "Job") -> None:
     """Remove the folder of a job that was refused before it wrote anything."""
     files = [path.name for path in job.path.rglob("*") if path.is_file()]
     if files == ["begun.json"]:

@@ -182,7 +182,7 @@ class MirrorSettings:
     title: str
     uri: str
     consultations_as_traces: int
-    stores_lost: int
+    stores_lost: int  # read by no job: what a lost store had is mirrored again
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def _without_absent(study: Study) -> Study:
 
 
 def digest(settings: object) -> str:
-    """Fingerprint of plain data or of a settings dataclass (sha256, 16 hex digits)."""
+    """SHA-256 of plain data or of a settings dataclass: its first 16 hex digits."""
     if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
         settings = dataclasses.asdict(settings)
     text = json.dumps(settings, sort_keys=True, default=str)

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from pydantic import TypeAdapter, ValidationError
+
 from pcqc.errors import UserError
 
 REMEDIES = {
@@ -193,11 +195,11 @@ _HUGE = re.compile(rb"\d{309}|[eE]\+?\d{3}")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!a}")
-    return found
+    return value
 
 
 def _refuse_constant(name: str) -> None:
@@ -223,26 +225,16 @@ def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake 
     except ValueError as problem:
         raise UserError(f"{path}: {problem}; {remedy}") from None
     if shape is not None:
-        _require_shape(path, value, shape, remedy)
+        try:
+            _adapter(shape).validate_python(value, strict=True)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the whole"
+            raise UserError(f"{path}: {where}: {first['msg'].lower()}; {remedy}") from None
     return value
 
 
-@functools.cache
-def _adapter(shape: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(shape)
-
-
-def _require_shape(path: str | Path, value: Any, shape: Any, remedy: str) -> None:
-    from pydantic import ValidationError
-
-    try:
-        _adapter(shape).validate_python(value, strict=True)
-    except ValidationError as problem:
-        first = problem.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
-        raise UserError(f"{path}: {where}: {first['msg'].lower()}; {remedy}") from None
+_adapter = functools.cache(TypeAdapter)
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

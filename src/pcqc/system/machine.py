@@ -14,15 +14,15 @@ PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "vllm", "deepspeed")
 @functools.cache
 def machine() -> dict[str, str]:
     """Where a job runs: host, processor, Python, and versions of the packages that compute."""
-    found = {
+    entries = {
         "host": platform.node(),
         "processor": _processor(),
         "python": platform.python_version(),
     }
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            entries[name] = importlib.metadata.version(name)
+    return entries
 
 
 def now() -> str:

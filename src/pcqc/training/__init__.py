@@ -1,1 +1,1 @@
-"""Training: the algorithm-blind learner, checkpoints, and the loops around it."""
+"""Losses, optimiser steps and saved states; no module knows a consultation or a method."""

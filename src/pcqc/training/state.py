@@ -34,8 +34,7 @@ def save_state(
     """Replace the state in `folder` by this one; each process hashes the files that it wrote.
 
     Args:
-        folder: of the run and its fingerprint, on a disk that all processes share; holds one state,
-            `step-<n>`.
+        folder: on a disk that all processes share; holds one state, `step-<n>`.
         parts: by name; each gets a folder of its own.
         cursor: plain data with the number of finished steps as `step`.
         processes: that call this together.

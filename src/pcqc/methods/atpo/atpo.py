@@ -1,7 +1,7 @@
 """ATPO, what an update does (app:pcqc_frozen_setup; `docs/atpo.md`).
 
 Samples: a tree of consultations per case (`search.py`), pruned where the critic is certain.
-Credits: each turn with r + V(s') - V(s), divided by its visits (`tree.py`).
+Credits: each turn with r + V(s') - V(s), divided by its visits (`turn_credit.tree`).
 Trains on: complete trajectories (`trajectories.py`), in mini-batches of one step each of actor and
 critic; the critic (`critic.py`) learns the backed-up values, at first alone.
 """
