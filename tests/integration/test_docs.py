@@ -43,9 +43,25 @@ def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, mon
         assert study.method(name) == dataclasses.replace(model, **changes) != model
 
 
-def test_files_that_the_docs_link_to_are_there():
+def test_what_the_docs_link_to_is_there():
     for page in PAGES:
         text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
-            if not link.startswith(("http", "mailto")):
-                assert (page.parent / Path(link)).exists(), f"{page.name}: {link}"
+        for link in re.findall(r"\]\(([^)]+)\)", text):
+            if link.startswith(("http", "mailto")):
+                continue
+            file, _, heading = link.partition("#")
+            target = page.parent / file if file else page
+            assert target.exists(), f"{page.name}: {link}"
+            assert not heading or heading in anchors(target), f"{page.name}: {link}"
+
+
+def anchors(page: Path) -> list[str]:
+    """Names by which links reach the headings of a page, as its host makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+def test_the_index_names_every_page():
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", index))
