@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 
 import pytest
+import torch
 from helpers import make_tokenizer
 
 from analysis.tables_and_figures import TABLES
@@ -12,7 +13,9 @@ from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.planning.cost import run_cost
 from pcqc.planning.storage import checkpoints
 from pcqc.study import ROOT, load_study
+from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
+from turn_credit.arithmetic import EPSILON, THRESHOLD
 
 PAGE = ROOT / "docs" / "deviations.md"
 CELLS = [
@@ -73,6 +76,9 @@ NUMBERS = {
     "GRPO's updates": grpo_updates,
     "ATPO's updates": lambda: [METHODS["atpo"].updates],
     "Runs of controls": lambda: [only(len(control.runs) for control in CONTROLS)],
+    "Optimizer": lambda: [
+        *adamw_backend(torch.nn.Linear(1, 1), 1e-6, RL).optimizers[0].defaults["betas"]
+    ],
     "SFT gradient clipping": lambda: [PAPER.sft.max_gradient_norm],
     "Checkpoints": lambda: [RL.checkpoint_every],
     "Checkpoints of the tables": reported,
@@ -80,6 +86,7 @@ NUMBERS = {
     "Probabilities in the ratio": lambda: [RL.gap_alarm],
     "Micro-batches and saved states": lambda: [RL.tokens_per_micro_batch, RL.save_every],
     "Engine": lambda: [PAPER.engine.cache_tokens],
+    "Terminal advantage": lambda: [EPSILON, THRESHOLD],
     "Last turn": lambda: [PAPER.protocol.max_turns],
     "Response budget": lambda: [PAPER.actor_decoding.max_tokens],
     "Which states": lambda: [PAPER.continuation.states, PAPER.continuation.candidates],
@@ -100,7 +107,7 @@ NUMBERS = {
 def numbers(text: str) -> list[float]:
     """The numbers of a cell, without those of code, links and the paper's tables."""
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|Tables? \d+(?:(?:,| to| and) \d+)*", " ", text)
-    found = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?", text)
+    found = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?(?:e-\d+)?", text)
     return [float(n.rstrip(",").replace(",", "").replace("−", "-").lstrip("±")) for n in found]
 
 
