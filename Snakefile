@@ -21,7 +21,7 @@ include: "workflow/rules/credit_lab.smk"
 rule all:
     default_target: True
     input:
-        manifests([*JOBS.shared(), *(job for name in JOBS.methods for job in JOBS.method(name))]),
+        on_the_way(JOBS.methods),
         manifests([JOBS.job(kind) for kind in ("collect", "report", "publish")]),
     message:
         "{RESULTS}/report.html"
@@ -34,14 +34,14 @@ for name in RUNNABLE:
         name:
             name
         input:
-            manifests([*JOBS.shared(), *JOBS.method(name)]),
+            on_the_way([name]),
         message:
             f"{RESULTS}/evaluation/{name}"
 
 
 rule atpo_ablations:
     input:
-        manifests([*JOBS.shared(), *(job for name in ATPO_ABLATIONS for job in JOBS.method(name))]),
+        on_the_way(ATPO_ABLATIONS),
     message:
         f"{RESULTS}/evaluation"
 
@@ -56,7 +56,7 @@ rule continuation:
 # Credits that are not in the paper's tables, beside GRPO and PCQC.
 rule peers:
     input:
-        manifests([*JOBS.shared(), *(job for name in JOBS.compared for job in JOBS.method(name))]),
+        on_the_way(JOBS.compared),
         manifests([JOBS.job("peers")]),
     message:
         f"{RESULTS}/peers/latest/peers.md"

@@ -6,8 +6,8 @@ import pytest
 from hand_made import finish_job
 
 from pcqc.jobs import status as module
-from pcqc.jobs.status import job_states, log, status, status_of_all
-from pcqc.results.graph import Jobs
+from pcqc.jobs.status import job_states, status, status_of_all
+from pcqc.results.graph import Jobs, log_path
 from pcqc.results.manifest import hold_folder, lock, make_latest
 from pcqc.study import load_study
 from pcqc.system.files import hold, write_atomic
@@ -42,7 +42,8 @@ def unmake(study, *kinds: str) -> None:
 
 
 def log_of(study, kind: str):
-    return log(study, Jobs(study).job(kind, "grpo", "A"))
+    recipe = Jobs(study).job(kind, "grpo", "A").path.name
+    return log_path(study, kind, "grpo", "A", recipe)
 
 
 def test_all_is_done(study):

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(workflow.basedir)))
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
 from pcqc.study import load_study
-from pcqc.results.graph import KINDS, Jobs
+from pcqc.results.graph import KINDS, Jobs, log_path
 from pcqc.study.replicates import replicates
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import hold
@@ -42,16 +42,18 @@ try:
         prepare_to_run(STUDY)
     JOBS = Jobs(STUDY)
     REPLICATES = replicates(STUDY)
-    EVERY_JOB = list(JOBS.all())
-    _ = [job.path for job in EVERY_JOB]
+    _ = [job.path for job in JOBS.all()]  # a file that it cannot read ends the run here
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 
 RESULTS = STUDY.results
 LOGS = RESULTS / "logs"
 RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
-ON_DEMAND = [name for name in RUNNABLE if STUDY.methods[name].on_demand]
-ATPO_ABLATIONS = [name for name in ON_DEMAND if STUDY.methods[name].method == "atpo"]
+ATPO_ABLATIONS = [
+    name
+    for name in RUNNABLE
+    if STUDY.methods[name].method == "atpo" and STUDY.methods[name].on_demand
+]
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
 # study's placement, one where it has none; the clinic and a test of the path need no device.
@@ -88,11 +90,18 @@ def manifests(jobs):
     return [ancient(str(job.manifest)) for job in jobs]
 
 
-def needs(kind):
-    """Input of a rule: manifests of the jobs whose results its job reads.
+def on_the_way(methods):
+    """Input of a target: manifests of all jobs that these methods need."""
+    return manifests([*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))])
 
-    A rule's wildcards are what tells the jobs of its kind apart, and the recipe.
-    """
+
+def patterns(kind):
+    """Wildcards of a rule: what tells the jobs of its kind apart, and the recipe."""
+    return [f"{{{name}}}" for name in (*KINDS[kind].whose, "recipe")]
+
+
+def needs(kind):
+    """Input of a rule: manifests of the jobs whose results its job reads."""
     names = KINDS[kind].whose
     return lambda wildcards: manifests(
         JOBS.job(kind, *(getattr(wildcards, name) for name in names)).needs
@@ -101,14 +110,12 @@ def needs(kind):
 
 def result(kind):
     """Output of a rule: the manifest of its job's result, written last."""
-    wildcards = [f"{{{name}}}" for name in KINDS[kind].whose]
-    return RESULTS.joinpath(KINDS[kind].folder, *wildcards, "{recipe}", "manifest.json")
+    return RESULTS.joinpath(KINDS[kind].folder, *patterns(kind), "manifest.json")
 
 
 def log(kind):
     """Log of a rule's job: what it printed."""
-    wildcards = [f"{{{name}}}" for name in (*KINDS[kind].whose, "recipe")]
-    return LOGS / kind / f"{'-'.join(wildcards)}.log"
+    return log_path(STUDY, kind, *patterns(kind))
 
 
 def escaped(text):

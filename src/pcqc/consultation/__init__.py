@@ -1,13 +1,12 @@
 """Consultations: the log that each leaves, and how they are played."""
 
-from pcqc.consultation.log import Consultation, Dialogue, Ending, Response, Turn, require_answers
+from pcqc.consultation.log import Consultation, Dialogue, Response, Turn, require_answers
 from pcqc.consultation.play import open_dialogues, open_with_question, play_on, roll_out
 from pcqc.consultation.turns import RolloutContext, advance, ask_patient, sample_responses
 
 __all__ = [
     "Consultation",
     "Dialogue",
-    "Ending",
     "Response",
     "RolloutContext",
     "Turn",

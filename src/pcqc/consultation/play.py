@@ -11,7 +11,7 @@ from pcqc.consultation.turns import (
     advance,
     ask_patient,
     is_open,
-    kept,
+    keep_candidates,
     read_response,
     sample_responses,
     width,
@@ -100,8 +100,8 @@ def _play(
         return stream_dialogues(context, dialogues, turns, candidates, name)
     while ongoing := [d for d in dialogues if is_open(d, turns)]:
         widths = [width(context, dialogue, candidates) for dialogue in ongoing]
-        groups = [kept(group) for group in sample_responses(context, ongoing, widths, name)]
-        groups = ask_patient(context, ongoing, groups, name)
+        sampled = sample_responses(context, ongoing, widths, name)
+        groups = ask_patient(context, ongoing, [keep_candidates(g) for g in sampled], name)
         for dialogue, group in zip(ongoing, groups, strict=True):
             advance(context, dialogue, group)
     return [dialogue.consultation for dialogue in dialogues]

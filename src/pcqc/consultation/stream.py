@@ -17,7 +17,7 @@ from pcqc.consultation.turns import (
     advance,
     inquiries,
     is_open,
-    read,
+    read_responses,
     streams_of,
     width,
     with_answers,
@@ -169,7 +169,7 @@ class _Streamed:
             count = width(self.context, self.dialogue, self.width)
             streams = streams_of(self.name, self.dialogue, count)
             (completions,) = yield "actor", [Request(self.dialogue.state, streams[:1])]
-            group = read(self.context, self.dialogue, completions)
+            group = read_responses(self.context, self.dialogue, completions)
             if group[0].action.question and count > 1:
                 state = self.dialogue.branch(0)  # a copy of the dialogue as it is, at its turn
                 self.scheduler.start(self._candidates(state, group[0], streams[1:]))
@@ -181,7 +181,7 @@ class _Streamed:
     def _candidates(self, state: Dialogue, executed: Response, streams: tuple[int, ...]) -> Steps:
         """Requests of the other candidates at a state where the executed response asks."""
         (completions,) = yield "actor", [Request(state.state, streams)]
-        group = [executed, *read(self.context, state, completions)]
+        group = [executed, *read_responses(self.context, state, completions)]
         yield from self._ask(state, group, first=1)
         self.candidates[state.turn] = group[1:]
         self._score(state, group[1:])

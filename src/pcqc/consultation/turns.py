@@ -52,8 +52,8 @@ def streams_of(name: str, dialogue: Dialogue, count: int) -> tuple[int, ...]:
     return tuple(_stream(name, "actor", dialogue, k) for k in range(count))
 
 
-def kept(group: list[Response]) -> list[Response]:
-    """A group whose first response asks, else that response alone."""
+def keep_candidates(group: list[Response]) -> list[Response]:
+    """The group where its first response asks a question, else that response alone."""
     return group if group[0].action.question else group[:1]
 
 
@@ -103,10 +103,11 @@ def sample_responses(
     streams = [streams_of(name, d, count) for d, count in zip(dialogues, widths, strict=True)]
     with context.timed("rollout"):
         completions = context.actor.act([d.state for d in dialogues], streams)
-    return [read(context, d, drawn) for d, drawn in zip(dialogues, completions, strict=True)]
+    pairs = zip(dialogues, completions, strict=True)
+    return [read_responses(context, dialogue, sampled) for dialogue, sampled in pairs]
 
 
-def read(
+def read_responses(
     context: RolloutContext, dialogue: Dialogue, completions: Sequence[Completion]
 ) -> list[Response]:
     """Responses in the completions sampled at the dialogue's state."""

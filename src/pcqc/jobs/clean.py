@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
 from pcqc.results.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
@@ -49,10 +51,14 @@ def outdated(study: Study) -> list[Outdated]:
 
 def listing(results: Sequence[Outdated]) -> str:
     """The results as lines to read, with what removing them would free."""
-    lines = [f"{result.path}  {_readable(result.size)}  ({result.about})" for result in results]
-    total = _readable(sum(result.size for result in results))
+    lines = [f"{result.path}  {_bytes(result.size)}  ({result.about})" for result in results]
+    total = _bytes(sum(result.size for result in results))
     count = f"{len(results)} result{'' if len(results) == 1 else 's'} of earlier recipes"
     return "\n".join([*lines, f"{count}, {total}"])
+
+
+def _bytes(size: int) -> str:
+    return tqdm.format_sizeof(size, "B", divisor=1024)
 
 
 def remove(results: Sequence[Outdated]) -> None:
@@ -65,11 +71,3 @@ def remove(results: Sequence[Outdated]) -> None:
             shutil.rmtree(result.path)
         except OSError as problem:
             raise UserError(f"cannot remove {result.path}: {describe(problem)}") from problem
-
-
-def _readable(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.4g} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -16,7 +16,7 @@ from pcqc.consultation import (
     open_dialogues,
     sample_responses,
 )
-from pcqc.consultation.turns import kept, width
+from pcqc.consultation.turns import keep_candidates, width
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
@@ -134,7 +134,7 @@ def _play(
     while dialogue.consultation.ending is None:
         count = width(context, dialogue, candidates)
         (group,) = sample_responses(context, [dialogue], [count], name)
-        group = kept(group)
+        group = keep_candidates(group)
         _say(f"Doctor: {group[0].text.strip()}")
         (group,) = ask_patient(context, [dialogue], [group], name)
         if group[0].answer is not None and not isinstance(context.patient, Person):

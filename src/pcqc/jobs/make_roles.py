@@ -53,6 +53,7 @@ class Weights:
 
     @property
     def remedy(self) -> str:
+        """What to do where the model is damaged, for an error."""
         return f"move {self.folder} away and run the workflow again"
 
     def load(self):

@@ -191,7 +191,7 @@ class Run:
             self.folder.append("events", row)
 
     def _levelled(self) -> bool:
-        """Whether the run's validations have levelled off; they say the same after a resume."""
+        """Whether the run's validations have levelled off, those before a resume included."""
         # Only the main process has read those before a resume.
         kept = sorted(self.folder.checkpoints.items())
         accuracies = [entry["validation"]["accuracy"] for _, entry in kept]

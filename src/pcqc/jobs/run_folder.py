@@ -24,6 +24,8 @@ class RunFolder:
     def __init__(self, path: Path, records: Sequence[str]):
         self.path, self.records = path, records
         self.checkpoints: dict[int, dict] = {}
+        self._open: dict[str, RunRecord] = {}
+        self._files: dict[str, dict] = {}  # beside the records: as `written` has them
 
     @property
     def state(self) -> Path:
@@ -39,7 +41,7 @@ class RunFolder:
 
         Args:
             update: number of finished updates.
-            written: what `written` said then.
+            written: what `written` returned then.
 
         Raises:
             UserError: a file that the run had written by then is missing or altered.
@@ -49,7 +51,6 @@ class RunFolder:
             if name.endswith(f"/{MANIFEST}"):
                 check_folder((self.path / name).parent, self._remedy(update))
         self._files = {n: e for n, e in written.items() if "/" in n}
-        self._open = {}
         for name in self.records:
             path = self.path / f"{name}.jsonl"
             length = written.get(path.name, {"bytes": 0})["bytes"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.jobs.explain import why
-from pcqc.results.graph import Jobs
+from pcqc.results.graph import Jobs, log_path
 from pcqc.results.manifest import lock, read_manifest
 from pcqc.results.recipe import Job
 from pcqc.study import ROOT, Study, load_study
@@ -101,10 +101,10 @@ def job_states(study: Study) -> list[JobState]:
 def _state(study: Study, job: Job, before: str) -> JobState:
     """A job's state; `before` is a job that has to run first."""
     if held(lock(job.path)):
-        return JobState(job, "running", _last_line(log(study, job)))
+        return JobState(job, "running", _last_line(_log(study, job)))
     if job.manifest.exists():
         return JobState(job, "done")
-    if error := _error(log(study, job)):
+    if error := _error(_log(study, job)):
         return JobState(job, "failed", error)
     if not job.latest.exists():
         return JobState(job, "to do")
@@ -127,15 +127,13 @@ def work_left(study: Study, states: list[JobState]) -> float:
         if state.state != "done":
             own = " ".join([state.job.kind, *state.job.whose[:1]])
             seconds = took.get(own) or took.get(state.job.kind) or [0.0]
-            since = _since_start(log(study, state.job)) if state.state == "running" else 0.0
+            since = _since_start(_log(study, state.job)) if state.state == "running" else 0.0
             left += max(0.0, sum(seconds) / len(seconds) - since)
     return left
 
 
-def log(study: Study, job: Job) -> Path:
-    """What the workflow keeps of the job's messages."""
-    name = "-".join([*job.whose, job.path.name])
-    return study.results / "logs" / job.kind / f"{name}.log"
+def _log(study: Study, job: Job) -> Path:
+    return log_path(study, job.kind, *job.whose, job.path.name)
 
 
 def _lines(path: Path) -> list[str]:

@@ -59,6 +59,17 @@ def latest(study: Study, kind: str, *whose: str) -> Path:
     return study.results.joinpath(KINDS[kind].folder, *whose, LATEST)
 
 
+def log_path(study: Study, kind: str, *names: str) -> Path:
+    """What the workflow keeps of a job's messages.
+
+    Args:
+        study: whose job.
+        kind: of the job.
+        names: whose it is, and the name of its result's folder.
+    """
+    return study.results / "logs" / kind / f"{'-'.join(names)}.log"
+
+
 class Jobs:
     """The jobs of a study, each made once.
 

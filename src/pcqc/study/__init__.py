@@ -4,13 +4,11 @@ A study is one file in `config/studies/`. Its methods are the entries of `config
 which it may override single settings. Every field is documented where it is declared.
 """
 
-from pcqc.study.data import Benchmark, Clinic, Data, RawFile, data_folder
-from pcqc.study.load import ROOT, digest, load_study, tracking_uri, variations
+from pcqc.study.data import Benchmark, Clinic, Data, RawFile
+from pcqc.study.load import ROOT, digest, load_study, tracking_uri
 from pcqc.study.method import Method, Work
 from pcqc.study.models import (
     Decoding,
-    Engine,
-    Judge,
     Models,
     Pretrained,
     ScratchModel,
@@ -18,7 +16,7 @@ from pcqc.study.models import (
     Servers,
 )
 from pcqc.study.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
-from pcqc.study.study import Continuation, Equivalence, Study, Tracking
+from pcqc.study.study import Continuation, Study, Tracking
 from pcqc.study.training import Protocol, Rl, Sft
 
 __all__ = [
@@ -29,10 +27,7 @@ __all__ = [
     "Continuation",
     "Data",
     "Decoding",
-    "Engine",
     "EnginePlacement",
-    "Equivalence",
-    "Judge",
     "LearnerPlacement",
     "Method",
     "Models",
@@ -48,9 +43,7 @@ __all__ = [
     "Study",
     "Tracking",
     "Work",
-    "data_folder",
     "digest",
     "load_study",
     "tracking_uri",
-    "variations",
 ]

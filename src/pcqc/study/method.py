@@ -111,7 +111,8 @@ def method_class(name: str) -> type[Method]:
     try:
         return pkgutil.resolve_name(_address(name))
     except (AttributeError, ModuleNotFoundError) as problem:
-        own = [module.name for module in pkgutil.iter_modules(_package().__path__)]
+        package: Any = pkgutil.resolve_name(GROUP)
+        own = [module.name for module in pkgutil.iter_modules(package.__path__)]
         known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]
         known += [entry.name for entry in importlib.metadata.entry_points(group=GROUP)]
         raise UserError(f"no method '{name}' ({problem}){nearest(name, known)}") from None
@@ -133,7 +134,3 @@ def _address(name: str) -> str:
 def _class(module: str) -> str:
     """`same_state` -> `SameState`."""
     return module.title().replace("_", "")
-
-
-def _package() -> Any:
-    return pkgutil.resolve_name(GROUP)
