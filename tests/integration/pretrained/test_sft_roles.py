@@ -24,8 +24,9 @@ def taught(study):
         study = dataclasses.replace(study, sft=dataclasses.replace(study.sft, batch_size=2, **sft))
         prepare(study)
         run_job(study, "sft")
-        roles = ("base", "actor", "patient")
-        weights = {r: sha256_file(latest(study, "sft") / r / "model.safetensors") for r in roles}
+        folders = [latest(study, "base") / "base"]
+        folders += [latest(study, "sft") / role for role in ("actor", "patient")]
+        weights = {path.name: sha256_file(path / "model.safetensors") for path in folders}
         rows = read_jsonl(latest(study, "sft") / "losses.jsonl")
         return weights, [row["loss"] for _, row in rows]
 
