@@ -79,7 +79,7 @@ NUMBERS = {
     "Optimizer": lambda: [
         *adamw_backend(torch.nn.Linear(1, 1), 1e-6, RL).optimizers[0].defaults["betas"]
     ],
-    "SFT gradient clipping": lambda: [PAPER.sft.max_gradient_norm],
+    "SFT schedule": lambda: [PAPER.sft.max_gradient_norm],
     "Checkpoints": lambda: [RL.checkpoint_every],
     "Checkpoints of the tables": reported,
     "Decoding in training": decoding,
