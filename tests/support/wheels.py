@@ -1,4 +1,4 @@
-"""The wheel, in an empty environment with numpy alone, of every Python that this machine has."""
+"""A package's wheel, in an empty environment of every Python that this machine has."""
 
 import os
 import shutil
@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PACKAGE = Path(__file__).parents[1]
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 
 
@@ -25,19 +24,24 @@ def pythons() -> dict[str, str]:
     return interpreters
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    source = shutil.copytree(PACKAGE, folder / "source")
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", folder, source], check=True)
+def readme_example(package: Path) -> tuple[str, str]:
+    """The first lines of code of a package's README, and what they print."""
+    text = (package / "README.md").read_text(encoding="utf-8")
+    return tuple(text.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "text"))
+
+
+def build(package: Path, folder: Path) -> Path:
+    """The wheel of a package, built from a copy of its source."""
+    source = shutil.copytree(package, folder / "source")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", folder, source], check=True)
     (path,) = folder.glob("*.whl")
     return path
 
 
-@pytest.mark.parametrize("version", pythons())
-def test_the_readmes_lines_run_from_the_wheel(wheel, example, tmp_path, version):
-    environment = tmp_path / "empty"
+def runs_from_wheel(wheel: Path, package: Path, version: str, folder: Path) -> None:
+    """The README's lines print what it says, in an environment of numpy and the wheel alone."""
+    environment = folder / "empty"
     uv = [sys.executable, "-m", "uv"]
     subprocess.run(
         [*uv, "venv", "--quiet", "--python", pythons()[version], environment], check=True
@@ -50,8 +54,8 @@ def test_the_readmes_lines_run_from_the_wheel(wheel, example, tmp_path, version)
     if done.returncode and own == ["numpy"]:
         pytest.skip(f"no numpy for Python {version} can be had here")
     assert done.returncode == 0, done.stderr
-    code, printed = example
-    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    code, printed = readme_example(package)
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
     listed = subprocess.run(
@@ -60,4 +64,5 @@ def test_the_readmes_lines_run_from_the_wheel(wheel, example, tmp_path, version)
         text=True,
         check=True,
     ).stdout
-    assert sorted(line.split("==")[0] for line in listed.splitlines()) == ["numpy", "turn-credit"]
+    names = sorted(line.split("==")[0] for line in listed.splitlines())
+    assert names == sorted(["numpy", package.name.replace("_", "-")])

@@ -1,0 +1,40 @@
+"""What every package of `packages/` promises: its README's lines run, from its wheel too."""
+
+import subprocess
+import sys
+
+import pytest
+import wheels
+
+from pcqc.study import ROOT
+
+PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+HEAVY = {"torch", "transformers", "pandas", "scipy", "pcqc", "gymnasium"}
+
+
+@pytest.fixture(scope="module", params=PACKAGES, ids=lambda path: path.name)
+def package(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def wheel(package, tmp_path_factory):
+    return wheels.build(package, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.parametrize("version", wheels.pythons())
+def test_the_readmes_lines_run_from_the_wheel(wheel, package, tmp_path, version):
+    wheels.runs_from_wheel(wheel, package, version, tmp_path)
+
+
+def test_the_readmes_lines_run(package):
+    code, printed = wheels.readme_example(package)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed
+
+
+def test_importing_it_loads_numpy_and_nothing_else_of_size(package):
+    code = f"import sys, {package.name}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
