@@ -9,7 +9,8 @@ import pytest
 import torch
 from helpers import changed, config_of
 
-from pcqc.engines import vllm as engine_module
+from pcqc.engines import vllm_start
+from pcqc.engines.vllm import VllmEngine
 from pcqc.errors import UserError
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
@@ -54,7 +55,7 @@ def gpu(monkeypatch, tmp_path):
     def make(kind: str) -> Gpu:
         device = Gpu(kind)
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(engine_module, "_vllm", lambda: SimpleNamespace(LLM=device.start))
+        monkeypatch.setattr(vllm_start, "_vllm", lambda: SimpleNamespace(LLM=device.start))
         monkeypatch.setattr(platforms.current_platform, "is_cpu", lambda: False)
         monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -97,7 +98,7 @@ def test_every_engine_starts_beside_those_before_it(gpu, tmp_path, name, kind):
 def test_what_the_learner_no_longer_uses_is_given_back_before_vllm_wakes(monkeypatch):
     calls = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("empty"))
-    engine = engine_module.VllmEngine.__new__(engine_module.VllmEngine)
+    engine = VllmEngine.__new__(VllmEngine)
     engine.llm, engine.sleeps = SimpleNamespace(wake_up=lambda: calls.append("wake")), True
     engine.wake()
     assert calls == ["empty", "wake"]
