@@ -16,13 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from vllm import SamplingParams
 
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from pcqc.cases.case import read_cases
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.engines.base import Request, Sampling, WrappedEngine, vllm_seed
-from pcqc.engines.vllm import VllmEngine
+from pcqc.engines.base import Request, Sampling, WrappedEngine
+from pcqc.engines.vllm import VllmEngine, sampling_params
 from pcqc.jobs.make_roles import make_context, role_weights
 from pcqc.jobs.run import rollout_task
 from pcqc.results.graph import Jobs
@@ -60,20 +59,7 @@ class Recorded(WrappedEngine):
 def bare(engine: VllmEngine, calls: Sequence[Call]) -> None:
     """All requests of the calls at once, as one writes them for vLLM itself."""
     pairs = [(r.prompt, stream) for requests, _ in calls for r in requests for stream in r.streams]
-    sampling = calls[0][1]
-    parameters = [
-        SamplingParams(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens,
-            stop_token_ids=[sampling.stop],
-            ignore_eos=True,
-            seed=vllm_seed(stream),
-            logprobs=0,
-            detokenize=False,
-        )
-        for _, stream in pairs
-    ]
+    parameters = [sampling_params(calls[0][1], stream) for _, stream in pairs]
     prompts = [{"prompt_token_ids": list(prompt)} for prompt, _ in pairs]
     engine.llm.generate(prompts, parameters, use_tqdm=False)
 

@@ -77,14 +77,14 @@ def test_a_servers_own_defaults_do_not_change_its_samples(serve):
     pytest.importorskip("vllm")
     from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
-    from pcqc.engines.vllm import _sampling_params
+    from pcqc.engines.vllm import sampling_params
 
     stub = serve(lambda body, attempt: completion([3, STOP]))
     stub.engine().generate([Request((1,), (12,))], SAMPLING)
     (body,) = stub.bodies
     defaults = {"top_k": 20, "min_p": 0.1, "repetition_penalty": 1.3, "temperature": 0.6}
     served = CompletionRequest(**body).to_sampling_params(SAMPLING.max_tokens, defaults)
-    offline = _sampling_params(SAMPLING, 12)
+    offline = sampling_params(SAMPLING, 12)
     names = [name for name in offline.__struct_fields__ if name not in NOT_SAMPLING]
     assert {n: getattr(served, n) for n in names} == {n: getattr(offline, n) for n in names}
 

@@ -99,7 +99,8 @@ def _write_training(study: Study, method: str, run: str, updates: int) -> None:
         group, consultation = _credited(update)
         groups.append(group)
         consultations.append(consultation)
-    events.append({"kind": "validation", "update": updates, "accuracy": 0.7, "turns": 1.0})
+    validation = {"kind": "validation", "update": updates, "time": events[-1]["time"]}
+    events.append(validation | {"accuracy": 0.7, "turns": 1.0})
     write_jsonl(folder / "events.jsonl", events)
     write_jsonl(folder / "consultations.jsonl", consultations)
     if hasattr(study.method(method), "question_group"):

@@ -81,13 +81,13 @@ class VllmEngine(Engine):
             UserError: a prompt and its completion do not fit the context.
         """
         prompts = [r.prompt for r in requests for _ in r.streams]
-        parameters = [_sampling_params(sampling, s) for r in requests for s in r.streams]
+        parameters = [sampling_params(sampling, s) for r in requests for s in r.streams]
         outputs = iter(self._run(prompts, parameters, sampling.max_tokens))
         return [[_completion(next(outputs), sampling) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""
-        parameters = [_sampling_params(sampling, stream) for stream in request.streams]
+        parameters = [sampling_params(sampling, stream) for stream in request.streams]
         return self._begin(request.prompt, parameters, partial(_completion, sampling=sampling))
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
@@ -173,7 +173,8 @@ class VllmEngine(Engine):
             )
 
 
-def _sampling_params(sampling: Sampling, stream: int):
+def sampling_params(sampling: Sampling, stream: int):
+    """vLLM's parameters of one sample."""
     from vllm import SamplingParams
 
     return SamplingParams(

@@ -1,8 +1,8 @@
 """`pcqc doctor`: the plan and the servers of a study, then the study's own path once.
 
 The trial builds learner, engines and roles as a run does, samples, scores, and takes one step of
-the optimiser; nothing is kept. Where a clinic's models are not made yet, random ones of their shape
-stand in.
+the optimiser; nothing is kept. Where a clinic's models are not made yet, the published ones that it
+starts from or random ones of their shape stand in.
 """
 
 import dataclasses

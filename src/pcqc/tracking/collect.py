@@ -148,7 +148,7 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
                 "experiment_id": record["experiment_id"],
                 "training": _json_if_there(folder / "training" / "manifest.json"),
                 "evaluation": read_json(folder / "evaluation" / "manifest.json"),
-                "selection": _json_if_there(folder / "evaluation" / "selection.json"),
+                "selection": read_json(folder / "evaluation" / "selection.json"),
                 "continuation": _json_if_there(folder / "continuation" / "manifest.json"),
             }
         )

@@ -3,7 +3,6 @@
 Every file is compared with its manifest before it is used.
 """
 
-import time
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
@@ -34,7 +33,7 @@ class FinishedRun:
     recipe: str  # of the evaluation
     training: dict | None  # manifest of the training; None for Shared SFT
     evaluation: dict  # manifest of the evaluation
-    selection: dict | None  # the choice of the checkpoint
+    selection: dict  # the choice of the checkpoint
     continuation: dict | None  # manifest of the continuation study; None for most runs
     files: dict[str, Path]
     sha256: dict[str, str]  # by artifact path
@@ -87,10 +86,9 @@ class FinishedRun:
         return [row for _, row in read_jsonl(path)] if path else []
 
 
-def milliseconds(time_stamp: str | None) -> int:
-    """Milliseconds since 1970 of a time as `machine.now` writes it; the present for None."""
-    seconds = datetime.fromisoformat(time_stamp).timestamp() if time_stamp else time.time()
-    return round(1000 * seconds)
+def milliseconds(time_stamp: str) -> int:
+    """Milliseconds since 1970 of a time as `machine.now` writes it."""
+    return round(1000 * datetime.fromisoformat(time_stamp).timestamp())
 
 
 def read_finished(study: Study, method: str, run: str) -> FinishedRun:

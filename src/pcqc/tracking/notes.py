@@ -55,11 +55,11 @@ def of_run(run: FinishedRun) -> str:
     study, method = run.study, run.study.method(run.method)
     checkpoint = "It is not trained by reinforcement learning: there is no checkpoint to choose."
     if run.training:
-        rejected = len(run.selection["rejected"]) if run.selection else 0
         checkpoint = (
             f"The checkpoint of update {run.evaluation['update']} of {run.training['updates']} was "
-            f"chosen on {study.benchmarks[study.development].title}; {rejected} were rejected, for "
-            "the reasons in `evaluation/selection.json`."
+            f"chosen on {study.benchmarks[study.development].title}; "
+            f"{len(run.selection['rejected'])} were rejected, for the reasons in "
+            "`evaluation/selection.json`."
         )
     return f"""{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
 

@@ -192,7 +192,7 @@ def write(run: FinishedRun, run_id: str, client: "MlflowClient", experiment_id: 
     if left := client.search_traces(locations=place, filter_string=of_run, include_spans=False):
         client.delete_traces(experiment_id, trace_ids=[trace.info.trace_id for trace in left])
     events = run.rows("training/events.jsonl")
-    times = {event["update"]: milliseconds(event["time"]) for event in events if "time" in event}
+    times = {event["update"]: milliseconds(event["time"]) for event in events}
     rows = sample(run)
     with _default_store(client.tracking_uri):
         for where, row in rows:

@@ -60,8 +60,7 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     elapsed = 0
     for event in run.rows("training/events.jsonl"):
         prefix = "" if event["kind"] == "update" else f"{event['kind']}/"
-        if "time" in event:  # rows of earlier versions have none
-            elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
+        elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
         for name, value in event.items():
             if name != "update" and is_number(value):
                 yield prefix + name, float(value), event["update"], elapsed
@@ -88,7 +87,6 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "transcripts": run.transcripts,
         "recipe": run.recipe,
     }
-    # Manifests of earlier versions do not say on which machine they were made.
-    for name, value in (run.training or run.evaluation).get("machine", {}).items():
+    for name, value in (run.training or run.evaluation)["machine"].items():
         values[f"machine.{name}"] = value
     return {name: str(value) for name, value in values.items()}
