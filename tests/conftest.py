@@ -1,13 +1,11 @@
 """Fixtures of all tests, what `tests/long` and ../shared mean, and the line on what was not run."""
 
-import fcntl
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import INSTRUCTION, make_tokenizer, tiny_model
+from helpers import INSTRUCTION, SECRET_ADDRESS, make_tokenizer, tiny_model
+from once import once
 from workplace import Workplace
 
 from pcqc.cases.chat import ChatFormat
@@ -88,23 +86,37 @@ def model():
 
 @pytest.fixture(scope="session")
 def mini(tmp_path_factory):
-    """The finished miniature study, shared by all workers; tests read it, and change copies."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    folder, said = shared / "mini", shared / "mini.said"
-    with open(shared / "mini.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not said.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            said.write_text(Workplace(folder).make())
-    return Workplace.existing(folder)
+    """The finished miniature study; tests read it, and change copies."""
+    return Workplace.existing(
+        once(tmp_path_factory, "mini", lambda folder: Workplace(folder).make())
+    )
 
 
 @pytest.fixture(scope="session")
 def said(mini):
     """What the workflow said while it made the miniature study."""
-    return mini.folder.with_name("mini.said").read_text()
+    return mini.folder.with_name("mini.made").read_text()
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory):
+    """Folder with tables, figures and report of the simulated study; tests read it."""
+    import simulated
+
+    from analysis import figures, report, tables
+    from analysis.load import load
+
+    def make(root):
+        root.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(root)
+            patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
+            collected = load(simulated.write_study(root))
+            for written in (tables, figures):
+                written.write(collected, root)
+            report.write(collected, root)
+
+    return once(tmp_path_factory, "reported", make)
 
 
 @pytest.fixture

@@ -3,12 +3,10 @@
 import statistics
 
 import pytest
-import simulated
 import transcribed
 from browser import CHROMIUM, Browser
 
-from analysis import figures, report, tables, transcripts
-from analysis.load import load
+from analysis import transcripts
 
 CASES = 1250  # on four benchmarks and by two methods: 10,000 consultations
 
@@ -127,22 +125,15 @@ def test_nothing_is_wider_than_a_phone_and_text_stands_out(tmp_path, written, da
 
 
 @pytest.fixture(scope="module")
-def reported(tmp_path_factory):
+def address(reported):
     """Address of the report of a small simulated study."""
-    folder = tmp_path_factory.mktemp("reported")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        study = simulated.write_study(folder)
-        collected, folder = load(study), study.results
-        tables.write(collected, folder)
-        figures.write(collected, folder)
-        return report.write(collected, folder).resolve().as_uri()
+    return (reported / "report.html").as_uri()
 
 
 @pytest.mark.parametrize("width", [1440, 400])
-def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, reported, width):
+def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, address, width):
     with Browser(tmp_path, width, 900) as browser:
-        browser.open(reported)
+        browser.open(address)
         assert browser.value("document.documentElement.scrollWidth") <= width
         first = browser.value("document.querySelector('#conclusion').getBoundingClientRect().top")
         assert first < 900
@@ -154,8 +145,8 @@ def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, repo
         assert 0 <= top < 60
 
 
-def test_the_report_leads_to_why_a_question_was_credited_and_a_checkpoint_chosen(browser, reported):
-    browser.open(reported)
+def test_the_report_leads_to_why_a_question_was_credited_and_a_checkpoint_chosen(browser, address):
+    browser.open(address)
     links = browser.value("[...document.querySelectorAll('#dialogues a')].map(a => a.href)")
     assert any(link.endswith("index.html#place=training&compared=yes") for link in links)
     browser.value("document.querySelector('#selection details').open = true")

@@ -105,9 +105,9 @@ def recipes(study) -> dict[str, str]:
     return {job.name: job.recipe.short for job in Jobs(study).all()}
 
 
-def changed(study, other) -> set[str]:
-    """Jobs of `study` whose recipe is another one in `other`."""
-    before, after = recipes(study), recipes(other)
+def changed(before: dict[str, str], other) -> set[str]:
+    """Jobs whose recipe is another one in the study `other`."""
+    after = recipes(other)
     return {name for name in before if before[name] != after[name]}
 
 
@@ -131,21 +131,22 @@ def with_method(study, name, **changes):
 
 def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic):
     grpo = "".join(clinic.method("grpo").runs)
+    before = recipes(clinic)
     mine = of("grpo", grpo, *RUN) | {"mirror grpo"} | END
-    assert changed(clinic, with_method(clinic, "grpo", kl_coefficient=0.5)) == mine
-    assert changed(clinic, with_method(clinic, "grpo", title="G")) == {"mirror grpo"} | END
+    assert changed(before, with_method(clinic, "grpo", kl_coefficient=0.5)) == mine
+    assert changed(before, with_method(clinic, "grpo", title="G")) == {"mirror grpo"} | END
     run = with_method(clinic, "grpo", runs=(*clinic.method("grpo").runs, "Z"))
-    assert changed(clinic, replace(run, runs={**clinic.runs, "Z": 99})) == {"mirror grpo"} | END
-    every = recipes(clinic).keys()
+    assert changed(before, replace(run, runs={**clinic.runs, "Z": 99})) == {"mirror grpo"} | END
     rate = replace(clinic, rl=replace(clinic.rl, learning_rate=0.1))
-    assert changed(clinic, rate) == every - {"clinic", "base", "sft"} - of(
+    assert changed(before, rate) == before.keys() - {"clinic", "base", "sft"} - of(
         "shared_sft", "A", "select", "evaluate", "continuation", "grounding"
     ) - {"mirror shared_sft"}
     sampling = replace(clinic, patient_decoding=replace(clinic.patient_decoding, top_p=0.5))
-    assert not changed(clinic, sampling) & {"clinic", "base", "sft"}
-    assert changed(clinic, sampling) >= of("shared_sft", "A", "evaluate")
-    assert changed(clinic, replace(clinic, title="Another")) == {"report", "publish"}
-    assert changed(clinic, replace(clinic, name="another")) <= END | {
+    again = changed(before, sampling)
+    assert not again & {"clinic", "base", "sft"}
+    assert again >= of("shared_sft", "A", "evaluate")
+    assert changed(before, replace(clinic, title="Another")) == {"report", "publish"}
+    assert changed(before, replace(clinic, name="another")) <= END | {
         f"mirror {name}" for name in clinic.methods
     }
 
@@ -160,7 +161,7 @@ def test_where_a_job_runs_changes_none(clinic):
     placed = load_study("clinic-mini-engines")
     assert placed.placement
     unplaced = replace(placed, placement=None)
-    assert changed(placed, unplaced) <= {"report", "publish"}
+    assert changed(recipes(placed), unplaced) <= {"report", "publish"}
 
 
 ENTERED = {

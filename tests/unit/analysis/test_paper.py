@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import figures, paper, tables
+from analysis import paper
 from analysis.tables_and_figures import contents
 from pcqc.errors import UserError
 
@@ -14,14 +14,9 @@ LATEX = pytest.mark.skipif(not paper.latex(), reason="pdflatex is not installed"
 
 
 @pytest.fixture
-def drawn(collected) -> Path:
-    """Where the study's tables and figures are, written once for all tests."""
-    folder = Path("results/simulated/drawn")
-    if not (folder / "tables").exists():
-        tables.write(collected, folder)
-    if not (folder / "figures").exists():
-        figures.write(collected, folder)
-    return folder
+def drawn(reported, tmp_path) -> Path:
+    """A copy of the study's tables and figures."""
+    return shutil.copytree(reported, tmp_path / "drawn")
 
 
 def test_document_has_every_table_and_figure_once(collected):

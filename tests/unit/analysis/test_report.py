@@ -20,7 +20,7 @@ from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learnin
 from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
 from analysis.tables_and_figures import FIGURES, chosen
-from pcqc.system.files import write_jsonl
+from pcqc.system.files import read_jsonl, write_jsonl
 
 
 def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):
@@ -89,17 +89,18 @@ def test_figures_name_methods_without_runs(collected):
         assert "ATPO" not in labels
 
 
-def test_figures_are_those_declared_and_repeat_byte_for_byte(collected):
-    folder, items = collected.study.results / "again", chosen(FIGURES, collected.study)
-    written = figures.write(collected, folder)
-    assert written == [path for item in items for path in item.paths(folder)]
-    before = {path: path.read_bytes() for path in written}
-    figures.write(collected, folder, [item.name for item in items[::3]])
-    assert {path: path.read_bytes() for path in written} == before
+def test_figures_are_those_declared_and_repeat_byte_for_byte(collected, reported, tmp_path):
+    items = chosen(FIGURES, collected.study)
+    declared = {path for item in items for path in item.paths(reported)}
+    assert set((reported / "figures").iterdir()) == declared
+    again = figures.write(collected, tmp_path, [item.name for item in items[::3]])
+    assert again == [path for item in items[::3] for path in item.paths(tmp_path)]
+    for path in again:
+        assert path.read_bytes() == (reported / "figures" / path.name).read_bytes(), path.name
 
 
-def test_report_needs_no_other_file_and_repeats_byte_for_byte(collected, report_text):
-    text = report.write(collected, collected.study.results / "drawn").read_text(encoding="utf-8")
+def test_report_needs_no_other_file_and_repeats_byte_for_byte(collected, report_text, reported):
+    text = report.build(collected, reported)
     sources = re.findall(r"(?:src|href)='([^']*)'", text)
     here = ("data:", "#", "http://127.0.0.1:5000/#/", "transcripts/index.html")
     outside = [source for source in sources if not source.startswith(here)]
@@ -134,8 +135,8 @@ def test_report_says_what_a_reader_needs(collected, report_text):
     assert "Consultations to read" in text
 
 
-def test_report_of_a_comparable_study_gives_differences(comparable):
-    text = report.build(comparable, comparable.study.results / "drawn")
+def test_report_of_a_comparable_study_gives_differences(comparable, reported):
+    text = report.build(comparable, reported)
     assert "This clinic is synthetic" not in text
     assert "Bayes" not in text
     assert text.count("Published and ours") >= 10
@@ -143,16 +144,15 @@ def test_report_of_a_comparable_study_gives_differences(comparable):
     assert published_mean
 
 
-def test_report_escapes_what_models_say(collected, monkeypatch):
-    rows = list(collected.dialogues("pcqc", "A", "clinic_dev"))
+def test_report_escapes_what_models_say(copied, reloaded, reported, monkeypatch):
+    path = copied / "dialogues/pcqc/A/clinic_dev.jsonl"
+    rows = [row for _, row in read_jsonl(path)]
     rows[0]["turns"][0]["response"] = "<script>alert(1)</script>"
-    path = collected.study.results / "collected" / "latest" / "dialogues/pcqc/A/clinic_dev.jsonl"
-    before = path.read_bytes()
-    try:
-        write_jsonl(path, rows)
-        assert "<script>alert" not in report.build(collected, collected.study.results / "drawn")
-    finally:
-        path.write_bytes(before)
+    write_jsonl(path, rows)
+    monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
+    text = report.build(reloaded(), reported)
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from analysis.tables_and_figures import TABLES, chosen
 from pcqc.errors import UserError
 
 
-def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected):
-    folder = collected.study.results / "again"
-    written = tables.write(collected, folder)
-    assert written == [p for i in chosen(TABLES, collected.study) for p in i.paths(folder)]
-    before = {path: path.read_bytes() for path in written}
-    tables.write(collected, folder)
-    assert {path: path.read_bytes() for path in written} == before
+def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected, reported, tmp_path):
+    again = tables.write(collected, tmp_path)
+    assert again == [p for i in chosen(TABLES, collected.study) for p in i.paths(tmp_path)]
+    names = [path.name for path in again]
+    assert sorted(path.name for path in (reported / "tables").iterdir()) == sorted(names)
+    for path in again:
+        assert path.read_bytes() == (reported / "tables" / path.name).read_bytes(), path.name
 
 
 def test_csv_holds_raw_numbers(collected):
