@@ -1,1 +1,1 @@
-"""Jobs: one module per kind of work in the DAG; they bring settings, files and library together."""
+"""The workflow's jobs, about one module a kind, and the commands that look at a study's results."""

@@ -136,7 +136,7 @@ class ContinuationStudy:
     def _block(self, name: str, draw) -> list:
         """A block's rows: read where it was finished before, else drawn and kept.
 
-        A cache never outlives a block: a resumed study meets the caches it would have met.
+        Caches are emptied before each block, so a resumed study has those of an unbroken one.
         """
         path = self.state / f"{name}.json"
         if not path.exists():
@@ -151,7 +151,7 @@ class ContinuationStudy:
         return kept["rows"]
 
     def _asking(self) -> RolloutContext:
-        """The roles that draw candidates: the clinic's patient may be made to err there."""
+        """The roles that draw candidates: there the clinic's patient may be made to err."""
         if not self.settings.ungrounded:
             return self.context
         share, seed = self.settings.ungrounded, self.settings.seed

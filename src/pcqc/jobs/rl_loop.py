@@ -133,7 +133,7 @@ class Run:
         return self.method.make_critic(body, ending, self.rl, backend)
 
     def _resume(self) -> int:
-        """Load the newest saved state; the number of finished updates."""
+        """Load the newest saved state where there is one; the number of finished updates."""
         cursor = load_state(self.folder.state, self.parts, self.processes)
         cursor = cursor or {"step": 0, "totals": {}, "memory": {}}
         self.totals |= cursor["totals"]
@@ -210,9 +210,9 @@ class Run:
 def policy_sampler(decoding: Decoding, context: RolloutContext) -> Actor:
     """The actor of rollouts: it samples from the policy itself, at temperature 1 and top-p 1.
 
-    The loss has log pi_theta over the whole vocabulary (eq:question_objective). Cut at a top-p, the
-    tokens beyond it are never drawn and never credited, so that what is common in lost
-    consultations, as asking on is, falls whatever it is worth (docs/clinic.md).
+    The loss has log pi_theta over the whole vocabulary (eq:question_objective). With a smaller
+    top-p unlikely tokens are never drawn and never credited. What is common in lost consultations,
+    such as asking on, would become rarer, whatever it is worth (docs/clinic.md).
     """
     itself = dataclasses.replace(decoding, temperature=1.0, top_p=1.0)
     return Actor(context.actor.engine, context.chat, itself)

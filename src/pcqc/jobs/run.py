@@ -96,24 +96,24 @@ def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
 def task_of(study: Study, job: Job) -> Task:
     """What a job's function is handed."""
     paths = input_paths(job)
-    return Task(job.name, job.whose, job.settings, paths, job.path, Where.of(study))
+    return Task(job.whose, job.settings, paths, job.path, Where.of(study))
 
 
 def latest_task(study: Study, kind: str, *whose: str) -> Task:
-    """The same, reading what is newest of each input, whatever recipe it has: for a look at it."""
+    """The same, with the newest result of each input whatever its recipe: to look at a study."""
     job = Jobs(study).job(kind, *whose)
     newest = {
         name: source if isinstance(source, Path) else source.latest
         for name, source in job.inputs.items()
     }
-    return Task(job.name, job.whose, job.settings, newest, job.latest, Where.of(study))
+    return Task(job.whose, job.settings, newest, job.latest, Where.of(study))
 
 
 def rollout_task(study: Study, folder: Path) -> Task:
     """What holding consultations needs, from the newest models, for no job of the workflow."""
     newest = {name: part.latest for name, part in Jobs(study).models().items()}
     settings = RolloutSettings(**rollouts(study))
-    return Task("trial", (), settings, newest, folder, Where.of(study))
+    return Task((), settings, newest, folder, Where.of(study))
 
 
 def _call(study: Study, job: Job, processes: Processes) -> dict | None:

@@ -37,7 +37,7 @@ class World(Protocol):
 
 @dataclass
 class Services:
-    """What a run lends its method; None what it does not need.
+    """What a run lends its method; None where the method does not need it.
 
     Attributes:
         policy: the actor in training.

@@ -52,7 +52,7 @@ class ExpectedAnswer(Pcqc):
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
     ) -> Judged:
-        """See `expected_probability`."""
+        """Expected probability of the correct option: see `imagine` and `exact_group`."""
         count, seed = self.imagined_answers, services.seed
         if count:
             return Judged(imagine(context, services.scorer, firsts, count, seed=seed, stage=stage))

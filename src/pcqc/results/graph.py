@@ -103,7 +103,7 @@ class Jobs:
         """Modules in which a job starts, and those that it imports and does not enter."""
         study, entry = self.study, KINDS[kind].module
         if kind == "base" and study.models:
-            return ("pcqc.jobs.pretrained",), ()
+            return ("pcqc.jobs.install_models",), ()
         if kind != "train":
             return (entry,), ()
         method = study.method(whose[0])

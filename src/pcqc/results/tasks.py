@@ -35,7 +35,6 @@ class Task:
     """What a job function is handed.
 
     Attributes:
-        name: such as `train pcqc A`.
         whose: such as `("pcqc", "A")`.
         settings: one of the classes below.
         inputs: name -> file or folder; call `manifest.checked` before reading one.
@@ -43,7 +42,6 @@ class Task:
         where: devices and servers.
     """
 
-    name: str
     whose: tuple[str, ...]
     settings: Any
     inputs: Mapping[str, Path]
