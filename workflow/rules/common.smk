@@ -42,7 +42,7 @@ try:
         prepare_to_run(STUDY)
     JOBS = Jobs(STUDY)
     REPLICATES = replicates(STUDY)
-    _ = [job.path for job in JOBS.all()]  # a file that it cannot read ends the run here
+    _ = [job.path for job in JOBS.all()]  # now, so that what keeps a path unknown is one line
 except UserError as error:
     sys.exit(f"pcqc: error: {error}")
 

@@ -71,7 +71,17 @@ class Turn:
 
 @dataclass
 class Consultation:
-    """One consultation of a case."""
+    """One consultation of a case.
+
+    Attributes:
+        case: what the actor sees of it.
+        rollout: number of the consultation among those of the case, from 0.
+        prompt: token ids of the first state.
+        turns: so far, in order.
+        exchanges: questions and answers of the turns so far.
+        ending: how it ended; None while it goes on.
+        predicted: label of a valid final answer.
+    """
 
     case: PublicCase
     rollout: int
@@ -105,8 +115,12 @@ class Consultation:
 class Dialogue:
     """A consultation in progress, with the facts that only the patient sees.
 
-    `lineage` names its random streams, beside case and turn: the number of the rollout, and where a
-    copy branched off from it.
+    Attributes:
+        case: with its facts.
+        consultation: its log.
+        state: token ids that the actor sees next.
+        lineage: names its random streams, beside case and turn: the number of the rollout, and
+            where a copy branched off from it.
     """
 
     case: Case

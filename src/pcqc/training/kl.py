@@ -6,7 +6,7 @@ LARGEST = 20.0  # of |d|, as in verl: exp would overflow fp32 from 89 on
 
 
 def kl_estimate(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:
-    """exp(d) - d - 1 with d = log pi_ref - log pi_theta, clamped to +-LARGEST.
+    """exp(d) - d - 1 of each token, [tokens], with d = log pi_ref - log pi_theta within +-LARGEST.
 
     The unbiased, non-negative estimator of KL(pi_theta || pi_ref) per sampled token that GRPO uses
     (k3; Shao et al. 2024).
