@@ -64,7 +64,7 @@ class Conversion:
 
 def run(task: "Task") -> dict:
     """Convert one of a study's published files; the number of rows kept."""
-    (name,) = task.whose
+    (name,) = task.arguments
     conversion = convert_file(
         task.inputs["raw"], task.folder / f"{name}.jsonl", task.settings.format
     )

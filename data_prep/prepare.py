@@ -40,7 +40,7 @@ def run(task: "Task") -> dict:
         UserError: a converted file with bad rows, a set without usable cases or with another number
             of them than the study says.
     """
-    (name,), settings, folder = task.whose, task.settings, task.folder
+    (name,), settings, folder = task.arguments, task.settings, task.folder
     training = name == TRAINING
     files = [
         checked(path)

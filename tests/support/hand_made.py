@@ -7,14 +7,14 @@ from pcqc.results.manifest import MANIFEST, begin, finish, read_manifest, write_
 from pcqc.study import Study
 
 
-def folder_of(study: Study, kind: str, *whose: str) -> Path:
+def folder_of(study: Study, kind: str, *arguments: str) -> Path:
     """Folder of a job's result, by today's recipe."""
-    return Jobs(study).job(kind, *whose).path
+    return Jobs(study).job(kind, *arguments).path
 
 
-def finish_job(study: Study, kind: str, *whose: str, entries: dict | None = None) -> Path:
+def finish_job(study: Study, kind: str, *arguments: str, entries: dict | None = None) -> Path:
     """Write the manifest over the files that lie in a job's folder, anew where there is one."""
-    job = Jobs(study).job(kind, *whose)
+    job = Jobs(study).job(kind, *arguments)
     (job.path / MANIFEST).unlink(missing_ok=True)
     begin(job)
     finish(job, {})

@@ -204,7 +204,7 @@ def small(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = small_study(tmp_path, continuation=None)
     for job in Jobs(study).all():
-        finish_job(study, job.kind, *job.whose)
+        finish_job(study, job.kind, *job.arguments)
     return study
 
 

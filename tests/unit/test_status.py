@@ -26,7 +26,7 @@ def study(tmp_path, monkeypatch):
     }
     study = replace(study, methods=methods, continuation=None)
     for job in Jobs(study).all():
-        finish_job(study, job.kind, *job.whose)
+        finish_job(study, job.kind, *job.arguments)
     return study
 
 

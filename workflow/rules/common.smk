@@ -97,12 +97,12 @@ def on_the_way(methods):
 
 def patterns(kind):
     """Wildcards of a rule: what tells the jobs of its kind apart, and the recipe."""
-    return [f"{{{name}}}" for name in (*KINDS[kind].whose, "recipe")]
+    return [f"{{{name}}}" for name in (*KINDS[kind].arguments, "recipe")]
 
 
 def needs(kind):
     """Input of a rule: manifests of the jobs whose results its job reads."""
-    names = KINDS[kind].whose
+    names = KINDS[kind].arguments
     return lambda wildcards: manifests(
         JOBS.job(kind, *(getattr(wildcards, name) for name in names)).needs
     )
@@ -134,6 +134,6 @@ STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))
 
 def pcqc(kind, start=PYTHON):
     """The shell command of a job: its messages go to the terminal and to its log."""
-    whose = " ".join(f"{{wildcards.{name}:q}}" for name in KINDS[kind].whose)
-    command = f"{start} pcqc.cli {kind} {STUDY_NAME} {whose} --recipe {{wildcards.recipe}}"
+    arguments = " ".join(f"{{wildcards.{name}:q}}" for name in KINDS[kind].arguments)
+    command = f"{start} pcqc.cli {kind} {STUDY_NAME} {arguments} --recipe {{wildcards.recipe}}"
     return f"({command}) 2>&1 | tee {{log:q}} >&2"

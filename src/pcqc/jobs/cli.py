@@ -38,10 +38,10 @@ def register(subparsers: argparse._SubParsersAction) -> None:
 
     for kind, text in ABOUT.items():
         command = study_command(subparsers, kind, _run, text)
-        for name in KINDS[kind].whose:
+        for name in KINDS[kind].arguments:
             command.add_argument(name, help=HELP[name])
         command.add_argument("--recipe", help="refuse to run with another recipe than this one")
-        command.set_defaults(kind=kind, whose=KINDS[kind].whose)
+        command.set_defaults(kind=kind, names=KINDS[kind].arguments)
 
     subparsers.choices["base"].add_argument(
         "--download", action="store_true", help="fetch what is missing from Hugging Face"
@@ -84,7 +84,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.run import LEARNING, run_job
 
     study = load(arguments)
-    whose = [getattr(arguments, name) for name in arguments.whose]
+    values = [getattr(arguments, name) for name in arguments.names]
     if getattr(arguments, "download", False):
         from pcqc.models.pretrained import download
 
@@ -98,9 +98,9 @@ def _run(arguments: argparse.Namespace) -> None:
     if letters := getattr(arguments, "runs", None):
         from pcqc.jobs.run import mirror_some
 
-        return mirror_some(study, whose[0], letters.split(","))
+        return mirror_some(study, values[0], letters.split(","))
     if arguments.kind not in LEARNING:
-        run_job(study, arguments.kind, *whose, recipe=arguments.recipe)
+        run_job(study, arguments.kind, *values, recipe=arguments.recipe)
         return
     from pcqc.jobs.launch import join_job, launch, processes_wanted
     from pcqc.planning.checks import require_fit
@@ -108,7 +108,7 @@ def _run(arguments: argparse.Namespace) -> None:
     require_fit(study)
     if (count := processes_wanted(study)) > 1:
         recipe = ["--recipe", arguments.recipe] if arguments.recipe else []
-        return launch([arguments.kind, arguments.study, *whose, *recipe], count)
+        return launch([arguments.kind, arguments.study, *values, *recipe], count)
     processes = join_job(study)
-    run_job(study, arguments.kind, *whose, recipe=arguments.recipe, processes=processes)
+    run_job(study, arguments.kind, *values, recipe=arguments.recipe, processes=processes)
     shutdown(processes)

@@ -62,7 +62,7 @@ class ContinuationStudy:
 
     def __init__(self, task: Task):
         self.task, self.settings, self.state = task, task.settings, task.state
-        self.label = " ".join(task.whose)
+        self.label = " ".join(task.arguments)
         self.cases = checked_cases(task.inputs["development"])
         self.update, self.checkpoint, weights = selected_weights(task)
         self.context, self.scorer = make_context(task, weights), make_scorer(task)

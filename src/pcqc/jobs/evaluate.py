@@ -41,7 +41,7 @@ def _evaluate(
     suffix: str = "",
 ) -> dict[str, dict]:
     """Benchmark -> summary of the context's actor; predictions and dialogues go to the folder."""
-    method, letter = task.whose
+    method, letter = task.arguments
     summaries = {}
     progress = Progress(f"evaluate {method} {letter} {update}", len(cases), "benchmark")
     for name in cases:

@@ -60,7 +60,7 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     lines = []
     planned = Jobs(study)
     for before in [*planned.shared(), *planned.run(method, run)]:
-        job = Jobs(study).job(before.kind, *before.whose)  # its inputs may be accepted by now
+        job = Jobs(study).job(before.kind, *before.arguments)  # its inputs may be accepted by now
         if job.manifest.exists():
             continue
         recipe = earlier(job)
@@ -82,7 +82,7 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
 
 
 def _heading(study: Study, job: Job) -> str:
-    method, run = job.whose
+    method, run = job.arguments
     lines = [f"{study.name} {method} run {run}: seed {study.seed(run)}"]
     if job.latest.exists():
         manifest = read_manifest(job.latest)

@@ -36,12 +36,12 @@ def run(task: Task) -> None:
     judged = dict(zip(keys, agreed(votes), strict=True))
     decided: dict[Key, dict[str, bool]] = {}
     if "review" in task.inputs:
-        decided = read_review(task.inputs["review"], *task.whose)
+        decided = read_review(task.inputs["review"], *task.arguments)
     lines = (
         [*key, *(_word(getattr(final, name)) for name in (*CRITERIA, "eligible")), final.judge]
         for key, final in reviewed(judged, decided).items()
     )
-    sheet = _sheet(task.whose, rows, items, votes, list(judged.values()), decided)
+    sheet = _sheet(task.arguments, rows, items, votes, list(judged.values()), decided)
     write_atomic(task.folder / "grounding.csv", csv_text(COLUMNS, lines))
     write_atomic(task.folder / "review.csv", sheet)
 

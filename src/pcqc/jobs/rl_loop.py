@@ -62,7 +62,7 @@ class Run:
     ):
         settings = task.settings
         self.task, self.processes, self.measure = task, processes, measure
-        self.name, self.letter = task.whose
+        self.name, self.letter = task.arguments
         self.method, self.seed, self.rl = settings.method, settings.seed, settings.rl
         needs = self.method.needs
         for need in needs - SERVICES:

@@ -31,12 +31,12 @@ WHOLE_STUDY = ("mirror", "collect", "report", "peers", "publish")  # read the st
 def run_job(
     study: Study,
     kind: str,
-    *whose: str,
+    *arguments: str,
     recipe: str | None = None,
     processes: Processes = SINGLE_PROCESS,
 ) -> Job:
     """Run a job of a study unless its result is there; the job. See `perform`."""
-    job = Jobs(study).job(kind, *whose)
+    job = Jobs(study).job(kind, *arguments)
     perform(job, lambda: _call(study, job, processes), recipe, processes)
     return job
 
@@ -96,17 +96,17 @@ def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
 def task_of(study: Study, job: Job) -> Task:
     """What a job's function is handed."""
     paths = input_paths(job)
-    return Task(job.whose, job.settings, paths, job.path, Where.of(study))
+    return Task(job.arguments, job.settings, paths, job.path, Where.of(study))
 
 
-def latest_task(study: Study, kind: str, *whose: str) -> Task:
+def latest_task(study: Study, kind: str, *arguments: str) -> Task:
     """The same, with the newest result of each input whatever its recipe: to look at a study."""
-    job = Jobs(study).job(kind, *whose)
+    job = Jobs(study).job(kind, *arguments)
     newest = {
         name: source if isinstance(source, Path) else source.latest
         for name, source in job.inputs.items()
     }
-    return Task(job.whose, job.settings, newest, job.latest, Where.of(study))
+    return Task(job.arguments, job.settings, newest, job.latest, Where.of(study))
 
 
 def rollout_task(study: Study, folder: Path) -> Task:

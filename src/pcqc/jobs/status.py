@@ -120,12 +120,12 @@ def work_left(study: Study, states: list[JobState]) -> float:
     took: dict[str, list[float]] = {}
     for state in states:
         if state.job.manifest.exists():
-            for kind in (state.job.kind, " ".join([state.job.kind, *state.job.whose[:1]])):
+            for kind in (state.job.kind, " ".join([state.job.kind, *state.job.arguments[:1]])):
                 took.setdefault(kind, []).append(_seconds(state.job))
     left = 0.0
     for state in states:
         if state.state != "done":
-            own = " ".join([state.job.kind, *state.job.whose[:1]])
+            own = " ".join([state.job.kind, *state.job.arguments[:1]])
             seconds = took.get(own) or took.get(state.job.kind) or [0.0]
             since = _since_start(_log(study, state.job)) if state.state == "running" else 0.0
             left += max(0.0, sum(seconds) / len(seconds) - since)
@@ -133,7 +133,7 @@ def work_left(study: Study, states: list[JobState]) -> float:
 
 
 def _log(study: Study, job: Job) -> Path:
-    return log_path(study, job.kind, *job.whose, job.path.name)
+    return log_path(study, job.kind, *job.arguments, job.path.name)
 
 
 def _lines(path: Path) -> list[str]:

@@ -21,12 +21,12 @@ class Kind:
     Attributes:
         folder: where its results are, below the study's.
         module: has the function `run` that does it.
-        whose: what tells jobs of the kind apart; arguments of the command, wildcards of the rule.
+        arguments: names of the command's arguments after the study, and of the rule's wildcards.
     """
 
     folder: str
     module: str
-    whose: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 RUN = ("method", "run")
@@ -51,21 +51,21 @@ KINDS = {
 }
 
 
-def latest(study: Study, kind: str, *whose: str) -> Path:
+def latest(study: Study, kind: str, *arguments: str) -> Path:
     """Link to the newest result of a job, for those who only look at a study.
 
     Jobs are handed the exact folders that they read.
     """
-    return study.results.joinpath(KINDS[kind].folder, *whose, LATEST)
+    return study.results.joinpath(KINDS[kind].folder, *arguments, LATEST)
 
 
 def log_path(study: Study, kind: str, *names: str) -> Path:
     """What the workflow keeps of a job's messages.
 
     Args:
-        study: whose job.
+        study: to which the job belongs.
         kind: of the job.
-        names: whose it is, and the name of its result's folder.
+        names: the job's arguments, and the name of its result's folder.
     """
     return study.results / "logs" / kind / f"{'-'.join(names)}.log"
 
@@ -81,32 +81,32 @@ class Jobs:
         self.study = study
         self._made: dict[tuple[str, ...], Job] = {}
 
-    def job(self, kind: str, *whose: str) -> Job:
-        """A job by its kind and whose it is, such as `job("train", "pcqc", "A")`.
+    def job(self, kind: str, *arguments: str) -> Job:
+        """A job by its kind and arguments, such as `job("train", "pcqc", "A")`.
 
         Raises:
             UserError: the study has no such job.
         """
-        key = (kind, *whose)
+        key = (kind, *arguments)
         if key not in self._made:
             if kind not in KINDS:
                 raise UserError(f"study '{self.study.name}' has no job '{kind}'")
-            if KINDS[kind].whose == RUN:
-                self.study.require(*whose)
-            folder = self.study.results.joinpath(KINDS[kind].folder, *whose)
-            settings, inputs = getattr(job_inputs, kind)(self, *whose)
-            entries, unused = self._modules(kind, whose)
-            self._made[key] = Job(kind, whose, folder, settings, entries, inputs, unused)
+            if KINDS[kind].arguments == RUN:
+                self.study.require(*arguments)
+            folder = self.study.results.joinpath(KINDS[kind].folder, *arguments)
+            settings, inputs = getattr(job_inputs, kind)(self, *arguments)
+            entries, unused = self._modules(kind, arguments)
+            self._made[key] = Job(kind, arguments, folder, settings, entries, inputs, unused)
         return self._made[key]
 
-    def _modules(self, kind: str, whose: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    def _modules(self, kind: str, arguments: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """Modules in which a job starts, and those that it imports and does not enter."""
         study, entry = self.study, KINDS[kind].module
         if kind == "base" and study.models:
             return ("pcqc.jobs.install_models",), ()
         if kind != "train":
             return (entry,), ()
-        method = study.method(whose[0])
+        method = study.method(arguments[0])
         # What the job imports for the clinic alone, or for methods that ask the clinic's world.
         unused = ("pcqc.clinic.expected",) if "world" not in method.needs else ()
         unused = unused if study.synthetic else ("pcqc.clinic",)

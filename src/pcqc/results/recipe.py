@@ -64,7 +64,7 @@ class Job:
 
     Attributes:
         kind: such as `train`; names the command and the rule.
-        whose: such as `("pcqc", "A")`; empty for jobs that all runs share.
+        arguments: such as `("pcqc", "A")`; empty for jobs that all runs share.
         folder: holds one folder for each recipe that the job was ever run with.
         settings: a dataclass, all that the job is told.
         entries: modules in which the job starts.
@@ -72,7 +72,7 @@ class Job:
     """
 
     kind: str
-    whose: tuple[str, ...]
+    arguments: tuple[str, ...]
     folder: Path
     settings: Any
     entries: tuple[str, ...]
@@ -82,7 +82,7 @@ class Job:
     @property
     def name(self) -> str:
         """Such as `train pcqc A`."""
-        return " ".join([self.kind, *self.whose])
+        return " ".join([self.kind, *self.arguments])
 
     @cached_property
     def recipe(self) -> Recipe:

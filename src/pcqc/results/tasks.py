@@ -35,14 +35,14 @@ class Task:
     """What a job function is handed.
 
     Attributes:
-        whose: such as `("pcqc", "A")`.
+        arguments: such as `("pcqc", "A")`.
         settings: one of the classes below.
         inputs: name -> file or folder; call `manifest.checked` before reading one.
         folder: where the job writes.
         where: devices and servers.
     """
 
-    whose: tuple[str, ...]
+    arguments: tuple[str, ...]
     settings: Any
     inputs: Mapping[str, Path]
     folder: Path

@@ -36,7 +36,7 @@ def run(task: Task, study: Study) -> None:
         UserError: a run is not finished or differs from its manifest, or MLflow fails or does not
             answer within the study's time-out. Calling again completes what was begun.
     """
-    (method,) = task.whose
+    (method,) = task.arguments
     letters = [name.split()[1] for name in task.inputs if name.startswith("evaluate ")]
     finished = [read_finished(study, method, letter) for letter in letters]
     remedy = f"the run's files are complete, rerun `pcqc mirror {study.name} {method}`"
