@@ -104,11 +104,16 @@ def run_restore(arguments: argparse.Namespace) -> None:
 def run_answer(arguments: argparse.Namespace) -> None:
     """Print the conclusion of a study and where its report is, or the numbers of methods."""
     from analysis.conclusion import answer_of, conclusion
+    from analysis.formats import plain
     from analysis.load import load
+    from analysis.tables import build
 
     study = load_study(arguments.study)
     for method in arguments.methods:
         print("\n".join(answer_of(study, method)))
     if not arguments.methods:
-        print("\n".join(conclusion(load(study))))
+        collected = load(study)
+        print("\n".join(conclusion(collected)))
+        if "shared_sft" in collected.methods():
+            print(f"\n{plain(build('overview', collected))}\n")
         print(f"The report: {study.results / 'report.html'}")

@@ -5,7 +5,8 @@ from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned, on_base_models
-from analysis.statistics.verdicts import LEVEL
+from analysis.statistics.crossed import MOST_RUNS
+from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, first_questions
@@ -13,47 +14,59 @@ from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.study import Study
 
-SUPPORTED, IN_PART, CONTRADICTED = "supported", "supported in part", "contradicted"
+SUPPORTED, CONTRADICTED = DECIDED
+IN_PART = "supported in part"
 
 
 def conclusion(collected: Collected) -> list[str]:
-    """Who diagnoses best and asks best, and which of the paper's claims hold here."""
+    """Three sentences: what was seen, how sure that is, and what questions the doctors ask.
+
+    The table of claims and the table of methods (`tables.overview`) have the same numbers.
+    """
     judged = claims(collected)
-    sentences = [_by_accuracy(collected.pooled()), *_by_questions(collected)]
-    # What a study with one run of each method cannot say.
-    if any(comparison.single for claim in judged for comparison in claim.comparisons):
-        full = " To compare them: make results STUDY=clinic-full."
-        sentences.append(
-            "One run of each method shows that all of this works and decides nothing between "
-            "methods: intervals cover cases alone." + (full if collected.study.synthetic else "")
-        )
-    outcomes = [_outcome(claim) for claim in judged]
-    counts = [
-        f"{outcomes.count(outcome) or 'none'} {outcome}"
-        for outcome in (SUPPORTED, IN_PART, CONTRADICTED, "undecided", "not tested")
-        if outcome in outcomes or outcome in (SUPPORTED, CONTRADICTED)
+    return [
+        _by_accuracy(collected.pooled()),
+        _how_sure(collected, judged),
+        *_by_questions(collected),
     ]
-    sentences.append(f"Of the paper's {len(judged)} claims, {listed(counts)} here.")
-    return [*sentences, *map(_sentence, judged)]
+
+
+def details(collected: Collected) -> list[str]:
+    """One sentence on each of the paper's claims: its comparisons with intervals and verdicts."""
+    return [
+        f"{claim.text.rstrip('.')}: {_judgements(claim) or claim.missing or 'not tested'}."
+        for claim in claims(collected)
+    ]
 
 
 def _by_accuracy(collected: Collected) -> str:
-    """Methods from most to least accurate."""
+    """All methods and controls, from most to least accurate."""
     names = list(collected.benchmarks)
-    means = {
-        method: [collected.average(method, names, m).mean for m in ("accuracy", "turns")]
-        for method in collected.methods("method")
-    }
-    first, *others = [
-        f"{collected.title(method)} ({Number(accuracy).text()}% with {Number(turns).text()} "
-        "questions)"
-        for method, (accuracy, turns) in sorted(means.items(), key=lambda item: -item[1][0])
+    means = {m: collected.average(m, names).mean for m in collected.methods()}
+    ranked = [
+        f"{collected.title(method)} {Number(mean, digits=1).text()}%"
+        for method, mean in sorted(means.items(), key=lambda item: -item[1])
     ]
-    later = f", then {listed(others)}" if others else ""
     return (
-        f"Most diagnoses are right with {first}{later}, averaged over {len(names)} benchmarks"
+        f"Right diagnoses: {listed(ranked)}, averaged over {len(names)} benchmarks"
         f"{on_base_models(collected.base_models)}."
     )
+
+
+def _how_sure(collected: Collected, judged: list[Claim]) -> str:
+    """PCQC against GRPO with intervals, and how many of the paper's claims hold."""
+    main = [claim.comparisons[0] for claim in judged[:2] if claim.comparisons]
+    compared_first = "; ".join(map(_judgement, main))
+    outcomes = [_outcome(claim) for claim in judged]
+    counts = [
+        f"{outcomes.count(outcome) or 'none'} {outcome}"
+        for outcome in dict.fromkeys([*DECIDED, *outcomes])
+    ]
+    of_claims = f"of the paper's {len(judged)} claims, {listed(counts)}"
+    sentence = f"How sure: {compared_first}; {of_claims}." if main else f"{of_claims.capitalize()}."
+    if any(comparison.single for comparison in main) and collected.study.synthetic:
+        sentence += " To compare methods over several runs: make results STUDY=clinic-full."
+    return sentence
 
 
 def _by_questions(collected: Collected) -> list[str]:
@@ -65,47 +78,48 @@ def _by_questions(collected: Collected) -> list[str]:
     for method in collected.methods():
         best, chance = (table.cell(f"{method}:{ALL}", key) for key in ("best", "chance"))
         if isinstance(best, Number) and isinstance(chance, Number):
-            shares[method] = best, chance.value
+            shares[method] = best.value, chance.value
     if not shares:
         return []
-    ordered = sorted(shares.items(), key=lambda item: -item[1][0].value)
-    texts = [f"{best.text()}% with {collected.title(m)}" for m, (best, _) in ordered]
+    ordered = sorted(shares.items(), key=lambda item: -item[1][0])
+    texts = [f"{collected.title(m)} {best:.0f}%" for m, (best, _) in ordered]
     by_chance = sorted(chance for _, chance in shares.values())
     return [
-        f"Share of best questions among the first {EARLY}: {listed(texts)}; by chance "
+        f"Best possible questions among the first {EARLY}: {listed(texts)}; by chance "
         f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."
     ]
 
 
 def _outcome(claim: Claim) -> str:
     """A claim's verdict over all its comparisons."""
-    verdicts = {comparison.judged.verdict for comparison in claim.comparisons}
+    verdicts = [comparison.judged.verdict for comparison in claim.comparisons]
     if not verdicts:
         return "not tested"
-    if "contradicted" in verdicts:
-        return CONTRADICTED
-    if "supported" in verdicts:
-        return SUPPORTED if len(verdicts) == 1 and not claim.missing else IN_PART
-    return "undecided"
+    if contradicted := [v for v in verdicts if v.startswith(CONTRADICTED)]:
+        return contradicted[0]
+    supported = [v for v in verdicts if v.startswith(SUPPORTED)]
+    if not supported:
+        return verdicts[0]
+    if len(supported) < len(verdicts) or claim.missing:
+        return IN_PART
+    return max(supported, key=len)  # the weaker of "supported" and "supported alone"
 
 
-def _sentence(claim: Claim) -> str:
-    """A claim's comparisons, each with interval and verdict."""
-    texts = [
-        f"{comparison.judged.verdict} for {_difference(comparison)}{_although(comparison)}"
-        for comparison in claim.comparisons
-    ]
-    return f"{claim.text.rstrip('.')}: {'; '.join(texts) or 'not tested'}."
+def _judgements(claim: Claim) -> str:
+    return "; ".join(map(_judgement, claim.comparisons))
 
 
-def _although(comparison: Comparison) -> str:
-    """Why a difference is undecided whose own interval leaves out zero; else nothing."""
+def _judgement(comparison: Comparison) -> str:
+    """A comparison with interval, verdict, and what the verdict rests on."""
     effect, judged = comparison.effect, comparison.judged
-    if judged.verdict != "undecided" or comparison.single or effect.low <= 0 <= effect.high:
-        return ""
-    if judged.p >= LEVEL:
-        return f" (Holm p = {Probability(judged.p).text()})"
-    return " (not so on each base model)"
+    text = f"{_difference(comparison)}, {judged.verdict}"
+    if judged.verdict.endswith(ALONE):
+        return f"{text} (Holm p over all comparisons {Probability(judged.p).text()})"
+    if judged.verdict == UNDECIDED and effect.runs:
+        needed = effect.runs_to_decide
+        runs = f"about {needed} runs" if needed else f"not even {MOST_RUNS} runs"
+        return f"{text} ({runs} of each would decide a difference of this size)"
+    return text
 
 
 def _difference(comparison: Comparison, colon: str = "") -> str:

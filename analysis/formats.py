@@ -79,6 +79,19 @@ def _markdown(table: Table) -> str:
     )
 
 
+def plain(table: Table) -> str:
+    """The table for a terminal: aligned columns, without caption."""
+    rows = [[column.title for column in table.columns]]
+    for row in table.rows:
+        texts = [cell if isinstance(cell, str) else cell.text() for cell in row.cells]
+        deviations = [cell.sd_text() if isinstance(cell, Number) else "" for cell in row.cells]
+        pairs = zip(texts, deviations, strict=True)
+        rows.append([f"{text} ± {sd}" if sd else text for text, sd in pairs])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows]
+    return "\n".join(lines)
+
+
 def escape_tex(text: str) -> str:
     """Text with LaTeX's special characters made harmless and the paper's symbols set as math."""
     parts = re.split(r"\b([GOqz]_[A-Za-z0-9]|y\*)", text)

@@ -86,6 +86,15 @@ class Part:
 _CONTROLS = ("pcqc", "terminal_only", "executed_local")
 PARTS = (
     Part(
+        "overview",
+        "All methods",
+        "How often each ends in the right diagnosis, and how many questions it asks.",
+        (
+            _table("overview", "shared_sft", shows="all"),
+            _figure("accuracy_inquiry", paper=True, shows="pooled"),
+        ),
+    ),
+    Part(
         "claims",
         "The paper's claims",
         "What the paper says of the method, and what this study finds.",
@@ -106,11 +115,10 @@ PARTS = (
     Part(
         "results",
         "Accuracy and inquiry turns",
-        "How often each method ends in the right diagnosis, and how many questions it asks.",
+        "The same by benchmark, and case by case.",
         (
             _table("main_accuracy", paper=True, shows="pooled", made_by="main_results.accuracy"),
             _table("inquiry_turns", paper=True, shows="pooled", made_by="main_results.turns"),
-            _figure("accuracy_inquiry", paper=True, shows="pooled"),
             _table("pcqc_runs", "pcqc", paper=True),
             _table("paired", "pcqc", paper=True),
         ),

@@ -96,12 +96,12 @@ def install() -> None:
         hashed.write_text(lock.replace(entry(lock, "torch"), ""))
         versions.write_text(without_hashes(lock))
         pip("install", "--require-hashes", "--requirement", str(first))
-        # Dozens of short jobs import the same packages: compiled once, each starts sooner.
+        # Python compiles a module when it is first imported; most of these modules never are.
         options = ["--no-deps", "--require-hashes", "--requirement", str(hashed)]
-        if uv("install", "--compile-bytecode", *options) != 0:
+        if uv("install", *options) != 0:
             print("uv could not install the lock (its message is above); pip does it", flush=True)
             pip("install", *options)
-        pip("install", "--constraint", str(versions), "torch")
+        pip("install", "--no-compile", "--constraint", str(versions), "torch")
 
 
 def check_gpu() -> None:

@@ -9,21 +9,15 @@ from typing import Any
 from analysis.beside_the_paper import companion, comparable
 from analysis.budgets import trained
 from analysis.collected import Collected
-from analysis.conclusion import conclusion
+from analysis.conclusion import conclusion, details
 from analysis.figures import caption, module
-from analysis.notices import notice, on_base_models
+from analysis.notices import notice
 from analysis.published import published
 from analysis.report.record import accepted, runs, selection, settings
-from analysis.table import listed, number
+from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables_and_figures import Item, contents
 from pcqc.results.graph import latest
-
-CASES = 3  # consultations to read
-CARDS = (
-    "Diagnostic accuracy and inquiry turns, averaged over the benchmarks; ± one SD "
-    "over runs{on_base_models}."
-)
 
 
 def content(collected: Collected, folder: Path) -> dict[str, Any]:
@@ -50,13 +44,11 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         "study": collected.study,
         "notice": notice(collected.study),
         "conclusion": conclusion(collected),
-        "cards": _cards(collected.pooled()),
-        "cards_caption": CARDS.format(on_base_models=on_base_models(1 + len(collected.others))),
+        "details": details(collected),
         "what_it_is": _what_it_is(collected),
         "parts": parts,
         "settings": settings(collected),
         "selection": selection(collected),
-        "consultations": consultations(collected),
         "runs": runs(collected),
         "accepted": accepted(collected),
         "folder": latest(collected.study, "collect"),
@@ -64,7 +56,6 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
             ("conclusion", "Conclusion"),
             *links,
             ("selection", "Checkpoints"),
-            ("dialogues", "Consultations"),
             ("runs", "Every run"),
         ],
     }
@@ -96,43 +87,6 @@ def _what_it_is(collected: Collected) -> str:
         if others
         else ""
     )
-
-
-def _cards(collected: Collected) -> list[dict[str, Any]]:
-    """Average accuracy and turns of the methods."""
-    names = list(collected.benchmarks)
-    return [
-        {
-            "title": collected.title(method),
-            "strong": method == "pcqc",
-            "accuracy": number(collected.average(method, names), 2),
-            "turns": number(collected.average(method, names, "turns"), 2),
-            "runs": len(collected.runs(method)),
-        }
-        for method in collected.methods("method")
-    ]
-
-
-def consultations(collected: Collected) -> dict[str, Any]:
-    """The same cases under every method: the first on which they disagree, then any others."""
-    development = collected.study.development
-    by_method = {
-        collected.title(method): {
-            dialogue["case_id"]: dialogue
-            for dialogue in collected.dialogues(method, collected.shown(method), development)
-        }
-        for method in collected.methods()
-    }
-
-    def agreed(case: str) -> bool:
-        return len({bool(by_case[case]["correct"]) for by_case in by_method.values()}) == 1
-
-    cases = []
-    for case in sorted(next(iter(by_method.values())), key=agreed)[:CASES]:
-        dialogues = [(title, by_case[case]) for title, by_case in by_method.items()]
-        cases.append({"first": dialogues[0][1], "dialogues": dialogues})
-    title = collected.benchmarks[development].title
-    return {"cases": cases, "benchmark": title, "name": development, "run": collected.run}
 
 
 def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from scipy.stats import t
 
 from analysis.statistics.bootstrap import CONFIDENCE
 
+MOST_RUNS = 50  # that `Effect.runs_to_decide` looks at
 POWER = 0.8  # of the smallest effect that a comparison could detect
 # From this many runs of every base model on, runs of one letter are compared pairwise: they share
 # the order of training cases. Fewer do not show whether that makes them alike.
@@ -74,6 +75,8 @@ class Effect:
         freedom: degrees of freedom of the standard error.
         random: `case`, or `case and run`: what another study would draw anew.
         by_base: base model -> difference there; the effect is their mean.
+        runs: of each method under a base model; 0 where runs are not random.
+        over_cases: the part of the variance that more runs would not lower.
     """
 
     difference: float
@@ -81,6 +84,8 @@ class Effect:
     freedom: float
     random: str = "case"
     by_base: Mapping[str, float] = field(default_factory=dict)
+    runs: int = 0
+    over_cases: float = 0.0
 
     @property
     def low(self) -> float:
@@ -97,6 +102,21 @@ class Effect:
         """Smallest true difference that a 5 % two-sided test finds four times in five."""
         quantiles = self._quantile(0.5 + CONFIDENCE / 2) + self._quantile(POWER)
         return quantiles * self.standard_error
+
+    @property
+    def runs_to_decide(self) -> int | None:
+        """Runs of each method that a 5 % test needs to find this difference four times in five.
+
+        None where `MOST_RUNS` do not suffice: then only more cases, or a larger difference, would.
+        """
+        of_one_run = (self.standard_error**2 - self.over_cases) * self.runs
+        for runs in range(self.runs + 1, MOST_RUNS + 1):
+            freedom = 2 * (runs - 1)
+            quantiles = t.ppf(0.5 + CONFIDENCE / 2, freedom) + t.ppf(POWER, freedom)
+            error = (self.over_cases + of_one_run / runs) ** 0.5
+            if quantiles * error <= abs(self.difference):
+                return runs
+        return None
 
     @property
     def p(self) -> float:
@@ -201,6 +221,8 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         max(total**2 / spread - 2, fewest) if 0 < spread < np.inf else float(fewest),
         "case and run" if runs else "case",
         by_base,
+        max(team.runs for team in every) if runs else 0,
+        max(0.0, sampled + sum(min(variance, 0.0) for variance, _ in runs)),
     )
 
 

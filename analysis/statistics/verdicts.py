@@ -8,7 +8,19 @@ import numpy as np
 from analysis.statistics.crossed import Effect
 
 LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
-VERDICTS = ("supported", "contradicted", "equivalent", "undecided")
+ALONE = " alone"
+UNDECIDED = "undecided"
+NOT_JUDGED = "not judged: one run"
+DIFFERS = "differs by base model"
+DECIDED = ("supported", "contradicted")
+VERDICTS = (
+    *DECIDED,
+    *(verdict + ALONE for verdict in DECIDED),
+    "equivalent",
+    UNDECIDED,
+    DIFFERS,
+    NOT_JUDGED,
+)
 
 
 @dataclass(frozen=True)
@@ -24,38 +36,43 @@ def judge(
 ) -> list[Judged]:
     """Verdicts on comparisons whose positive differences favour what is claimed.
 
-    Supported: above zero; contradicted: below; equivalent: closer to zero than the margin, by two
-    one-sided tests (Schuirmann 1987); undecided: none of these, or not what the difference under
-    each base model says. A difference is said to be one even if it is below the margin. Either kind
-    of p is Holm's over all comparisons, at 5 %.
+    - supported: above zero; contradicted: below zero; at 5 % over all comparisons (Holm's p).
+    - supported alone, contradicted alone: the comparison's own 95 % interval leaves out zero, but
+      it is not decided at 5 % over all comparisons.
+    - equivalent: closer to zero than the margin, by two one-sided tests (Schuirmann 1987), at 5 %
+      over all comparisons.
+    - undecided: the interval holds zero.
+    - differs by base model: the interval leaves out zero, but the difference has another sign under
+      some base model.
+    - not judged: one run of each method, so nothing is known of other runs.
 
     Args:
         effects: the comparisons of one table.
         margins: of each, in its unit: a difference below it would not matter.
-        single: which of them know one run alone of what is compared, and stay undecided.
+        single: which of them compare one run with one run.
     """
     differ = holm([effect.p for effect in effects])
     alike = holm([e.p_beyond(margin) for e, margin in zip(effects, margins, strict=True)])
     unknown = single or [False] * len(effects)
     return [
-        Judged("undecided" if alone else _verdict(effect, margin, p, beyond), p)
-        for effect, margin, p, beyond, alone in zip(
+        Judged(NOT_JUDGED if one_run else _verdict(effect, margin, p, beyond), p)
+        for effect, margin, p, beyond, one_run in zip(
             effects, margins, differ, alike, unknown, strict=True
         )
     ]
 
 
 def _verdict(effect: Effect, margin: float, p: float, p_beyond: float) -> str:
-    """Of one comparison, from its p values among all; none that turns under a base model."""
+    """Of one comparison, from its p values among all."""
     differences = [effect.difference, *effect.by_base.values()]
-    if p < LEVEL:
-        if min(differences) > 0:
-            return "supported"
-        if max(differences) < 0:
-            return "contradicted"
-    elif p_beyond < LEVEL and max(map(abs, differences)) < margin:
+    if effect.p < LEVEL:
+        if min(differences) <= 0 <= max(differences):
+            return DIFFERS
+        verdict = "supported" if effect.difference > 0 else "contradicted"
+        return verdict if p < LEVEL else verdict + ALONE
+    if p_beyond < LEVEL and max(map(abs, differences)) < margin:
         return "equivalent"
-    return "undecided"
+    return UNDECIDED
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -41,9 +41,10 @@ def build(collected: Collected) -> Table:
         f"candidate questions of one run{each}; its intervals cover cases alone. Detectable: the "
         "smallest true difference that a 5% test finds four times in five. P(better run): chance "
         "that a run of the first beats one of the second on a benchmark. Verdicts hold together "
-        "at 5% (Holm). Supported: above zero; contradicted: below; equivalent: within "
+        "at 5% (Holm). Supported: above zero; contradicted: below; alone: by its own interval, but "
+        "not at 5% over all comparisons; equivalent: within "
         f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
-        "settings; undecided: none of these, or not so on each base model."
+        "settings; undecided: the interval holds zero."
     )
     several = [c for c in comparisons if len(c.effect.by_base) > 1]
     by_bases = "; ".join(

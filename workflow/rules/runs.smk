@@ -38,6 +38,8 @@ rule train:
         result("train"),
     log:
         log("train"),
+    # The longest jobs first: what is short fills the cores at the end.
+    priority: 1
     resources:
         **ON_MODELS,
     message:

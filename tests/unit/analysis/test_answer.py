@@ -10,8 +10,9 @@ from built_tables import build, cell, cells
 from hand_made import finish_job, folder_of
 
 from analysis import conclusion as answer
-from analysis.claims import Claim, Comparison, claims
-from analysis.conclusion import answer_of, conclusion
+from analysis.claims import Comparison, claims
+from analysis.conclusion import answer_of, conclusion, details
+from analysis.formats import plain
 from analysis.statistics.crossed import Effect
 from analysis.statistics.verdicts import judge
 from analysis.table import MISSING
@@ -161,56 +162,66 @@ def test_without_evaluated_peers_and_ablations_there_is_no_table(study):
         peers.write(study, Path())
 
 
-def test_a_conclusion_names_methods_by_accuracy_and_every_claim_once(collected):
-    first, asked, in_all, *rest = conclusion(collected)
-    counts = [int(word) for word in in_all.replace("none", "0").split() if word.isdigit()]
-    assert counts[0] == sum(counts[1:]) == len(rest)
-    means = {
-        collected.title(m): collected.average(m, list(collected.benchmarks)).mean
-        for m in collected.methods("method")
-    }
-    places = [first.index(title) for title in sorted(means, key=lambda title: -means[title])]
-    assert places == sorted(places)
+def test_a_conclusion_ranks_all_methods_and_counts_every_claim(collected):
+    ranking, how_sure, asked = conclusion(collected)
+    names = list(collected.benchmarks)
+    means = {m: collected.average(m, names).mean for m in collected.methods()}
     table = build("question_quality_by_base", collected)
     best = {m: cell(table, f"{m}:1–3", "best").value for m in collected.methods()}
-    places = [asked.index(collected.title(m)) for m in sorted(best, key=lambda m: -best[m])]
-    assert places == sorted(places)
-    assert len(rest) == 5
-    assert rest[1].startswith(
-        "PCQC asks fewer questions than GRPO: supported for GRPO − PCQC +1.04"
-    )
+    for sentence, values in ((ranking, means), (asked, best)):
+        ordered = sorted(values, key=lambda method: -values[method])
+        places = [sentence.index(f" {collected.title(method)} ") for method in ordered]
+        assert places == sorted(places)
+    assert "GRPO − PCQC +1.04" in how_sure
+    of_claims = how_sure.split("of the paper's")[1].replace("none", "0").replace(".", "").split()
+    count, *counts = [int(word) for word in of_claims if word.isdigit()]
+    assert count == sum(counts) == len(details(collected)) == 5
 
 
-def test_one_run_of_each_method_decides_nothing_between_them(collected):
+def test_overview_ranks_all_methods_with_their_gain_over_shared_sft(collected):
+    table = build("overview", collected)
+    accuracies = [row.cells[2].value for row in table.rows]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert {row.key for row in table.rows} == set(collected.methods())
+    start = cell(table, "shared_sft", "accuracy").value
+    for method in collected.methods():
+        if method != "shared_sft":
+            gain = cell(table, method, "accuracy").value - start
+            assert cell(table, method, "gain").value == pytest.approx(gain)
+            interval = cell(table, method, "interval")
+            assert interval.low < gain < interval.high
+    assert len(plain(table).splitlines()) == 1 + len(table.rows)
+
+
+def test_one_run_of_each_method_is_not_judged(collected):
     study = collected.study
     methods = {
         name: replace(method, runs=method.runs[:1]) for name, method in study.methods.items()
     }
     single = replace(collected, study=replace(study, methods=methods))
-    _, _, limit, _, *claimed = conclusion(single)
-    assert limit.startswith("One run of each method")
-    assert "make results STUDY=clinic-full" in limit
+    assert "not judged: one run" in conclusion(single)[1]
+    assert "make results STUDY=clinic-full" in conclusion(single)[1]
     verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
-    assert verdicts == ["undecided"] * 5
-    assert "undecided for PCQC − GRPO" in claimed[0]
+    assert verdicts == ["not judged: one run"] * 5
 
 
 @pytest.mark.parametrize(
-    ("others", "by_base", "said"),
+    ("others", "difference", "by_base", "end"),
     [
         (
             9,
-            {"one": 11.9, "other": 11.9},
-            "undecided for it +11.90 pp [+5.45, +18.35] (Holm p = 0.155).",
+            11.9,
+            {},
+            "+11.90 pp [+5.45, +18.35], supported alone (Holm p over all comparisons 0.155)",
         ),
-        (0, {"one": 24.8, "other": -1.0}, "+18.35] (not so on each base model)."),
-        (0, {"one": 11.9, "other": 11.9}, "supported for it +11.90 pp [+5.45, +18.35]."),
+        (0, 11.9, {"one": 24.8, "other": -1.0}, "+18.35], differs by base model"),
+        (0, 11.9, {}, "[+5.45, +18.35], supported"),
+        (0, 6.0, {}, "undecided (about 4 runs of each would decide a difference of this size)"),
+        (0, 0.1, {}, "undecided (not even 50 runs of each would decide a difference of this size)"),
     ],
 )
-def test_why_an_interval_without_zero_is_undecided_is_said(others, by_base, said):
-    effect = Effect(11.9, 1.5, 2, "case and run", by_base)
+def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base, end):
+    effect = Effect(difference, 1.5, 2, "case and run", by_base, runs=3)
     effects = [effect, *[replace(effect, difference=0.0, by_base={})] * others]
-    judged = judge(effects, [2.0] * len(effects))[0]
-    claim = Claim("accuracy", "It is.", "", (Comparison("it", effect, "pp", judged=judged),))
-    (sentence,) = [answer._sentence(claim)]
-    assert said in sentence
+    judged = judge(effects, [0.01] * len(effects))[0]
+    assert answer._judgement(Comparison("it", effect, "pp", judged=judged)).endswith(end)

@@ -163,8 +163,8 @@ def test_verdicts(difference, error, verdict):
     ("differences", "error", "verdict"),
     [
         ((4, 2), 0.5, "supported"),
-        ((7, -1), 0.5, "undecided"),
-        ((-7, 1), 0.5, "undecided"),
+        ((7, -1), 0.5, "differs by base model"),
+        ((-7, 1), 0.5, "differs by base model"),
         ((1, -1), 0.3, "equivalent"),
         ((3, -3), 0.3, "undecided"),
     ],
@@ -173,6 +173,39 @@ def test_a_verdict_that_turns_under_a_base_model_is_none(differences, error, ver
     by_base = dict(zip(("one", "two"), differences, strict=True))
     effect = Effect(sum(differences) / 2, error, 1000.0, by_base=by_base)
     assert judge([effect], [2.0])[0].verdict == verdict
+
+
+def test_what_is_decided_only_alone_says_so():
+    """Of ten comparisons one has p = 0.01: below 5 %, but Holm's p is 0.1."""
+    effects = [Effect(2.58, 1, 1000.0), *[Effect(0, 1, 1000.0)] * 9]
+    first, *others = judge(effects, [2.0] * 10)
+    assert (first.verdict, others[0].verdict) == ("supported alone", "undecided")
+    assert first.p == pytest.approx(0.1, rel=0.02)
+    assert judge([replace(effects[0], difference=-2.58), *effects[1:]], [2.0] * 10)[0].verdict == (
+        "contradicted alone"
+    )
+
+
+def test_one_run_each_is_not_judged():
+    assert judge([Effect(9, 1, 9.0)], [2.0], [True])[0].verdict == "not judged: one run"
+
+
+def test_runs_to_decide_by_simulation():
+    """Of studies with so many runs four in five find the difference; with half of them fewer do."""
+    rng = np.random.default_rng(0)
+    of_one_run, difference = 4.0, 4.0
+    effect = Effect(difference, (2 * of_one_run / 3) ** 0.5, 4.0, "case and run", {}, 3, 0.0)
+    needed = effect.runs_to_decide
+
+    def share(runs):
+        first, second = rng.normal(0, of_one_run**0.5, (2, 4000, runs))
+        p = stats.ttest_ind(first + difference, second, axis=1).pvalue
+        return (p < 0.05).mean()
+
+    assert share(needed) == pytest.approx(0.8, abs=0.08)
+    assert share(needed) >= 0.79
+    assert share(needed - 1) < 0.8
+    assert replace(effect, over_cases=effect.standard_error**2).runs_to_decide is None
 
 
 def test_probability_of_improvement_is_rliables():

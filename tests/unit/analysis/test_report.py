@@ -20,7 +20,6 @@ from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learnin
 from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
 from analysis.tables_and_figures import FIGURES, chosen
-from pcqc.system.files import read_jsonl, write_jsonl
 
 
 def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):
@@ -110,9 +109,11 @@ def test_report_needs_no_other_file_and_repeats_byte_for_byte(collected, report_
 
 
 def test_report_opens_with_its_conclusion_and_numbers_tables_and_figures(collected, report_text):
-    opening = report_text[: report_text.index("<div class='cards'>")]
+    opening = report_text[: report_text.index("<details")]
     for sentence in conclusion(collected):
         assert html_text(sentence) in opening
+    assert opening.count("id='table-overview'") == 1
+    assert opening.count("<img") == 1
     numbered = re.findall(r"<span class='count'>(Table|Figure) (\d+)\.", report_text)
     for kind in ("Table", "Figure"):
         numbers = [int(number) for name, number in numbered if name == kind]
@@ -123,16 +124,14 @@ def test_report_opens_with_its_conclusion_and_numbers_tables_and_figures(collect
 def test_report_says_what_a_reader_needs(collected, report_text):
     text = report_text
     assert "This clinic is synthetic." in text
-    cases = re.findall(r"<div class='case'><b>([^<]+)</b>", text)
-    assert len(set(cases)) == 3  # the same under every method
-    assert text.count("<div class='doctor'>") == 3 * len(collected.methods())
     for method in collected.methods():
         for run in collected.runs(method):
             record = collected.record(method, run)
             assert f"/experiments/{record['experiment_id']}/runs/{record['run_id']}" in text
     assert "lower accuracy than the selected" in text
     assert text.count("Published in the paper") >= 10
-    assert "Consultations to read" in text
+    assert "<think>" not in text
+    assert "transcripts/index.html" in text
 
 
 def test_report_of_a_comparable_study_gives_differences(comparable, reported):
@@ -142,17 +141,6 @@ def test_report_of_a_comparable_study_gives_differences(comparable, reported):
     assert text.count("Published and ours") >= 10
     published_mean = re.search(r">PCQC</td>\s*<td[^>]*>[^<]*</td>\s*<td[^>]*>62\.54", text)
     assert published_mean
-
-
-def test_report_escapes_what_models_say(copied, reloaded, reported, monkeypatch):
-    path = copied / "dialogues/pcqc/A/clinic_dev.jsonl"
-    rows = [row for _, row in read_jsonl(path)]
-    rows[0]["turns"][0]["response"] = "<script>alert(1)</script>"
-    write_jsonl(path, rows)
-    monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
-    text = report.build(reloaded(), reported)
-    assert "<script>alert" not in text
-    assert "&lt;script&gt;alert(1)" in text
 
 
 @pytest.fixture
