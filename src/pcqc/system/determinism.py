@@ -14,9 +14,12 @@ def single_threaded(deterministic: bool = False) -> None:
         deterministic: on a GPU too, as `placement.deterministic` says; call this before a model or
             an engine is loaded. Torch warns of an operation that has no deterministic kernel.
     """
-    from transformers.utils import logging
+    import transformers.utils
 
-    logging.disable_progress_bar()
+    transformers.utils.logging.disable_progress_bar()
+    # To generate with a second model, which no job does, transformers would import scikit-learn:
+    # more than a second of every job.
+    transformers.utils.is_sklearn_available = lambda: False
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     gpu = torch.cuda.is_available()
     torch.use_deterministic_algorithms(deterministic or not gpu, warn_only=gpu)
