@@ -29,6 +29,9 @@ SAME = {
     "formatting": PLAIN.replace("range(3)", "range(\n        3,\n    )").replace("x += i", "x+=i"),
     "the order of imports": PLAIN.replace("import os\n", "").replace("def", "import os\n\n\ndef"),
     "imports in one line": PLAIN.replace("from a import b\nfrom a import c", "from a import c, b"),
+    "where an import stands": PLAIN.replace("import os\n", "").replace(
+        "    for", "    import os\n\n    for"
+    ),
     "an import for types": PLAIN.replace(
         "\n\n\ndef", "\nif TYPE_CHECKING:\n    from toy.b import g\n\n\ndef"
     ),
@@ -184,6 +187,14 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     # An edited table or mirror must not retrain anything.
     outside = ("analysis.", "data_prep.", "pcqc.cli.", "pcqc.tracking.mirror_runs", "pcqc.study.")
     assert not any(f"{module}.".startswith(outside) for module in modules)
+
+
+def test_runs_on_real_cases_do_not_depend_on_the_clinic():
+    jobs = Jobs(load_study("real"))
+    for kind in ("train", "evaluate", "continuation", "grounding"):
+        job = jobs.job(kind, "pcqc", "A")
+        modules = module_digests(*job.entries, unused=job.unused)
+        assert not [name for name in modules if "clinic" in name]
 
 
 def test_the_number_format_of_a_frozen_role_is_told_to_the_jobs_that_ask_it():

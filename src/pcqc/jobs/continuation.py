@@ -1,6 +1,7 @@
 """The continuation study of one policy: candidates first, then what comes of each."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
@@ -75,21 +76,22 @@ class ContinuationStudy:
         There may be fewer such cases than wanted; the manifest says how many there are.
         """
         states: list[list[Candidate]] = []
-        wanted = self.settings.states
-        progress = Progress(f"candidates {self.label}", wanted, "state")
-        for number, cases in enumerate(_blocks(self.cases)):
-            rows = self._block(f"candidates-{number:04d}", lambda cases=cases: self._ask(cases))
-            for group in rows:
-                if len(states) == wanted:
-                    break
-                self.examined += 1
-                if group is not None:
-                    states.append([Candidate(**c) for c in group])
-                    progress.advance()
-            if len(states) == wanted:
+        progress = Progress(f"candidates {self.label}", self.settings.states, "state")
+        for group in self._groups():
+            self.examined += 1
+            if group is not None:
+                states.append([Candidate(**c) for c in group])
+                progress.advance()
+            if len(states) == self.settings.states:
                 break
         progress.close()
         return states
+
+    def _groups(self) -> Iterator[list[dict] | None]:
+        """Candidates of case after case, drawn block by block; None where too few are valid."""
+        for number, cases in enumerate(_blocks(self.cases)):
+            name = f"candidates-{number:04d}"
+            yield from self._block(name, lambda cases=cases: self._ask(cases))
 
     def continuations(self, states: list[list[Candidate]]) -> list[dict]:
         """All continuations of all candidates."""
@@ -105,8 +107,11 @@ class ContinuationStudy:
     def write(self, states: list[list[Candidate]], rows: list[dict]) -> dict:
         """Write both tables; entries of the manifest."""
         candidates = [c.row() for group in states for c in group]
+        columns = CANDIDATES
+        if self.settings.ungrounded:  # some answers were made to err: the column says which
+            columns = columns.append(pa.field("ungrounded", pa.bool_()))
         tables = {
-            "candidates.parquet": pa.Table.from_pylist(candidates, self._columns()),
+            "candidates.parquet": pa.Table.from_pylist(candidates, columns),
             "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
         }
         for name, table in tables.items():
@@ -127,11 +132,6 @@ class ContinuationStudy:
             "trajectories": len(rows),
             "success": {name: float(values.mean()) for name, values in chosen.items()},
         }
-
-    def _columns(self) -> pa.Schema:
-        """Columns of the candidates, with the truth where some answers were made to err."""
-        made = self.settings.ungrounded > 0
-        return CANDIDATES.append(pa.field("ungrounded", pa.bool_())) if made else CANDIDATES
 
     def _block(self, name: str, draw) -> list:
         """A block's rows: read where it was finished before, else drawn and kept.

@@ -104,12 +104,14 @@ class Jobs:
         study, entry = self.study, KINDS[kind].module
         if kind == "base" and study.models:
             return ("pcqc.jobs.install_models",), ()
-        if kind != "train":
+        if KINDS[kind].arguments != RUN:
             return (entry,), ()
+        # What these jobs import for the clinic alone, or for methods that ask the clinic's world.
+        unused: tuple[str, ...] = () if study.synthetic else ("pcqc.clinic", "clinic_env")
+        if kind != "train":
+            return (entry,), unused
         method = study.method(arguments[0])
-        # What the job imports for the clinic alone, or for methods that ask the clinic's world.
-        unused = ("pcqc.clinic.expected",) if "world" not in method.needs else ()
-        unused = unused if study.synthetic else ("pcqc.clinic",)
+        unused += () if "world" in method.needs else ("pcqc.clinic.expected",)
         return (entry, method_module(method.method)), unused
 
     # Parts of results that several jobs read.
