@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> None:
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    from pcqc.jobs.run import LEARNING, run_job
+    from pcqc.jobs.run import LEARNING, mirror_some, run_job
 
     study = load(arguments)
     values = [getattr(arguments, name) for name in arguments.names]
@@ -96,8 +96,6 @@ def _run(arguments: argparse.Namespace) -> None:
 
         return print(add(study))
     if letters := getattr(arguments, "runs", None):
-        from pcqc.jobs.run import mirror_some
-
         return mirror_some(study, values[0], letters.split(","))
     if arguments.kind not in LEARNING:
         run_job(study, arguments.kind, *values, recipe=arguments.recipe)

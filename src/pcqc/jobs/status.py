@@ -116,19 +116,21 @@ def _state(study: Study, job: Job, before: str) -> JobState:
 
 
 def work_left(study: Study, states: list[JobState]) -> float:
-    """Seconds that the jobs which are not done would take, as those that are done took."""
-    took: dict[str, list[float]] = {}
-    for state in states:
-        if state.job.manifest.exists():
-            for kind in (state.job.kind, " ".join([state.job.kind, *state.job.arguments[:1]])):
-                took.setdefault(kind, []).append(_seconds(state.job))
+    """Seconds that the jobs which are not done would take.
+
+    A job is taken to last as long as jobs of its kind and method, else of its kind, have lasted.
+    """
+    took: dict[tuple[str, ...], list[float]] = {}
+    for job in (state.job for state in states if state.state == "done"):
+        for like in ((job.kind,), (job.kind, *job.arguments[:1])):
+            took.setdefault(like, []).append(_seconds(job))
     left = 0.0
     for state in states:
         if state.state != "done":
-            own = " ".join([state.job.kind, *state.job.arguments[:1]])
-            seconds = took.get(own) or took.get(state.job.kind) or [0.0]
-            since = _since_start(_log(study, state.job)) if state.state == "running" else 0.0
-            left += max(0.0, sum(seconds) / len(seconds) - since)
+            job = state.job
+            lasted = took.get((job.kind, *job.arguments[:1])) or took.get((job.kind,)) or [0.0]
+            since = _since_start(_log(study, job)) if state.state == "running" else 0.0
+            left += max(0.0, sum(lasted) / len(lasted) - since)
     return left
 
 
