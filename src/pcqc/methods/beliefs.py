@@ -20,7 +20,7 @@ def scorer_beliefs(scorer: Scorer, consultations: Sequence[Consultation]) -> Bel
 
 
 def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]) -> Beliefs:
-    """The actor's: of each label if, having thought what it did think, it had answered then."""
+    """The actor's: of each label, had it answered at the turn, after the thinking that it did."""
     chat = context.chat
     prompts: list[tuple[int, ...]] = []
     choices: list[list[int]] = []

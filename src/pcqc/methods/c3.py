@@ -14,7 +14,7 @@ from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.pcqc import Pcqc
-from pcqc.methods.question_groups import Firsts, Judged, group_by, states_of
+from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
 from pcqc.study.yaml_reader import STRICT, Count
 from turn_credit.arithmetic import leave_one_out
 
@@ -41,7 +41,7 @@ class C3(Pcqc):
         flat = [dialogue for row in every for dialogue in row]
         played = continue_all(context, flat, self.continuations, seed=services.seed, stage=stage)
         ends = np.cumsum([len(row) for row in every])[:-1]
-        groups = group_by(firsts, places, np.split(played.values, ends) if places else [])
+        groups = groups_of_values(firsts, places, np.split(played.values, ends) if places else [])
         return Judged(groups, played.consultations, played.sampled_tokens)
 
     def compare(self, gains: np.ndarray) -> np.ndarray:

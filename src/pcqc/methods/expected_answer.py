@@ -25,7 +25,7 @@ from pcqc.methods.question_groups import (
     Firsts,
     Judged,
     QuestionGroup,
-    group_by,
+    groups_of_values,
     states_of,
     supervised_states,
 )
@@ -81,7 +81,7 @@ def exact_group(world: World, case: Case, number: int, turn: Turn) -> QuestionGr
         for response in turn.responses
     ]
     baseline = expected_probability(belief, world.answers(case, turn, None))
-    return QuestionGroup(case, number, turn, baseline, np.array(values), np.zeros(len(values)))
+    return QuestionGroup(case, number, turn, baseline, np.array(values))
 
 
 def imagine(
@@ -107,7 +107,7 @@ def imagine(
     values = _values(context, scorer, guesses)
     sizes = [len(firsts[i][1].turns[number].responses) for i, number in places]
     rows = np.split(values, count * np.cumsum(sizes)[:-1]) if places else []
-    return group_by(firsts, places, [row.reshape(-1, count).mean(axis=1) for row in rows])
+    return groups_of_values(firsts, places, [row.reshape(-1, count).mean(axis=1) for row in rows])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,7 +28,8 @@ class QuestionGroup:
         utilities: u_i of every response [K]. Without a parsed question there is no new evidence and
             the scorer would read the very state O_t: the utility is b(O_t), the gain 0. Other
             judges value such a response by what follows it.
-        credits: question credit of every response [K], 0 where it is not trained on.
+        credits: question credit of every response [K]; 0 before it is credited, and where it is not
+            trained on.
     """
 
     case: Case
@@ -36,7 +37,10 @@ class QuestionGroup:
     turn: Turn
     baseline: float
     utilities: np.ndarray
-    credits: np.ndarray
+    credits: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.credits = np.zeros(len(self.utilities))
 
     @property
     def gains(self) -> np.ndarray:
@@ -100,17 +104,14 @@ def score_groups(scorer: Scorer, firsts: Firsts) -> list[list[QuestionGroup]]:
             if len(scored) < len(read):
                 continue
             baseline, *utilities = scored
-            none = np.zeros(len(utilities))
-            groups[-1].append(
-                QuestionGroup(case, number, turn, baseline, np.array(utilities), none)
-            )
+            groups[-1].append(QuestionGroup(case, number, turn, baseline, np.array(utilities)))
     return groups
 
 
-def group_by(
+def groups_of_values(
     firsts: Firsts, places: Sequence[tuple[int, int]], values: Sequence[np.ndarray]
 ) -> list[list[QuestionGroup]]:
-    """Groups whose candidates are compared with the mean of their own utilities.
+    """Groups from utilities that were found elsewhere; the baseline is the mean of a state's own.
 
     Args:
         firsts: the consultations.
@@ -121,9 +122,8 @@ def group_by(
     for (i, number), utilities in zip(places, values, strict=True):
         if not np.isnan(utilities).any():
             case, consultation = firsts[i]
-            turn, none = consultation.turns[number], np.zeros(len(utilities))
-            mean = float(utilities.mean())
-            groups[i].append(QuestionGroup(case, number, turn, mean, utilities, none))
+            turn, mean = consultation.turns[number], float(utilities.mean())
+            groups[i].append(QuestionGroup(case, number, turn, mean, utilities))
     return groups
 
 

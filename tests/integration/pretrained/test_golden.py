@@ -52,7 +52,7 @@ def golden_text(
     context = scripted_context(say, [case], answer=lambda prompt: answer, tokenizer=tokenizer)
     ((consultation,),) = roll_out(context, [case], rollouts=1, candidates=2, seed=1, stage="test")
     first = consultation.turns[0]
-    group = QuestionGroup(case, 0, first, 0.5, np.array([0.9, 0.1]), np.zeros(2))
+    group = QuestionGroup(case, 0, first, 0.5, np.array([0.9, 0.1]))
     METHOD.credit([group])
     executed, unexecuted = METHOD.case_sequences([consultation], np.zeros(1), [group])
     chat, start = context.chat, len(first.state)

@@ -113,7 +113,7 @@ def scored(words, patient, state, acts) -> QuestionGroup:
     ]
     utilities = np.array([CLINIC.posterior(read)[patient.option] for read in states])
     baseline, turn = CLINIC.posterior(state)[patient.option], words.turn(state, acts, patient)
-    return QuestionGroup(None, len(state), turn, baseline, utilities, 0 * utilities)
+    return QuestionGroup(None, len(state), turn, baseline, utilities)
 
 
 def learner_gradient(policy, sequences, term) -> tuple[np.ndarray, float]:
