@@ -46,7 +46,7 @@ def install(source: Pretrained, folder: Path) -> str:
         UserError: the weights are not on this machine, not in safetensors, or of an architecture
             that transformers itself does not know.
     """
-    from transformers import AutoConfig
+    from transformers import CONFIG_MAPPING
 
     path = locate(source)
     extra = {"source": {k: v for k, v in dataclasses.asdict(source).items() if v and k != "dtype"}}
@@ -55,11 +55,12 @@ def install(source: Pretrained, folder: Path) -> str:
         model, tokenizer = _unpack(path)
         return save_model(folder, model, tokenizer, extra)
     files = _model_files(path)
-    try:
-        AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (ValueError, OSError) as problem:
-        reason = str(problem).strip().splitlines()[0]
-        raise UserError(f"{path}/config.json: not a model that can be loaded: {reason}") from None
+    kind = read_json(path / "config.json", dict[str, Any]).get("model_type")
+    if kind not in CONFIG_MAPPING:
+        raise UserError(
+            f"{path}/config.json: not a model that can be loaded: transformers knows no "
+            f"model_type '{kind}'; name another one in the study's 'models'"
+        )
 
     def write(target: Path) -> None:
         for file in files:

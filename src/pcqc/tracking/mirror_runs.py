@@ -12,10 +12,7 @@ from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import write_json
 from pcqc.tracking import checkpoints, notes, traces, values
-from pcqc.tracking.finished import (
-    FinishedRun,
-    read_finished,
-)
+from pcqc.tracking.finished import FinishedRun, read_finished
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.tracking.prepare import prepare
 
