@@ -54,17 +54,7 @@ def misfits(study: Study) -> list[str]:
     """
     if study.placement is None:
         return []
-    return contradictions(study) or [*_overloads(study), *_too_small(study)]
-
-
-def contradictions(study: Study) -> list[str]:
-    """Settings of the placement that no device could satisfy, each with its remedy.
-
-    Raises:
-        UserError: an unknown kind of device.
-    """
-    device(study.placement.device)
-    return list(_contradictions(study))
+    return list(contradictions(study)) or [*_overloads(study), *_too_small(study)]
 
 
 def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
@@ -84,8 +74,14 @@ def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
     return result
 
 
-def _contradictions(study: Study) -> Iterator[str]:
+def contradictions(study: Study) -> Iterator[str]:
+    """Yield settings of the placement that no device could satisfy, each with its remedy.
+
+    Raises:
+        UserError: an unknown kind of device.
+    """
     place = study.placement
+    device(place.device)
     learner, needed = place.learner, longest(study, "actor")
     places = {role: engine.devices for role, engine in engines(study).items()}
     for role, devices in {"learner": learner.devices, **places}.items():

@@ -25,7 +25,7 @@ def make_plan(study: Study) -> dict:
         UserError: an unknown kind of device or an unknown shape of a model.
     """
     placed = study.placement is not None
-    sound = placed and not contradictions(study)
+    sound = placed and not list(contradictions(study))
     shapes = {role: architecture(study, role) for role in ("actor", "patient", "scorer")}
     roles = role_memories(study) if sound else []
     return {
