@@ -61,7 +61,7 @@ def run_worker(folder: Path, count: int, *names: str) -> None:
 
 @pytest.fixture(scope="module")
 def torch_run():
-    """(weights, reports, critic) of the same five updates in one process by torch."""
+    """(weights, reports, critic) of the same updates in one process by torch."""
     policy = Policy(tiny_model(0), tiny_model(1), RL)
     reports = [policy.update(sequences(step), COEFFICIENTS) for step in range(UPDATES)]
     values = critic()

@@ -15,6 +15,7 @@ from helpers import tiny_model
 from learner_material import (
     COEFFICIENTS,
     RL,
+    SAVED,
     SFT,
     UPDATES,
     critic,
@@ -60,7 +61,7 @@ def whole(weights) -> dict[str, torch.Tensor]:
 
 
 def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
-    """Five updates at a stretch; then again with a save and a new start after the third."""
+    """All updates at a stretch; then again with a save and a new start before the last."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
     if placement.zero == 3:
         # Ten tokens at a time: processes have different numbers of parts.
@@ -71,13 +72,13 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
         reports.append({"losses": report.losses, "statistics": report.statistics})
     straight = whole(policy.weights())
     first = make_policy(backend)
-    for step in range(3):
+    for step in range(SAVED):
         first.update(sequences(step), COEFFICIENTS)
     state = folder / "states" / name
-    save_state(state, {"actor": first.state}, {"step": 3}, processes)
+    save_state(state, {"actor": first.state}, {"step": SAVED}, processes)
     second = make_policy(backend, seed=7)
     load_state(state, {"actor": second.state}, processes)
-    for step in range(3, UPDATES):
+    for step in range(SAVED, UPDATES):
         second.update(sequences(step), COEFFICIENTS)
     resumed = whole(second.weights())
     refused = refuses_what_is_not_finite(second, processes)
@@ -152,7 +153,7 @@ def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> N
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
     policy = make_policy(backend, seed=8)
     load_state(folder / "states" / name, {"actor": policy.state}, processes)
-    for step in range(3, UPDATES):
+    for step in range(SAVED, UPDATES):
         policy.update(sequences(step), COEFFICIENTS)
     kept = whole(policy.weights())
     if processes.is_main:

@@ -25,7 +25,7 @@ RL = Rl(
 COEFFICIENTS = {TERMINAL: 1.0, QUESTION: 0.7, KL: 0.05}
 # As RL, unclipped and in one micro-batch.
 UNCLIPPED = Rl(cases_per_update=2, learning_rate=1e-2, checkpoint_every=1, max_gradient_norm=1e9)
-UPDATES = 5
+UPDATES, SAVED = 3, 2  # a state is kept after the second
 ENDING = 2
 SFT = Sft(
     epochs=3,

@@ -134,10 +134,8 @@ class Workplace:
         return said
 
     def planned(self, *arguments: str) -> list[str]:
-        """Messages of the jobs that a dry run would start, sorted; the target itself left out."""
-        said = self.make("--dry-run", *arguments)
-        jobs = re.findall(r"^Job \d+: (.*)$", said, re.MULTILINE)
-        return sorted(job for job in jobs if not job.startswith("results/"))
+        """Messages of the jobs that a dry run would start."""
+        return started(self.make("--dry-run", *arguments))
 
     def edit(self, path: str, old: str, new: str) -> None:
         """Replace a text of a file of this copy, which must be there."""
@@ -145,6 +143,12 @@ class Workplace:
         text = file.read_text()
         assert old in text
         file.write_text(text.replace(old, new, 1))
+
+
+def started(said: str) -> list[str]:
+    """Messages of the jobs of a workflow by what it said, sorted; the target itself left out."""
+    jobs = re.findall(r"^Job \d+: (.*)$", said, re.MULTILINE)
+    return sorted(job for job in jobs if not job.startswith("results/"))
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -109,21 +109,3 @@ def test_tables_8_and_12_are_at_the_last_further_update_of_all_their_runs(mini):
             assert printed == pytest.approx(percent(found, metric))
     for name in ("pcqc_runs", "same_state_q1"):
         assert "at update 4" in (mini.results / "tables" / f"{name}.md").read_text()
-
-
-def test_tables_6_and_10_take_each_method_at_its_own_update(mini):
-    study, cost = load_study(STUDY), table(mini, "training_cost")
-    tokens, development = table(mini, "generation_length"), study.development
-    for method, update in (("grpo", 2), ("pcqc", 4)):
-        further = evaluation(mini, method, "A")["further_updates"][str(update)]["benchmarks"]
-        row = cost[method]
-        assert float(row["accuracy"]) == pytest.approx(100 * further[development]["accuracy"])
-        assert float(row["turns"]) == pytest.approx(further[development]["turns"])
-        group = study.method(method).terminal_group
-        assert float(row["trajectories"]) == update * study.rl.cases_per_update * group
-        if method == "grpo":  # one checkpoint; PCQC's are means over its runs
-            printed = [float(tokens[name]["grpo"]) for name in BENCHMARKS]
-            assert printed == pytest.approx([further[n]["actor_tokens"] for n in BENCHMARKS])
-    caption = (mini.results / "tables" / "training_cost.md").read_text()
-    assert "fixed update 2)" in caption
-    assert f"selected update {evaluation(mini, 'atpo', 'A')['update']})" in caption
