@@ -1,6 +1,5 @@
 """What README and docs tell a reader to type is typed, on the finished miniature study."""
 
-import functools
 import importlib.util
 import re
 import shlex
@@ -81,7 +80,6 @@ def type_in(mini, fixtures, tmp_path_factory):
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0
 
-    @functools.cache  # what two pages say is typed once
     def run(line: str) -> str:
         done = copy.typed(line)
         return "" if done.returncode == 0 else f"{line}\n{done.stdout}{done.stderr}"[-3000:]

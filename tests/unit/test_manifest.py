@@ -111,11 +111,6 @@ def test_folders_of_other_names_are_nobodys_result(tmp_path):
     made(make_job(tmp_path, number=2), a="2")
 
 
-def test_what_a_workflow_did_not_plan_is_refused(tmp_path):
-    with pytest.raises(UserError, match="settings or source changed since the workflow began"):
-        perform(make_job(tmp_path), lambda: pytest.fail("not planned"), recipe="00000000")
-
-
 DAMAGES = {
     "a byte": lambda path: path.write_bytes(b"\0" + path.read_bytes()[1:]),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),

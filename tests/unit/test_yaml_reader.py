@@ -53,13 +53,6 @@ def test_a_broken_file_is_one_line_with_its_line(tmp_path, name):
     assert "\n" not in message
 
 
-def test_a_missing_file_and_an_unknown_name_are_one_line(tmp_path):
-    with pytest.raises(UserError, match=r"none.yaml: cannot be read \(No such file"):
-        load_study(tmp_path / "none.yaml")
-    with pytest.raises(UserError, match=r"no study 'clinc' .*did you mean 'clinic'"):
-        load_study("clinc")
-
-
 def test_aliases_and_merge_keys_give_what_they_stand_for(tmp_path):
     path = tmp_path / "small.yaml"
     own = (ROOT / "config/studies/clinic.yaml").read_text()
