@@ -1,6 +1,7 @@
 """Supervised fine-tuning of the base model to the actor, and on the way to the patient."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 from pcqc.cases.chat import ChatFormat
@@ -8,7 +9,7 @@ from pcqc.cases.order import batches_per_pass
 from pcqc.errors import UserError
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.make_roles import chat_format, role_weights
-from pcqc.models.folder import load_model, save_model
+from pcqc.models.folder import MANIFEST, check_folder, load_model, save_folder, save_model
 from pcqc.results.manifest import checked
 from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
@@ -79,10 +80,16 @@ def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list
 
 
 def _leave_as_it_starts(task: Task, role: str) -> None:
-    """Write a role that no epoch trains."""
+    """Copy the files of a role that no epoch trains."""
     start = role_weights(task, role)
-    tokenizer = chat_format(task, start.folder).tokenizer
-    save_model(task.folder / role, start.load(), tokenizer, {"epochs": 0})
+    check_folder(start.folder, start.remedy)
+
+    def copy(folder: Path) -> None:
+        shutil.copytree(
+            start.folder, folder, ignore=shutil.ignore_patterns(MANIFEST), dirs_exist_ok=True
+        )
+
+    save_folder(task.folder / role, copy, {"epochs": 0})
 
 
 def _examples(task: Task, chat: ChatFormat) -> list[list[Example]]:
