@@ -15,6 +15,7 @@ from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mlflow_store import open_store
 from pcqc.tracking.traces import consultation
+from pcqc.tracking.values import metrics
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 
@@ -220,6 +221,15 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
     assert re.search(command, found["B"].description)
     mirror(ready, "pcqc")
     assert len(client.search_model_versions("name = 'clinic-pcqc'")) == 2
+
+
+def test_success_of_a_continuation_study_is_a_metric_of_its_update(ready):
+    run = read_finished(ready, "pcqc", "A")
+    success = {"uniform": 0.5, "executed": 0.6, "highest_utility": 0.7}
+    continued = dataclasses.replace(run, continuation={"success": success, "update": 3})
+    points = {name: (value, update) for name, value, update, _ in metrics(continued)}
+    for rule, value in success.items():
+        assert points[f"continuation/{rule}"] == (value, 3)
 
 
 def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(ready):
