@@ -17,11 +17,12 @@ def rows_of(sequences: Sequence[TrainingSequence], coefficients: Mapping[str, fl
         sequences: of consultations and of candidates.
         coefficients: weight of the terminal and of the question term.
     """
-    starts = [int(np.argmax(sequence.selected)) for sequence in sequences]
+    # TRL pads prompts and completions apart: with prompts alike, neither is padded by much.
+    start = min(int(np.argmax(sequence.selected)) for sequence in sequences)
     terms = []
     for name in (TERMINAL, QUESTION):
         spans, credits = [], []
-        for row, (sequence, start) in enumerate(zip(sequences, starts, strict=True)):
+        for row, sequence in enumerate(sequences):
             if name in sequence.terms:
                 term = sequence.terms[name]
                 for token in np.flatnonzero(term.weights):
@@ -30,8 +31,8 @@ def rows_of(sequences: Sequence[TrainingSequence], coefficients: Mapping[str, fl
         if spans and coefficients.get(name):
             terms.append(Term(spans, credits, coefficients[name]))
     return Rows(
-        [s.tokens[:start] for s, start in zip(sequences, starts, strict=True)],
-        [s.tokens[start:] for s, start in zip(sequences, starts, strict=True)],
+        [sequence.tokens[:start] for sequence in sequences],
+        [sequence.tokens[start:] for sequence in sequences],
         terms,
         [None] * len(sequences),
     )

@@ -18,7 +18,7 @@ class Rows:
     Attributes:
         prompts: token ids of each row's prompt.
         completions: token ids of each row, of what was said after the prompt.
-        terms: name -> spans over completions with their credits; see `turn_credit.Term`.
+        terms: spans over completions with their credits; see `turn_credit.Term`.
         reward: of each row; None for candidates that were not executed.
     """
 
@@ -45,13 +45,16 @@ class Rows:
         for row, start, stop in (span for term in self.terms for span in term.spans):
             mask[row, start:stop] = 1
         completions = [*map(list, self.completions), *[[filler]] * empty]
+        # TRL logs the mean reward, and warns at length of rows that have none.
+        given = [reward for reward in self.reward if reward is not None]
+        mean = float(np.mean(given)) if given else 0.0
         return {
             "prompt_ids": [*map(list, self.prompts), *[[filler]] * empty],
             "completion_ids": completions,
             "logprobs": None,
             "env_mask": [m[: len(c)].tolist() for m, c in zip(mask, completions, strict=True)],
             "token_advantages": list(token_advantages(shape, self.terms)),
-            "reward": [*self.reward, *[None] * empty],
+            "reward": [*(mean if r is None else r for r in self.reward), *[mean] * empty],
         }
 
 

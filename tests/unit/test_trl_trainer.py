@@ -24,8 +24,8 @@ def example(monkeypatch):
     import pcqc_trainer
 
     yield from_pcqc, pcqc_trainer
-    for name in ("from_pcqc", "pcqc_trainer"):
-        sys.modules.pop(name)
+    for name in ("from_pcqc", "pcqc_trainer", "train_clinic"):
+        sys.modules.pop(name, None)
 
 
 def flat(model) -> torch.Tensor:
@@ -86,6 +86,32 @@ def test_the_same_consultations_give_the_same_gradient(example, tmp_path):
     difference = torch.linalg.norm(gradient_of(trainer) - used[0])
     assert difference < 1e-5 * torch.linalg.norm(used[0])
     assert torch.linalg.norm(used[0]) > 0.1
+
+
+def test_rows_in_micro_batches_give_the_same_gradient(example, tmp_path):
+    """TRL deals the rows of an update out; each term keeps its own count."""
+    drawn, _ = draw(METHOD)
+    roll_out = lambda prompts, trainer: example[0].rows_of(drawn.sequences, METHOD.coefficients)  # noqa: E731
+    whole, _ = trainer_of(example, tiny_model(), roll_out, tmp_path / "whole", rows=10)
+    split = {"per_device_train_batch_size": 5, "gradient_accumulation_steps": 4}
+    parts, _ = trainer_of(example, tiny_model(), roll_out, tmp_path / "parts", rows=10, **split)
+    one, other = gradient_of(whole), gradient_of(parts)
+    assert torch.linalg.norm(one - other) < 1e-5 * torch.linalg.norm(one)
+
+
+def test_the_clinic_s_example_trains(example):
+    """One update of four cases each; what it comes to in twelve is said in the package's README."""
+    import train_clinic
+
+    losses = []
+    for name in ("pcqc", "terminal_only"):
+        before, after, trainer = train_clinic.train(name, updates=1, cases=4, validation=4)
+        assert {before, after} <= {0, 0.25, 0.5, 0.75, 1}
+        assert trainer.state.global_step == 1
+        losses.append(trainer.state.log_history[-1]["train_loss"])
+    # The same consultations: the losses differ by the question term alone.
+    assert losses[0] != losses[1]
+    assert all(losses)
 
 
 def test_too_few_rows_are_refused(example, tmp_path):

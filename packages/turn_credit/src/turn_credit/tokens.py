@@ -55,9 +55,10 @@ def token_advantages(
         credits = np.asarray(term.credits, np.float64)
         if len(credits) != len(term.spans):
             raise ValueError(f"{len(credits)} credits for {len(term.spans)} spans")
+        count = term.tokens
         for (row, start, stop), value in zip(term.spans, credits, strict=True):
             if not (0 <= row < shape[0] and 0 <= start <= stop <= shape[1]):
                 raise ValueError(f"span {(row, start, stop)} leaves a batch of shape {shape}")
-            advantages[row, start:stop] += term.weight * value / term.tokens
+            advantages[row, start:stop] += term.weight * value / count
             covered[row, start:stop] = True
     return advantages * (covered.sum() if tokens is None else tokens)

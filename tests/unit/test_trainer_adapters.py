@@ -1,0 +1,320 @@
+"""Adapters for verl, prime-rl and rLLM: recorded consultations get credit on the same tokens.
+
+None of the trainers is installed. Their structures are those of `trainers.json`: names of fields
+and arguments as in the commit that it cites, so that an adapter which asks for another one fails.
+`python tests/unit/test_trainer_adapters.py` records the consultations anew.
+"""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from turn_credit import Term, pcqc, token_advantages
+from turn_credit.group import Group
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures" / "trainers"
+BETA = 0.5
+TRAINERS = json.loads((FIXTURES / "trainers.json").read_text())
+CASES = json.loads((FIXTURES / "consultations.json").read_text())["cases"]
+
+
+@pytest.fixture
+def adapter(monkeypatch):
+    """An adapter's module by its name, with stand-ins for what it imports of the trainer."""
+    loaded = []
+
+    def load(name: str, **modules: dict):
+        for path, names in modules.items():
+            parts = path.split("__")
+            for end in range(1, len(parts)):
+                monkeypatch.setitem(sys.modules, ".".join(parts[:end]), ModuleType(parts[0]))
+            module = ModuleType(".".join(parts))
+            vars(module).update(names)
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.syspath_prepend(str(ROOT / "examples" / name.removeprefix("pcqc_")))
+        loaded.append(name)
+        return importlib.import_module(name)
+
+    yield load
+    for name in loaded:
+        sys.modules.pop(name, None)
+
+
+def structure(trainer: str, kind: str, **values):
+    """An object with the recorded fields of a class, and no other."""
+    fields = TRAINERS[trainer]["classes"][kind]
+    assert values.keys() <= set(fields)
+    return SimpleNamespace(**dict.fromkeys(fields) | values)
+
+
+def responses(case):
+    """(consultation, turn, candidate, response) of all that was sampled."""
+    for c, consultation in enumerate(case["consultations"]):
+        for t, turn in enumerate(consultation["turns"]):
+            for k, response in enumerate(turn["responses"]):
+                yield c, t, k, response
+
+
+def expected(cases, tokens: int | None = None) -> dict[tuple, np.ndarray]:
+    """(case, consultation, turn, candidate) -> advantages of its tokens, from the recorded terms.
+
+    The terms are those that the method's own `collect_rollouts` gave.
+    """
+    places = [(i, *place[:3]) for i, case in enumerate(cases) for place in responses(case)]
+    sampled = {(i, *p[:3]): p[3] for i, case in enumerate(cases) for p in responses(case)}
+    terms = [
+        Term(*zip(*rows, strict=True), weight)
+        for name, weight in (("terminal", 1.0), ("question", BETA))
+        if (
+            rows := [
+                ((row, start, len(sampled[place]["tokens"])), sampled[place][name])
+                for row, place in enumerate(places)
+                if sampled[place][name] is not None
+                for start in [sampled[place]["question_start"] if name == "question" else 0]
+            ]
+        )
+    ]
+    shape = (len(places), max(len(response["tokens"]) for response in sampled.values()))
+    advantages = token_advantages(shape, terms, tokens)
+    return {p: advantages[i, : len(sampled[p]["tokens"])] for i, p in enumerate(places)}
+
+
+def same(found: dict, wanted: dict, tolerance: float = 1e-6) -> None:
+    assert found.keys() == wanted.keys()
+    for place, values in wanted.items():
+        assert np.shape(found[place]) == values.shape
+        np.testing.assert_array_equal(np.array(found[place]) != 0, values != 0)
+        np.testing.assert_allclose(found[place], values, tolerance)
+
+
+def asks_nothing(response) -> bool:
+    """Whether it is a candidate that takes part in the comparison and has no question."""
+    return response["question_start"] is None and response["utility"] is not None
+
+
+def test_the_fixture_has_all_that_can_go_wrong():
+    every = [r for case in CASES for *_, r in responses(case)]
+    assert {len(case["consultations"]) for case in CASES} == {2}
+    assert any(map(asks_nothing, every))
+    assert any(r["question"] == 0 for r in every)
+    assert {c["reward"] for case in CASES for c in case["consultations"]} == {0, 1}
+
+
+def credits_of(turn) -> np.ndarray:
+    return pcqc(Group(utilities=[[r["utility"] for r in turn["responses"]]]))[0]
+
+
+def test_verl(adapter):
+    pydantic = pytest.importorskip("pydantic")
+    recorded = TRAINERS["verl-project/verl"]
+    fields = dict.fromkeys(recorded["classes"]["AgentLoopOutput"], (object, None))
+
+    class AgentLoopOutput(pydantic.create_model("Fields", **fields)):
+        def as_dict(self):
+            output = self.model_dump(exclude_unset=True)
+            output["responses"] = torch.tensor(output.pop("response_ids"))
+            output["response_mask"] = torch.tensor(output.pop("response_mask"))
+            output["rm_scores"] = torch.zeros(len(output["responses"]))
+            return output
+
+    registered = {}
+
+    def register_adv_est(name):
+        return lambda function: registered.setdefault(name, function)
+
+    module = adapter(
+        "pcqc_verl",
+        verl__experimental__agent_loop__agent_loop={
+            "AgentLoopOutput": AgentLoopOutput,
+            "AgentLoopMetrics": dict,
+        },
+        verl__trainer__ppo__core_algos={"register_adv_est": register_adv_est},
+    )
+    rows, prompts, places = [], [], []  # places: of each row, (first token, place, its tokens)
+    for i, case in enumerate(CASES):
+        for c, consultation in enumerate(case["consultations"]):
+            tokens, mask, questions, where = [], [], {}, []
+            for t, turn in enumerate(consultation["turns"]):
+                tokens, mask = tokens + turn["context"], mask + [0] * len(turn["context"])
+                credits = credits_of(turn) if turn["responses"][0]["utility"] is not None else []
+                for k, response in enumerate(turn["responses"]):
+                    own, begins = response["tokens"], response["question_start"]
+                    if k and begins is not None:
+                        asked = {(begins, len(own)): credits[k]}
+                        rows.append(module.row_of(tokens, own, [1] * len(own), asked, None))
+                        prompts.append(case["case_id"])
+                        places.append([(0, (i, c, t, k), len(own))])
+                first = turn["responses"][0]
+                where.append((len(tokens), (i, c, t, 0), len(first["tokens"])))
+                if len(credits) and first["question_start"] is not None:
+                    begins = len(tokens) + first["question_start"]
+                    questions[begins, len(tokens) + len(first["tokens"])] = credits[0]
+                tokens, mask = tokens + first["tokens"], mask + [1] * len(first["tokens"])
+            rows.append(module.row_of([0], tokens, mask, questions, consultation["reward"]))
+            prompts.append(case["case_id"])
+            places.append(where)
+    padded = {
+        name: torch.nn.utils.rnn.pad_sequence([row.as_dict()[name] for row in rows], True)
+        for name in ("rm_scores", "response_mask")
+    }
+    given = {
+        "token_level_rewards": padded["rm_scores"],
+        "response_mask": padded["response_mask"],
+        "index": np.array(prompts, object),
+        "config": {"question_weight": BETA},
+    }
+    assert set(given) == set(recorded["estimator"])
+    advantages, _ = registered["pcqc"](**given)
+    assert not advantages[padded["response_mask"] == 0].any()
+    # Candidates without a question are no rows.
+    found = {p: np.zeros(v.shape) for p, v in expected(CASES).items()}
+    for row, where in zip(advantages.numpy(), places, strict=True):
+        found |= {place: row[start : start + length] for start, place, length in where}
+    same(found, expected(CASES))
+
+
+def test_prime_rl(adapter):
+    def assign_advantages(trace, values):
+        nodes = [node for node in trace.nodes if any(node.mask)]
+        ends = np.cumsum([sum(node.mask) for node in nodes])
+        assert len(values) == ends[-1]
+        for node, own in zip(nodes, np.split(np.array(values), ends[:-1]), strict=True):
+            node.advantages = own.tolist()
+
+    trainable = lambda episodes: ((e, t) for e in episodes for t in e.traces)  # noqa: E731
+    module = adapter(
+        "pcqc_prime_rl",
+        prime_rl__orchestrator__algo__base={
+            "Algorithm": object,
+            "iter_trainable_traces": trainable,
+        },
+        prime_rl__orchestrator__algo__routing={"assign_advantages": assign_advantages},
+    )
+    algorithm = module.PCQC()
+    algorithm.question_weight = BETA
+    node = lambda **values: structure("PrimeIntellect-ai/verifiers", "MessageNode", **values)  # noqa: E731
+    for i, case in enumerate(CASES):
+        traces, places = [], {}
+        for c, consultation in enumerate(case["consultations"]):
+            nodes, told, parent = [], [], None
+            for t, turn in enumerate(consultation["turns"]):
+                length = len(turn["context"])
+                nodes.append(node(token_ids=turn["context"], mask=[False] * length, parent=parent))
+                state = parent = len(nodes) - 1
+                for k, response in enumerate(turn["responses"]):
+                    own = response["tokens"]
+                    # The generation prompt is on the response's node, and is not sampled.
+                    nodes.append(
+                        node(token_ids=[0, *own], mask=[False] + [True] * len(own), parent=state)
+                    )
+                    places[c, len(nodes) - 1] = (i, c, t, k)
+                    parent = len(nodes) - 1 if k == 0 else parent
+                    if response["utility"] is not None:
+                        told.append({"node": len(nodes) - 1, "state": t, "asked": k == 0})
+                        told[-1] |= {"start": response["question_start"]}
+                        told[-1] |= {"utility": response["utility"]}
+            trace = structure(
+                "PrimeIntellect-ai/verifiers", "Trace", nodes=nodes, info={"questions": told}
+            )
+            trace.reward = consultation["reward"]
+            traces.append(trace)
+        coroutine = algorithm.score_group([SimpleNamespace(traces=traces)])
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+        found = {p: traces[c].nodes[n].advantages for (c, n), p in places.items()}
+        # prime-rl divides by all sampled tokens, those of the candidates' thoughts among them.
+        sampled = sum(len(r["tokens"]) for *_, r in responses(case))
+        wanted = expected([case], sampled)
+        same(found, {(i, *place[1:]): values for place, values in wanted.items()})
+
+
+def test_rllm(adapter):
+    module = adapter("pcqc_rllm")
+    made = lambda kind, **values: structure("rllm-org/rllm", kind, **values)  # noqa: E731
+    for case in CASES:
+        trajectories, places = [], {}
+        for c, consultation in enumerate(case["consultations"]):
+            steps = []
+            for t, turn in enumerate(consultation["turns"]):
+                for k, response in enumerate(turn["responses"]):
+                    told = None
+                    if response["utility"] is not None:
+                        told = {"state": (c, t), "question_start": response["question_start"]}
+                        told["utility"] = response["utility"]
+                    step = made("Step", response_ids=response["tokens"], metadata=told)
+                    places[0, c, t, k] = step
+                    if k:
+                        candidate = made("Trajectory", name="candidate", steps=[step])
+                        trajectories.append(candidate)
+                    else:
+                        steps.append(step)
+            doctor = made("Trajectory", name="doctor", steps=steps, reward=consultation["reward"])
+            # Before its candidates: the asked question is the first of its state.
+            trajectories.insert(0, doctor)
+        module.credit([made("Episode", trajectories=trajectories)], BETA)
+        sampled = sum(len(r["tokens"]) for *_, r in responses(case))
+        same({place: s.advantage for place, s in places.items()}, expected([case], sampled))
+        assert all(isinstance(step.advantage, list) for step in places.values())
+
+
+def record() -> None:
+    """Two cases of the published clinic doctor: two consultations each, two candidates."""
+    sys.path.insert(0, str(ROOT / "examples" / "trl"))
+    from dataclasses import replace
+
+    from train_clinic import open_clinic
+
+    from pcqc.methods.base import Services
+
+    clinic = open_clinic(1, 24, 1)
+    method = replace(clinic.study.method("pcqc"), terminal_group=2, question_group=2)
+    batch = method.collect_rollouts(
+        Services(None, 3, clinic.scorer), clinic.context, clinic.train, 1
+    )
+    groups = {(id(g.turn)): g for g in batch.groups}
+    cases = []
+    for case, row, rewards, outcomes in zip(
+        batch.cases, batch.consultations, batch.rewards, batch.advantages, strict=True
+    ):
+        played = []
+        for consultation, reward, outcome in zip(row, rewards, outcomes, strict=True):
+            turns, before = [], 0
+            for turn in consultation.turns:
+                group = groups.get(id(turn))
+                rows = [
+                    {
+                        "tokens": list(r.completion.tokens),
+                        "question_start": r.question_start,
+                        "utility": group and float(group.utilities[k]),
+                        "terminal": float(outcome) if k == 0 else None,
+                        "question": float(group.credits[k])
+                        if group and r.question_start is not None
+                        else None,
+                    }
+                    for k, r in enumerate(turn.responses if group else turn.responses[:1])
+                ]
+                turns.append({"context": list(turn.state[before:]), "responses": rows})
+                before = len(turn.state) + len(rows[0]["tokens"])
+            played.append({"reward": int(reward), "turns": turns})
+        cases.append({"case_id": case.case_id, "consultations": played})
+    told = {case["case_id"]: [r for *_, r in responses(case)] for case in cases}
+    mixed = [
+        case
+        for case in sorted(cases, key=lambda case: len(json.dumps(case)))
+        if len({consultation["reward"] for consultation in case["consultations"]}) == 2
+    ]
+    silent = next(c for c in mixed if any(map(asks_nothing, told[c["case_id"]])))
+    equal = next(c for c in mixed if any(r["question"] == 0 for r in told[c["case_id"]]))
+    kept = [silent, equal if equal is not silent else mixed[0]]
+    (FIXTURES / "consultations.json").write_text(json.dumps({"cases": kept}) + "\n")
+
+
+if __name__ == "__main__":
+    record()
