@@ -9,7 +9,7 @@ from analysis.statistics.crossed import MOST_RUNS
 from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent
-from analysis.tables.question_quality import ALL, first_questions
+from analysis.tables.question_quality import ALL, compare_first_questions
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
 from pcqc.study import Study
@@ -73,10 +73,9 @@ def _by_questions(collected: Collected) -> list[str]:
     """Methods and controls from most to least best questions, where a clinic knows them."""
     if not collected.study.clinic:
         return []
-    table = first_questions(collected)
-    shares = {}
+    judged, shares = compare_first_questions(collected), {}
     for method in collected.methods():
-        best, chance = (table.cell(f"{method}:{ALL}", key) for key in ("best", "chance"))
+        best, chance = (judged.table.cell(f"{method}:{ALL}", key) for key in ("best", "chance"))
         if isinstance(best, Number) and isinstance(chance, Number):
             shares[method] = best.value, chance.value
     if not shares:
@@ -84,10 +83,14 @@ def _by_questions(collected: Collected) -> list[str]:
     ordered = sorted(shares.items(), key=lambda item: -item[1][0])
     texts = [f"{collected.title(m)} {best:.0f}%" for m, (best, _) in ordered]
     by_chance = sorted(chance for _, chance in shares.values())
-    return [
+    sentence = (
         f"Best possible questions among the first {EARLY}: {listed(texts)}; by chance "
-        f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%."
-    ]
+        f"{by_chance[0]:.0f} to {by_chance[-1]:.0f}%"
+    )
+    for label, effect in list(judged.effects.items())[:1]:
+        difference = Number(effect.difference, digits=1, signed=True).text()
+        sentence += f"; {label} {difference} pp {Range(effect.low, effect.high, 1).text()}"
+    return [f"{sentence}."]
 
 
 def _outcome(claim: Claim) -> str:

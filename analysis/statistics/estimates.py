@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from analysis.statistics.crossed import Effect
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -34,3 +36,29 @@ def average_over_benchmarks(by_benchmark: Sequence[Sequence[float]]) -> Estimate
         by_benchmark: (benchmarks, runs), the same runs in the same order for each benchmark.
     """
     return over_runs(np.asarray(by_benchmark, dtype=float).mean(axis=0))
+
+
+def effect_over_runs(
+    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
+) -> Effect | None:
+    """Difference of two methods' means, from one value a run; Welch's (1947) interval over runs.
+
+    Args:
+        first, second: [base models][runs]; base models count alike.
+
+    Returns:
+        None where a method has one run on some base model.
+    """
+    if min(map(len, [*first, *second])) < 2:
+        return None
+    share = 1 / len(first)
+    parts = [
+        (share**2 * float(np.var(runs, ddof=1)) / len(runs), len(runs) - 1)
+        for runs in [*first, *second]
+    ]
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / freedom for part, freedom in parts)
+    freedom = variance**2 / spread if spread else float(sum(f for _, f in parts))
+    differences = [float(np.mean(a) - np.mean(b)) for a, b in zip(first, second, strict=True)]
+    by_base = {f"base model {number}": value for number, value in enumerate(differences, 1)}
+    return Effect(float(np.mean(differences)), variance**0.5, freedom, "run", by_base)

@@ -1,13 +1,15 @@
 """What each method's questions are worth: turn by turn, and the first ones over all runs."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instruments
-from analysis.statistics.estimates import over_runs
-from analysis.table import MISSING, Cell, Column, Row, Table, mean_of_runs, number
+from analysis.statistics.crossed import Effect
+from analysis.statistics.estimates import effect_over_runs, over_runs
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case
 from pcqc.clinic.quality import EARLY, AskedQuestion, summary
@@ -36,6 +38,8 @@ FIRST_COLUMNS = (
     Column("above", "Above chance (pp)"),
     Column("repeated", "Repeated (%)"),
 )
+CREDITED = ("pcqc", "executed_local", "same_state_q1")  # have credit on questions
+UNCREDITED = ("grpo", "terminal_only")
 DISTINCT = "credit/distinct_questions_turn_"  # and the number of the turn
 ALL = f"1–{EARLY}"  # label of all early questions of a method
 
@@ -60,21 +64,36 @@ def build(collected: Collected) -> Table:
     return Table("question_quality", title, caption, COLUMNS, tuple(rows))
 
 
+@dataclass(frozen=True)
+class FirstQuestions:
+    """The table of early questions, and differences in best ones: label -> effect, in points."""
+
+    table: Table
+    effects: dict[str, Effect]
+
+
 def first_questions(collected: Collected) -> Table:
     """Every method on all base models: each early turn, and all early turns together."""
+    return compare_first_questions(collected).table
+
+
+def compare_first_questions(collected: Collected) -> FirstQuestions:
+    """The table of `first_questions`, and which methods ask better."""
     bases = instruments(collected)
     columns = FIRST_COLUMNS
     if len(bases) > 1:
         numbers = range(1, len(bases) + 1)
         above = (Column(f"above_{n}", f"Base model {n}", "Above chance (pp)") for n in numbers)
         columns = (*columns, *above)
-    rows = []
+    rows, shares_of = [], {}
     for method in collected.methods():
         by_base = _early_questions(bases, method)
         turns = range(1, EARLY + 1)
         labelled = {str(turn): (turn,) for turn in turns} | {ALL: turns}
         for label, among in labelled.items():
             shares = [[_shares(run, among) for run in runs] for runs in by_base]
+            if label == ALL:
+                shares_of[method] = [[run["best"] for run in runs if run] for runs in shares]
             pooled = [run for runs in shares for run in runs]
             cells = [_mean(pooled, column.key) for column in FIRST_COLUMNS[2:]]
             if len(bases) > 1:
@@ -90,8 +109,32 @@ def first_questions(collected: Collected) -> Table:
         "in the table by turn; above chance: best less by chance. A method's last row: of all "
         "these questions together."
     )
+    effects = _effects(collected, shares_of)
+    parts = [
+        f"{label} {Number(effect.difference, digits=1, signed=True).text()} "
+        f"{Range(effect.low, effect.high, digits=1).text()}"
+        for label, effect in effects.items()
+    ]
+    compared = "Best of all these questions, in points with 95% intervals over runs"
+    notes = (f"{compared}: {'; '.join(parts)}.",) if parts else ()
     title = "How good the first questions are."
-    return Table("question_quality_by_base", title, caption, columns, tuple(rows))
+    table = Table("question_quality_by_base", title, caption, columns, tuple(rows), notes)
+    return FirstQuestions(table, effects)
+
+
+def _effects(collected: Collected, shares: dict[str, list[list[float]]]) -> dict[str, Effect]:
+    """Label -> difference in best questions of a method with question credit and one without.
+
+    Args:
+        shares: method -> [base models][runs] percent.
+    """
+    effects = {}
+    for method in CREDITED:
+        for rival in UNCREDITED:
+            runs = [shares.get(name, []) for name in (method, rival)]
+            if all(runs) and (effect := effect_over_runs(*runs)):
+                effects[f"{collected.title(method)} − {collected.title(rival)}"] = effect
+    return effects
 
 
 def _rows(instrument: Instrument, method: str) -> list[Row]:

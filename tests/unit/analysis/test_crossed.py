@@ -8,6 +8,7 @@ from crossed_studies import Model, coverage
 from scipy import stats
 
 from analysis.statistics.crossed import Effect, Sample, crossed_effect, effect_over_cases
+from analysis.statistics.estimates import effect_over_runs
 from analysis.statistics.verdicts import holm, judge, probability_of_improvement
 
 NO_CASE_EFFECT = np.ones(40)
@@ -206,6 +207,19 @@ def test_runs_to_decide_by_simulation():
     assert share(needed) >= 0.79
     assert share(needed - 1) < 0.8
     assert replace(effect, over_cases=effect.standard_error**2).runs_to_decide is None
+
+
+def test_an_effect_over_runs_is_welchs():
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(60, 5, 3), rng.normal(40, 15, 4)
+    effect = effect_over_runs([first], [second])
+    welch = stats.ttest_ind(first, second, equal_var=False).confidence_interval()
+    assert (effect.low, effect.high) == pytest.approx((welch.low, welch.high))
+    # The same runs on a second base model: the same difference, with half of the variance.
+    twice = effect_over_runs([first, first], [second, second])
+    assert twice.difference == pytest.approx(effect.difference)
+    assert twice.standard_error == pytest.approx(effect.standard_error / 2**0.5)
+    assert effect_over_runs([first], [second[:1]]) is None
 
 
 def test_probability_of_improvement_is_rliables():
