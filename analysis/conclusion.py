@@ -19,7 +19,7 @@ IN_PART = "supported in part"
 
 
 def conclusion(collected: Collected) -> list[str]:
-    """Three sentences: what was seen, how sure that is, and what questions the doctors ask.
+    """A few sentences: what was seen, how sure that is, and what questions the doctors ask.
 
     The table of claims and the table of methods (`tables.overview`) have the same numbers.
     """
@@ -53,20 +53,21 @@ def _by_accuracy(collected: Collected) -> str:
     )
 
 
-def _how_sure(collected: Collected, judged: list[Claim]) -> str:
+def _how_sure(collected: Collected, judged: list[Claim]) -> list[str]:
     """PCQC against GRPO with intervals, and how many of the paper's claims hold."""
-    main = [claim.comparisons[0] for claim in judged[:2] if claim.comparisons]
-    compared_first = "; ".join(map(_judgement, main))
+    sentences = []
+    if main := [claim.comparisons[0] for claim in judged[:2] if claim.comparisons]:
+        texts = [f"{_difference(comparison)}, {comparison.judged.verdict}" for comparison in main]
+        sentences.append(f"How sure: {'; '.join(texts)}.")
     outcomes = [_outcome(claim) for claim in judged]
     counts = [
         f"{outcomes.count(outcome) or 'none'} {outcome}"
         for outcome in dict.fromkeys([*DECIDED, *outcomes])
     ]
-    of_claims = f"of the paper's {len(judged)} claims, {listed(counts)}"
-    sentence = f"How sure: {compared_first}; {of_claims}." if main else f"{of_claims.capitalize()}."
+    of_claims = f"Of the paper's {len(judged)} claims, {listed(counts)}."
     if any(comparison.single for comparison in main) and collected.study.synthetic:
-        sentence += " To compare methods over several runs: make results STUDY=clinic-full."
-    return sentence
+        of_claims += " To compare several runs: make results STUDY=clinic-full."
+    return [*sentences, of_claims]
 
 
 def _by_questions(collected: Collected) -> list[str]:

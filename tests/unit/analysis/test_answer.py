@@ -163,7 +163,7 @@ def test_without_evaluated_peers_and_ablations_there_is_no_table(study):
 
 
 def test_a_conclusion_ranks_all_methods_and_counts_every_claim(collected):
-    ranking, how_sure, asked = conclusion(collected)
+    ranking, how_sure, claimed, asked = conclusion(collected)
     names = list(collected.benchmarks)
     means = {m: collected.average(m, names).mean for m in collected.methods()}
     table = build("question_quality_by_base", collected)
@@ -173,7 +173,7 @@ def test_a_conclusion_ranks_all_methods_and_counts_every_claim(collected):
         places = [sentence.index(f" {collected.title(method)} ") for method in ordered]
         assert places == sorted(places)
     assert "GRPO − PCQC +1.04" in how_sure
-    of_claims = how_sure.split("of the paper's")[1].replace("none", "0").replace(".", "").split()
+    of_claims = claimed.replace("none", "0").replace(".", "").split()
     count, *counts = [int(word) for word in of_claims if word.isdigit()]
     assert count == sum(counts) == len(details(collected)) == 5
 
@@ -200,7 +200,7 @@ def test_one_run_of_each_method_is_not_judged(collected):
     }
     single = replace(collected, study=replace(study, methods=methods))
     assert "not judged: one run" in conclusion(single)[1]
-    assert "make results STUDY=clinic-full" in conclusion(single)[1]
+    assert "make results STUDY=clinic-full" in conclusion(single)[2]
     verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
     assert verdicts == ["not judged: one run"] * 5
 
