@@ -53,6 +53,17 @@ class Collected:
     others: tuple["Collected", ...] = ()
     base_models: int = 1
 
+    @cached_property
+    def computed(self) -> dict[str, Any]:
+        """What has been computed from these runs, by name: report, files and pages share it."""
+        return {}
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """A value of `computed`; `compute` makes it when it is first asked for."""
+        if name not in self.computed:
+            self.computed[name] = compute()
+        return self.computed[name]
+
     @property
     def on_each_base(self) -> tuple["Collected", ...]:
         """The study on each of its base models, its own first."""
@@ -71,6 +82,13 @@ class Collected:
     def _cases(self) -> dict[tuple[str, str, str], pd.DataFrame]:
         groups = self.predictions.groupby(["method", "run", "benchmark"], sort=False)
         return {key: frame.set_index("case_id").sort_index() for key, frame in groups}
+
+    @cached_property
+    def _updates(self) -> dict[tuple[str, str, str], pd.DataFrame]:
+        if self.updates.empty:
+            return {}
+        groups = self.updates.groupby(["method", "run", "kind"], sort=False)
+        return {key: frame.set_index("update").sort_index() for key, frame in groups}
 
     def title(self, method: str) -> str:
         return self.study.method(method).title
@@ -259,8 +277,7 @@ class Collected:
 
     def curve(self, method: str, run: str, kind: str, metric: str) -> pd.Series:
         """A training metric by update, in the order of updates; empty where no run has it."""
-        rows = self.updates
-        if metric not in rows:
+        rows = self._updates.get((method, run, kind))
+        if rows is None or metric not in rows:
             return pd.Series(dtype=float)
-        rows = rows[(rows["method"] == method) & (rows["run"] == run) & (rows["kind"] == kind)]
-        return rows.set_index("update")[metric].dropna().sort_index()
+        return rows[metric].dropna()

@@ -26,7 +26,7 @@ def conclusion(collected: Collected) -> list[str]:
     judged = claims(collected)
     return [
         _by_accuracy(collected.pooled()),
-        _how_sure(collected, judged),
+        *_how_sure(collected, judged),
         *_by_questions(collected),
     ]
 

@@ -94,9 +94,14 @@ class Instrument:
         return quality.diagnosis(self.world, case, answered, self.rates)
 
 
+def instrument_of(collected: Collected) -> Instrument:
+    """The instrument of a study's runs on its first base model."""
+    return collected.once("instrument", lambda: Instrument(collected))
+
+
 def instruments(collected: Collected) -> list[Instrument]:
     """One for each base model."""
-    return [Instrument(each) for each in collected.on_each_base]
+    return [instrument_of(each) for each in collected.on_each_base]
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class FirstQuestions:
 
 def first_questions(collected: Collected, policy: Continued) -> FirstQuestions:
     """Judge every candidate of one policy's study."""
-    instrument = Instrument(collected)
+    instrument = instrument_of(collected)
     world = instrument.world
     best, chance, exact = [], [], []
     for case_id, *asked in zip(policy.case_ids, policy.questions, policy.answers, strict=True):

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below, look, mark
-from analysis.instrument import Instrument
+from analysis.instrument import Instrument, instrument_of
 from analysis.statistics.estimates import over_runs
 
 
@@ -25,7 +25,7 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """One panel for the development benchmark of a synthetic study."""
-    instrument = Instrument(collected)
+    instrument = instrument_of(collected)
     turns = [collected.estimate(m, instrument.benchmark, "turns") for m in collected.methods()]
     most = max(estimate.mean for estimate in turns)
     figure = Figure(figsize=(WIDTH, 4.0), layout="constrained")

@@ -23,7 +23,11 @@ def maker(name: str) -> "Callable[[Collected], Table]":
 
 
 def build(name: str, collected: "Collected") -> "Table":
-    """A table of a study, with what must be known of the study below it."""
+    """A table of a study, with what must be known of the study below it; made once."""
+    return collected.once(f"table {name}", lambda: _build(name, collected))
+
+
+def _build(name: str, collected: "Collected") -> "Table":
     study, item = collected.study, TABLES[name]
     table = maker(name)(item.shown(collected))
     notes = [" ".join(PATH_TEST)] if study.path_test else []

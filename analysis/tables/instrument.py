@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.budgets import START
 from analysis.collected import Collected
-from analysis.instrument import Consultations, Instrument
+from analysis.instrument import Consultations, Instrument, instrument_of
 from analysis.statistics.crossed import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
@@ -28,7 +28,7 @@ COLUMNS = (
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; means over runs with sample SDs."""
-    instrument = Instrument(collected)
+    instrument = instrument_of(collected)
     reference = instrument.runs(START)
     methods = collected.methods()
     effects = {method: _gain(collected, method) for method in methods if method != START}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.collected import Collected
-from analysis.instrument import Instrument, instruments
+from analysis.instrument import Instrument, instrument_of, instruments
 from analysis.statistics.crossed import Effect
 from analysis.statistics.estimates import effect_over_runs, over_runs
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, mean_of_runs, number
@@ -46,7 +46,7 @@ ALL = f"1–{EARLY}"  # label of all early questions of a method
 
 def build(collected: Collected) -> Table:
     """Every method and control on the development benchmark; one row for each turn that it asks."""
-    instrument = Instrument(collected)
+    instrument = instrument_of(collected)
     rows = [row for method in collected.methods() for row in _rows(instrument, method)]
     caption = (
         f"{development_cases(collected)}; means over runs ± SD. Ask: consultations with a question "
@@ -79,6 +79,10 @@ def first_questions(collected: Collected) -> Table:
 
 def compare_first_questions(collected: Collected) -> FirstQuestions:
     """The table of `first_questions`, and which methods ask better."""
+    return collected.once("first questions", lambda: _compare_first_questions(collected))
+
+
+def _compare_first_questions(collected: Collected) -> FirstQuestions:
     bases = instruments(collected)
     columns = FIRST_COLUMNS
     if len(bases) > 1:
