@@ -84,12 +84,8 @@ def test_candidates_answers_and_scores_are_counted_apart(paper):
 def test_zero_splits_what_each_stage_says(paper):
     """Rajbhandari et al. 2020, Figure 1: 16 bytes a parameter, split stage by stage."""
     gib = 8_190_735_360 / 2**30
-    for stage, weights, gradients, states in (
-        (0, 1, 1, 1),
-        (1, 1, 1, 8),
-        (2, 1, 8, 8),
-        (3, 8, 8, 8),
-    ):
+    splits = [(1, 1, 1), (1, 1, 8), (1, 8, 8), (8, 8, 8)]
+    for stage, (weights, gradients, states) in enumerate(splits):
         held = learner_memory(placed(paper, learner__zero=stage), "learner").resident
         assert held["weights"] == pytest.approx(2 * gib / weights)
         assert held["gradients"] == pytest.approx(4 * gib / gradients)
