@@ -5,7 +5,7 @@ from pcqc.study import Study
 SYNTHETIC = (
     "This clinic is synthetic.",
     "Its diseases, findings and patients are made by a program, and its language models are small "
-    "and trained from scratch. The numbers show how training methods compare where the right "
+    "and know no other world. The numbers show how training methods compare where the right "
     "answers are known exactly. They say nothing about medicine, and are not on the scale of the "
     "paper's.",
 )
