@@ -194,6 +194,7 @@ def test_the_template_is_rendered_around_what_was_sampled(chat):
         *chat.after_action(response, "No."),
     ]
     assert chat.decode(ended) == "Question: any?"
+    assert chat.decode(opened) == chat.tokenizer.decode(opened)
 
 
 def test_the_patient_does_not_think(chat):

@@ -31,6 +31,11 @@ class ChatFormat:
                 f"the tokenizer {tokenizer.name_or_path} has no chat template; add one to it"
             )
         self.tokenizer = tokenizer
+        # Responses are decoded ten times each, which the backend does in a fifth of the time. It
+        # cleans up no spaces, so a tokenizer that does decodes itself.
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        raw = backend is not None and not tokenizer.clean_up_tokenization_spaces
+        self._text = backend.decode if raw else tokenizer.decode
         self.encoder = TextEncoder(tokenizer)
         self.instruction = instruction
 
@@ -43,7 +48,7 @@ class ChatFormat:
         ids = list(ids)
         if ids and ids[-1] == self.end_of_turn:
             ids = ids[:-1]
-        return self.tokenizer.decode(ids, skip_special_tokens=False)
+        return self._text(ids, skip_special_tokens=False)
 
     def quoted(self, messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """Messages whose markers are broken, unlike the template's; see `TextEncoder.quote`."""
@@ -165,7 +170,7 @@ class ChatFormat:
         ids = list(action)
 
         def closed(length: int) -> int:
-            text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
+            text = self._text(ids[:length], skip_special_tokens=False)
             return text.count(THINK_CLOSE)
 
         return bisect_left(range(len(ids) + 1), closed(len(ids)), key=closed)
