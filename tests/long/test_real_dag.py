@@ -66,4 +66,4 @@ def test_everything_is_made(place, fixtures):
     for text in ((results / "tables" / "main_accuracy.md").read_text(), report):
         assert "This is a test of the path." in text
         assert "Benchmarks left out, as their files were missing: medmcqa" in text
-    assert "Consultations to read" in report
+    assert "transcripts/index.html" in report
