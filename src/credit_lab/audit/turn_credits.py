@@ -22,7 +22,7 @@ from credit_lab.audit.tabular import (
 )
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.turn_credit import TurnCredit
-from turn_credit import Group, credit_update
+from turn_credit import Credit, Group, credit_update
 from turn_credit.arithmetic import leave_one_out, terminal_advantages
 
 # Consultations in an update that stands for an infinite one; each course is as frequent as its
@@ -42,18 +42,23 @@ def turn_credits(policy: TabularPolicy, method: Grpo) -> Credits:
     if not isinstance(method, TurnCredit):
         return outcome_credits(policy, method.terminal_group)
     if method.turn_credit == "vineppo":
-        return _across_update(policy)
-    clinic, credits_of_courses = policy.clinic, {}
+        return across_update(policy, method.turn_credit)
     reader = policy if method.belief == "actor" else None
+    return group_credits(policy, method.turn_credit, method.terminal_group, reader)
+
+
+def group_credits(
+    policy: TabularPolicy, credit: str | Credit, size: int, reader: TabularPolicy | None
+) -> Credits:
+    """Of a credit that compares the consultations of one case; arguments are those of `_groups`."""
+    clinic, credits_of_courses = policy.clinic, {}
     for patient in clinic.patients:
         kinds = _kinds(clinic, patient)
         shares = np.array(
             [sum(policy.course_probability(patient, c) for c in row) for row in kinds]
         )
-        groups, orders, credits = _groups(
-            clinic, patient, method.turn_credit, method.terminal_group, reader
-        )
-        weight = orders * shares[groups].prod(axis=1) / method.terminal_group
+        groups, orders, credits = _groups(clinic, patient, credit, size, reader)
+        weight = orders * shares[groups].prod(axis=1) / size
         total = np.zeros((len(kinds), clinic.turns))
         np.add.at(total, groups, weight[:, None, None] * credits)
         of_kinds = total / np.where(shares > 0, shares, 1)[:, None]
@@ -111,14 +116,18 @@ def multisets(kinds: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def _groups(
-    clinic: TinyClinic, patient: Patient, credit: str, size: int, reader: TabularPolicy | None
+    clinic: TinyClinic,
+    patient: Patient,
+    credit: str | Credit,
+    size: int,
+    reader: TabularPolicy | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every multiset of kinds, with a method's credits in it.
 
     Args:
         clinic: the world.
         patient: of the consultations.
-        credit: name of a turn credit.
+        credit: a turn credit, or its name.
         size: G_T.
         reader: whose belief is read, of each option if it had answered then; None for the exact
             posterior, the tiny clinic's scorer.
@@ -152,8 +161,8 @@ def _groups(
     return groups, orders, credits
 
 
-def _across_update(policy: TabularPolicy) -> Credits:
-    """VinePPO with exact values, standardised across a large update.
+def across_update(policy: TabularPolicy, credit: str | Credit) -> Credits:
+    """Of a credit that reads values, exact ones, in a large update; VinePPO is one.
 
     Monte-Carlo values are unbiased: they make the gradient noisier and, through the larger
     deviation, shorter, and leave its direction.
@@ -167,7 +176,7 @@ def _across_update(policy: TabularPolicy) -> Credits:
     ]
     rewards = np.repeat([reward(patient, course) for patient, course in pairs], times)
     every = [row for row, n in zip(values, times, strict=True) for _ in range(n)]
-    credits = credit_update("vineppo", [Group(rewards, values=every)])[0]
+    credits = credit_update(credit, [Group(rewards, values=every)])[0]
     firsts = np.cumsum(times) - times
     return {
         pair: credits[first] if n else np.zeros(len(pair[1]))

@@ -145,7 +145,7 @@ def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests
         asks = None
         if name in asking:
             shares = (asking[name] > 0) + 0.5 * (asking[name] == 0)
-            asks = _estimate((100 * shares).groupby(asking["case_id"]).mean())
+            asks = estimate((100 * shares).groupby(asking["case_id"]).mean())
         qualities[name] = Quality(
             {v: _over_cases(spearman, frames, name, v) for v, frames in differing.items()},
             {v: _over_cases(regret, frames, name, v) for v, frames in differing.items()},
@@ -173,10 +173,10 @@ def _over_cases(
     """Mean of a measure of credit and exact value over a case's states, then over cases."""
     rows = [measure(state[credit], state[value]) for state in states]
     cases = pd.Series([state["case_id"].iloc[0] for state in states], dtype=object)
-    return _estimate(pd.Series(rows, dtype=float).groupby(cases).mean())
+    return estimate(pd.Series(rows, dtype=float).groupby(cases).mean())
 
 
-def _estimate(cases: pd.Series) -> Estimate:
+def estimate(cases: pd.Series) -> Estimate:
     """Mean of the cases' values, which are what is resampled."""
     if cases.empty:
         return Estimate(np.nan, np.nan, np.nan)

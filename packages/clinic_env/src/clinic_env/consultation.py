@@ -171,8 +171,8 @@ class Consultation:
             return 0.0
         return max([float(self.posterior().max()), *self.q_star(values).values()])
 
-    def value_of(self, values: Values, action: Action) -> float:
-        """Q* of a turn.
+    def value_of(self, values: Values, action: Action, questions: int | None = None) -> float:
+        """Q* of a turn; arguments are those of `q_star`.
 
         Of an answer it is the chance that it is right. A question that names several findings has
         the value of the best of them; one that names nothing new, and a turn that neither asks nor
@@ -181,7 +181,7 @@ class Consultation:
         if action.kind == "answer":
             right = dict(zip(self.labels, self.posterior().tolist(), strict=True))
             return right.get(action.text, 0.0)
-        if not (of_findings := self.q_star(values)):
+        if not (of_findings := self.q_star(values, questions)):
             return 0.0
         new = asked_findings(self.world, action.text) - self.asked
         return max((of_findings[f] for f in new), default=min(of_findings.values()))

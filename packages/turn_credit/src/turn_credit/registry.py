@@ -59,15 +59,15 @@ def credit(
     return register
 
 
-def credit_update(name: str, groups: Sequence[Group], **settings: Any) -> list[Ragged]:
+def credit_update(name: str | Credit, groups: Sequence[Group], **settings: Any) -> list[Ragged]:
     """Credits of all groups of an update, in their order; one array per consultation or state.
 
     Args:
-        name: of a credit in `CREDITS` that takes groups.
+        name: of a credit in `CREDITS` that takes groups, or such a credit.
         groups: one per case.
         settings: further arguments of the credit's function.
     """
-    entry = CREDITS[name]
+    entry = CREDITS[name] if isinstance(name, str) else name
     if entry.scope == "group":
         return [entry(group, **settings) for group in groups]
     rows = iter(entry(join(groups), **settings))

@@ -1,0 +1,1 @@
+"""CreditBench: any credit, scored on frozen material."""
