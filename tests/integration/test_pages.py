@@ -140,6 +140,7 @@ def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, addr
         assert "Of the paper's 5 claims" in browser.text("#conclusion")
         assert browser.value("[...document.images].every(image => image.naturalWidth > 0)")
         assert browser.value("[...document.querySelectorAll('details')].every(d => !d.open)")
+        browser.value("document.querySelector('#training').closest('details').open = true")
         browser.value("document.querySelector('#training').scrollIntoView({behavior: 'instant'})")
         top = browser.value("document.querySelector('nav').getBoundingClientRect().top")
         assert 0 <= top < 60
@@ -147,7 +148,10 @@ def test_the_report_says_its_conclusion_first_and_fits_the_screen(tmp_path, addr
 
 def test_the_report_leads_to_why_a_question_was_credited_and_a_checkpoint_chosen(browser, address):
     browser.open(address)
-    links = browser.value("[...document.querySelectorAll('#dialogues a')].map(a => a.href)")
+    links = browser.value("[...document.querySelectorAll('#conclusion a')].map(a => a.href)")
     assert any(link.endswith("index.html#place=training&compared=yes") for link in links)
+    # A link of the contents unfolds its part.
+    browser.value("document.querySelector('nav a[href=\"#selection\"]').click()")
+    assert browser.value("document.querySelector('#selection').closest('details').open")
     browser.value("document.querySelector('#selection details').open = true")
     assert "lower accuracy than the selected" in browser.text("#selection")
