@@ -52,6 +52,12 @@ GIVEN = {
     "ICRAFT.jsonl": "clinic_elsewhere.jsonl",
     "my-cases.jsonl": "clinic_wide.jsonl",
 }
+OWN_CREDIT = """from turn_credit import credit
+
+@credit("My credit", "questions")
+def mine(group):
+    return group.read("expected")
+"""
 
 
 def reason(line: str) -> str | None:
@@ -77,6 +83,7 @@ def type_in(mini, fixtures, tmp_path_factory):
     for name, source in GIVEN.items():
         shutil.copy(copy.results / "data/clinic/latest" / source, copy.folder / name)
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
+    (copy.folder / "my_credit.py").write_text(OWN_CREDIT)
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0
 
