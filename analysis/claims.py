@@ -48,7 +48,11 @@ class Claim:
 
 def claims(collected: Collected) -> list[Claim]:
     """The five claims in the paper's order, as far as the study tests them, judged together."""
-    return _judged(collected, [*_of_methods(collected), _of_utility(collected)])
+
+    def judge_all() -> list[Claim]:
+        return _judged(collected, [*_of_methods(collected), _of_utility(collected)])
+
+    return collected.once("claims", judge_all)
 
 
 def claims_of_methods(collected: Collected) -> list[Claim]:

@@ -114,6 +114,6 @@ def run_answer(arguments: argparse.Namespace) -> None:
     if not arguments.methods:
         collected = load(study)
         print("\n".join(conclusion(collected)))
-        if "shared_sft" in collected.methods():
+        if not TABLES["overview"].missing(study):
             print(f"\n{plain(build('overview', collected))}\n")
         print(f"The report: {study.results / 'report.html'}")

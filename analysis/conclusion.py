@@ -33,10 +33,11 @@ def conclusion(collected: Collected) -> list[str]:
 
 def details(collected: Collected) -> list[str]:
     """One sentence on each of the paper's claims: its comparisons with intervals and verdicts."""
-    return [
-        f"{claim.text.rstrip('.')}: {_judgements(claim) or claim.missing or 'not tested'}."
-        for claim in claims(collected)
-    ]
+    sentences = []
+    for claim in claims(collected):
+        outcome = "; ".join(map(_judgement, claim.comparisons)) or claim.missing or "not tested"
+        sentences.append(f"{claim.text.rstrip('.')}: {outcome}.")
+    return sentences
 
 
 def _by_accuracy(collected: Collected) -> str:
@@ -107,10 +108,6 @@ def _outcome(claim: Claim) -> str:
     if len(supported) < len(verdicts) or claim.missing:
         return IN_PART
     return max(supported, key=len)  # the weaker of "supported" and "supported alone"
-
-
-def _judgements(claim: Claim) -> str:
-    return "; ".join(map(_judgement, claim.comparisons))
 
 
 def _judgement(comparison: Comparison) -> str:

@@ -28,7 +28,7 @@ def build(collected: Collected) -> Table:
     effects, rows = [], []
     for method in methods:
         gain: tuple[Cell, Cell] = (MISSING, MISSING)
-        if method != START and START in methods:
+        if method != START:
             effect = compared(collected, method, START, names, "accuracy").effect
             effects.append(effect)
             gain = (
@@ -54,7 +54,6 @@ def build(collected: Collected) -> Table:
             f"Best questions: share of the first {EARLY} questions on the development benchmark "
             "that no other question would have beaten. "
         )
-    if effects:
-        caption += f"95% intervals: {random_parts(effects)}."
+    caption += f"95% intervals: {random_parts(effects)}."
     title = f"All methods: {collected.study.title}."
-    return Table("overview", title, caption.strip(), COLUMNS, tuple(mark_best(rows, 2)))
+    return Table("overview", title, caption, COLUMNS, tuple(mark_best(rows, 2)))

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from clinic_env.posterior import Values, evidence, posterior
+from clinic_env.posterior import SAME, Values, evidence, posterior
 from clinic_env.world import World, ask, asked_findings
 from pcqc.cases.case import Case
-from pcqc.clinic.quality import SAME
 
 
 class ExactValues:

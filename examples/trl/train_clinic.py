@@ -73,8 +73,8 @@ def train(name: str, updates: int = 12, cases: int = 16, validation: int = 400):
 
     def accuracy():
         engine.reset_cache()
-        found = evaluate(context, clinic.development, seed=0, benchmark="dev", labels={})
-        return found.summary()["accuracy"]
+        evaluation = evaluate(context, clinic.development, seed=0, benchmark="dev", labels={})
+        return evaluation.summary()["accuracy"]
 
     rows = 26  # per case, on average at most: consultations, and candidates of the first one
     with tempfile.TemporaryDirectory() as folder:

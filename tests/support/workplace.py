@@ -127,11 +127,11 @@ class Workplace:
         return self.run(["bash", "-c", line], PATH=path)
 
     def make(self, *arguments: str) -> str:
-        """Run the workflow, which must succeed; all that it said."""
+        """Run the workflow, which must succeed; its output."""
         done = self.run(self.workflow(*arguments))
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, said[-3000:]
-        return said
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, output[-3000:]
+        return output
 
     def planned(self, *arguments: str) -> list[str]:
         """Messages of the jobs that a dry run would start."""
@@ -145,9 +145,9 @@ class Workplace:
         file.write_text(text.replace(old, new, 1))
 
 
-def started(said: str) -> list[str]:
-    """Messages of the jobs of a workflow by what it said, sorted; the target itself left out."""
-    jobs = re.findall(r"^Job \d+: (.*)$", said, re.MULTILINE)
+def started(output: str) -> list[str]:
+    """Messages of the jobs of a workflow by its output, sorted; the target itself left out."""
+    jobs = re.findall(r"^Job \d+: (.*)$", output, re.MULTILINE)
     return sorted(job for job in jobs if not job.startswith("results/"))
 
 
@@ -163,9 +163,9 @@ def digests(folder: Path) -> dict[str, str]:
 def complaint(done: subprocess.CompletedProcess) -> str:
     """The error line of a command: the only one on standard error besides timestamped progress."""
     lines = done.stderr.splitlines()
-    said = [line for line in lines if not TIMESTAMPED.match(line)]
-    assert len(said) == 1, done.stderr[-3000:]
-    assert lines[-1] == said[0]
-    assert said[0].startswith("pcqc: error: ")
+    messages = [line for line in lines if not TIMESTAMPED.match(line)]
+    assert len(messages) == 1, done.stderr[-3000:]
+    assert lines[-1] == messages[0]
+    assert messages[0].startswith("pcqc: error: ")
     assert done.returncode == 2
-    return said[0]
+    return messages[0]

@@ -107,8 +107,8 @@ NUMBERS = {
 def numbers(text: str) -> list[float]:
     """The numbers of a cell, without those of code, links and the paper's tables."""
     text = re.sub(r"`[^`]*`|\]\([^)]*\)|Tables? \d+(?:(?:,| to| and) \d+)*", " ", text)
-    found = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?(?:e-\d+)?", text)
-    return [float(n.rstrip(",").replace(",", "").replace("−", "-").lstrip("±")) for n in found]
+    texts = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?(?:e-\d+)?", text)
+    return [float(n.rstrip(",").replace(",", "").replace("−", "-").lstrip("±")) for n in texts]
 
 
 def test_comments_of_the_settings_and_rows_of_the_page_are_in_step():

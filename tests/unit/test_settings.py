@@ -278,7 +278,7 @@ def numbers(hint, path):
 def test_every_number_among_the_settings_has_a_range():
     """But for seeds and rewards; a method's own `rl` is checked as the study's is."""
     methods = {type(m) for name in STUDIES for m in load_study(name).methods.values()}
-    found = [pair for hint in (Study, *methods) for pair in numbers(hint, hint.__name__)]
-    assert len(found) > 100
-    named = {path for path, bounded in found if not bounded}
+    every = [pair for hint in (Study, *methods) for pair in numbers(hint, hint.__name__)]
+    assert len(every) > 100
+    named = {path for path, bounded in every if not bounded}
     assert [path for path in named if not re.search(r"seed|\.runs$|\.reward_|\.rl$", path)] == []

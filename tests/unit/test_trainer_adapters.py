@@ -86,12 +86,12 @@ def expected(cases, tokens: int | None = None) -> dict[tuple, np.ndarray]:
     return {p: advantages[i, : len(sampled[p]["tokens"])] for i, p in enumerate(places)}
 
 
-def same(found: dict, wanted: dict, tolerance: float = 1e-6) -> None:
-    assert found.keys() == wanted.keys()
+def same(laid: dict, wanted: dict, tolerance: float = 1e-6) -> None:
+    assert laid.keys() == wanted.keys()
     for place, values in wanted.items():
-        assert np.shape(found[place]) == values.shape
-        np.testing.assert_array_equal(np.array(found[place]) != 0, values != 0)
-        np.testing.assert_allclose(found[place], values, tolerance)
+        assert np.shape(laid[place]) == values.shape
+        np.testing.assert_array_equal(np.array(laid[place]) != 0, values != 0)
+        np.testing.assert_allclose(laid[place], values, tolerance)
 
 
 def asks_nothing(response) -> bool:
@@ -174,10 +174,10 @@ def test_verl(adapter):
     advantages, _ = registered["pcqc"](**given)
     assert not advantages[padded["response_mask"] == 0].any()
     # Candidates without a question are no rows.
-    found = {p: np.zeros(v.shape) for p, v in expected(CASES).items()}
+    laid = {p: np.zeros(v.shape) for p, v in expected(CASES).items()}
     for row, where in zip(advantages.numpy(), places, strict=True):
-        found |= {place: row[start : start + length] for start, place, length in where}
-    same(found, expected(CASES))
+        laid |= {place: row[start : start + length] for start, place, length in where}
+    same(laid, expected(CASES))
 
 
 def test_prime_rl(adapter):
@@ -228,11 +228,11 @@ def test_prime_rl(adapter):
         coroutine = algorithm.score_group([SimpleNamespace(traces=traces)])
         with pytest.raises(StopIteration):
             coroutine.send(None)
-        found = {p: traces[c].nodes[n].advantages for (c, n), p in places.items()}
+        laid = {p: traces[c].nodes[n].advantages for (c, n), p in places.items()}
         # prime-rl divides by all sampled tokens, those of the candidates' thoughts among them.
         sampled = sum(len(r["tokens"]) for *_, r in responses(case))
         wanted = expected([case], sampled)
-        same(found, {(i, *place[1:]): values for place, values in wanted.items()})
+        same(laid, {(i, *place[1:]): values for place, values in wanted.items()})
 
 
 def test_rllm(adapter):

@@ -47,13 +47,13 @@ def test_a_consultation_from_opening_to_diagnosis():
     assert env.messages == [
         {"role": "user", "content": f"fatigue present.\nProblem: Which?\nOptions: {CASE.options}"}
     ]
-    said = [
+    turns = [
         ("<think>amber?</think>Question: Any azure spots?", "azure spots present."),
         ("Question: Any coral spots?", UNANSWERABLE),  # the facts do not record it
         ("Question: Any jade or amber spots?", "amber spots absent. jade spots absent."),
         ("I wonder.", REMINDER),
     ]
-    for text, reply in said:
+    for text, reply in turns:
         assert env.step(text)[:4] == (reply, 0.0, False, False)
     assert env.step("Final Answer: B")[:4] == ("The diagnosis is azure.", 1.0, True, False)
     assert [turn["role"] for turn in env.messages] == ["user", "assistant"] * 5 + ["user"]
@@ -169,7 +169,7 @@ def test_turn_credit_reads_the_groups():
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "said"),
+    ("text", "kind", "content"),
     [
         ("Question: Any amber spots?", "question", "Any amber spots?"),
         ("<think>Final Answer: A</think>Question: x?", "question", "x?"),
@@ -181,9 +181,9 @@ def test_turn_credit_reads_the_groups():
         ("<think>Question: x?", "none", ""),
     ],
 )
-def test_what_a_text_does(text, kind, said):
+def test_what_a_text_does(text, kind, content):
     action = read_action(text)
-    assert (action.kind, action.text) == (kind, said)
+    assert (action.kind, action.text) == (kind, content)
 
 
 def test_many_at_once_follow_the_rules_and_the_posterior_of_one():

@@ -8,7 +8,9 @@ Exact, for updates of many cases: the count of tokens that divides a term is the
 value. The KL penalty has no gradient where the policy is its reference, and is left out.
 """
 
-from credit_lab.audit.question_credits import question_credits
+from collections.abc import Sequence
+
+from credit_lab.audit.question_credits import Supervised, question_credits
 from credit_lab.audit.tabular import ASK, TabularPolicy, add_course
 from credit_lab.audit.turn_credits import Credits, turn_credits
 from credit_lab.parts import Parts
@@ -36,13 +38,23 @@ def terminal_gradient(policy: TabularPolicy, credits: Credits) -> Parts:
 
 def question_gradient(policy: TabularPolicy, method: Pcqc) -> Parts:
     """Of the question term alone (eq:question_objective)."""
+    return question_term(policy, question_credits(policy, method), method.trained_candidates)
+
+
+def question_term(policy: TabularPolicy, events: Sequence[Supervised], trained: int) -> Parts:
+    """Of the question term, from the expected credits at each state.
+
+    Args:
+        policy: that is sampled.
+        events: all supervised states.
+        trained: candidates of a state that have credit; one is the executed question alone.
+    """
     weights, tokens = policy.clinic.zeros(), 0.0
-    for event in question_credits(policy, method):
+    for event in events:
         questions = [(event.asked, event.probability, event.executed)]
-        if method.trained_candidates > 1:
+        if trained > 1:
             for finding, credit in event.unexecuted.items():
-                others = method.trained_candidates - 1
-                times = others * policy.probability(event.state, (ASK, finding))
+                times = (trained - 1) * policy.probability(event.state, (ASK, finding))
                 questions.append((finding, event.probability * times, credit))
         number = policy.clinic.states[event.state]
         for finding, times, credit in questions:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Literal
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.methods.pcqc import Pcqc
 from turn_credit.arithmetic import executed_local_credit, expected_probability
+
+Reading = Literal["utilities", "continued", "expected"]  # fields of `turn_credit.Group`
 
 
 @dataclass
@@ -34,12 +37,45 @@ class Supervised:
     executed: float = 0.0
     unexecuted: dict[int, float] = field(default_factory=dict)
 
+    def average(
+        self, candidates: "Candidates", others: int, executed: float, totals: np.ndarray
+    ) -> None:
+        """Take the expected credits from their sums over all groups of candidates.
 
-def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
-    """Every supervised state, with the expected credits of its candidates.
+        Args:
+            candidates: of the state.
+            others: unexecuted candidates of a group.
+            executed: E[credit] of the executed question.
+            totals: of each act the sum of its credits as an unexecuted candidate.
+        """
+        self.executed = executed
+        self.unexecuted = {
+            content: total / (others * chance)
+            for (kind, content), total, chance in zip(
+                candidates.acts, totals, candidates.likely, strict=True
+            )
+            if kind == ASK
+        }
 
-    A state is supervised where a first consultation asks a question that is answered.
-    """
+
+@dataclass(frozen=True)
+class Candidates:
+    """What may be sampled at a state: acts, and float [acts], their probabilities."""
+
+    acts: list[Act]
+    likely: np.ndarray
+
+
+def candidates_at(policy: TabularPolicy, state: State) -> Candidates:
+    """All questions, then all diagnoses."""
+    clinic = policy.clinic
+    acts: list[Act] = [(ASK, finding) for finding in range(clinic.findings)]
+    acts += [(ANSWER, option) for option in range(clinic.options)]
+    return Candidates(acts, np.array([policy.probability(state, act) for act in acts]))
+
+
+def supervised_states(policy: TabularPolicy) -> list[Supervised]:
+    """Every state at which a first consultation asks a question that is answered."""
     clinic, events = policy.clinic, []
     for patient in clinic.patients:
         for count in range(1, clinic.turns):
@@ -48,6 +84,12 @@ def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
                 for turn, finding in enumerate(asked):
                     share *= policy.probability(after(patient, asked[:turn]), (ASK, finding))
                 events.append(Supervised(patient, after(patient, asked[:-1]), asked[-1], share))
+    return events
+
+
+def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
+    """Every supervised state, with the expected credits of its candidates."""
+    events = supervised_states(policy)
     if isinstance(method, ExecutedLocal):
         _credit_across_update(policy, method, events)
     else:
@@ -58,30 +100,25 @@ def question_credits(policy: TabularPolicy, method: Pcqc) -> list[Supervised]:
 
 def _credit_within(policy: TabularPolicy, method: Pcqc, event: Supervised) -> None:
     """Average a method's credits over all groups of candidates, given the executed question."""
-    clinic, others = policy.clinic, method.question_group - 1
-    acts = [(ASK, finding) for finding in range(clinic.findings)]
-    acts += [(ANSWER, option) for option in range(clinic.options)]
-    likely = np.array([policy.probability(event.state, act) for act in acts])
-    utilities = np.array([_utility(policy, method, event, act) for act in acts])
-    gains = utilities - _baseline(policy, method, event)
+    others, candidates = method.question_group - 1, candidates_at(policy, event.state)
+    acts, likely = candidates.acts, candidates.likely
+    reading = _reading(method)
+    utilities = np.array([worth(policy, event, act, reading) for act in acts])
+    gains = utilities - baseline(policy, event, reading)
     executed, totals = 0.0, np.zeros(len(acts))
     for chosen, orders in zip(*multisets(len(acts), others), strict=True):
         credits = method.compare(gains[[acts.index((ASK, event.asked)), *chosen]])
         weight = orders * likely[chosen].prod()
         executed += weight * credits[0]
         np.add.at(totals, chosen, weight * credits[1:])
-    event.executed = executed
-    event.unexecuted = {
-        content: total / (others * chance)
-        for (kind, content), total, chance in zip(acts, totals, likely, strict=True)
-        if kind == ASK
-    }
+    event.average(candidates, others, executed, totals)
 
 
 def _credit_across_update(policy: TabularPolicy, method: Pcqc, events: list[Supervised]) -> None:
     """Executed-local: gains are standardised over all events of a large update."""
+    reading = _reading(method)
     gains = [
-        _utility(policy, method, event, (ASK, event.asked)) - _baseline(policy, method, event)
+        worth(policy, event, (ASK, event.asked), reading) - baseline(policy, event, reading)
         for event in events
     ]
     times = often([event.probability for event in events], LARGE_UPDATE)
@@ -90,26 +127,33 @@ def _credit_across_update(policy: TabularPolicy, method: Pcqc, events: list[Supe
         event.executed = float(credits[first])
 
 
-def _utility(policy: TabularPolicy, method: Pcqc, event: Supervised, act: Act) -> float:
-    """What a candidate is compared by; see `Pcqc.judge` and those of its subclasses."""
+def _reading(method: Pcqc) -> Reading:
+    """By what a method compares candidates; see `Pcqc.judge` and those of its subclasses."""
+    if isinstance(method, C3):
+        return "continued"
+    return "expected" if isinstance(method, ExpectedAnswer) else "utilities"
+
+
+def worth(policy: TabularPolicy, event: Supervised, act: Act, reading: Reading) -> float:
+    """What a field of `turn_credit.Group` has of a candidate; exact."""
     clinic, patient, (kind, content) = policy.clinic, event.patient, act
     if kind == ANSWER:
-        if isinstance(method, C3):
+        if reading == "continued":
             return float(content == patient.option)
-        return _baseline(policy, method, event)
+        return baseline(policy, event, reading)
     later = (*event.state, (content, patient.findings[content]))
-    if isinstance(method, C3):
+    if reading == "continued":
         return policy.value(patient, later)
-    if isinstance(method, ExpectedAnswer):
+    if reading == "expected":
         known, chance = content in dict(event.state), clinic.present[content]
         answers = np.ones((1, clinic.options)) if known else np.array([chance, 1 - chance])
         return expected_probability(clinic.posterior(event.state), answers)
     return float(clinic.posterior(later)[patient.option])
 
 
-def _baseline(policy: TabularPolicy, method: Pcqc, event: Supervised) -> float:
-    """b(O_t), or its equivalent by the method's utility; that of a candidate without a question."""
+def baseline(policy: TabularPolicy, event: Supervised, reading: Reading) -> float:
+    """The same of a candidate that asks nothing, before any is played on."""
     belief = policy.clinic.posterior(event.state)
-    if isinstance(method, ExpectedAnswer):
+    if reading == "expected":
         return expected_probability(belief, np.ones((1, len(belief))))
     return float(belief[event.patient.option])

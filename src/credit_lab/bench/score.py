@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from clinic_env import load
 from clinic_env.world import asked_findings
 from credit_lab.bench.bundle import State, each_executed
 from credit_lab.bench.gradients import cosines
 from credit_lab.bench.probes import Behaviour, behaviour, costs
-from credit_lab.quality.measures import SAME, Estimate, estimate
+from credit_lab.quality.measures import SAME, Estimate, estimate, regret, spearman
 from turn_credit import Credit, Group, credit_update
 
 VALUES = ("q_star", "last")
@@ -75,7 +74,7 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         credit.of,
         known,
         len(used),
-        {value: _over_cases(rank_correlation, credits, used, value) for value in VALUES},
+        {value: _over_cases(spearman, credits, used, value) for value in VALUES},
         {value: _over_cases(regret, credits, used, value) for value in VALUES},
         cosines(credit, known.reads, reader, known.alone),
         _luck(credit, known, credits, states, continued),
@@ -83,21 +82,6 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         samples,
         reads,
     )
-
-
-def rank_correlation(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Spearman's, of each row; 0 where a row's credits, or values, are all equal."""
-    ranks = [rankdata(np.round(rows, 9), axis=-1) for rows in (credits, values)]
-    own, true = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
-    norms = np.sqrt((own**2).sum(axis=-1) * (true**2).sum(axis=-1))
-    return (own * true).sum(axis=-1) / np.where(norms > 0, norms, 1)
-
-
-def regret(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Value of a row's best candidate less that of its favourite, in points; equals share it."""
-    favourite = credits >= credits.max(axis=-1, keepdims=True) - SAME
-    chosen = (favourite * values).sum(axis=-1) / favourite.sum(axis=-1)
-    return 100 * (values.max(axis=-1) - chosen)
 
 
 def _over_cases(
@@ -109,9 +93,9 @@ def _over_cases(
     """Mean of a measure over draws and a case's states, then over cases; of states that differ."""
     values = np.array([state.values[value] for state in states])
     differ = np.ptp(values, axis=1) > SAME
-    found = measure(credits[:, differ], values[differ]).mean(axis=0)
+    measured = measure(credits[:, differ], values[differ]).mean(axis=0)
     cases = np.array([state.row["case"] for state in states])[differ]
-    return estimate(pd.Series(found).groupby(cases).mean())
+    return estimate(pd.Series(measured).groupby(cases).mean())
 
 
 def _needs(credit: Credit) -> str:
@@ -128,8 +112,8 @@ def _credits(
     draws = []
     for draw in range(states[0].draws if continued else 1):
         if credit.of == "turns":
-            found = credit_update(credit, [s.consultations(draw, reader) for s in states])
-            pairs = zip(states, found, strict=True)
+            credits = credit_update(credit, [s.consultations(draw, reader) for s in states])
+            pairs = zip(states, credits, strict=True)
             draws.append([[row[s.row["turn"] - 1] for row in rows] for s, rows in pairs])
         else:
             groups = [s.candidates(draw, s.values["q_star"] if exact else None) for s in states]

@@ -67,8 +67,8 @@ def _cells(own: Score) -> list[str]:
     for value in ("q_star", "last"):
         rank, lost = own.rank[value], own.regret[value]
         cells += [f"{rank.mean:.2f} [{rank.low:.2f}, {rank.high:.2f}]", f"{lost.mean:.1f}"]
-    found = own.cosines["question"]
-    cells.append(f"{np.mean(found):.2f} ({min(found):.2f})" if found else "—")
+    cosines = own.cosines["question"]
+    cells.append(f"{np.mean(cosines):.2f} ({min(cosines):.2f})" if cosines else "—")
     cells += [_number(own.luck, 0), _number(own.idle, 0), _number(own.samples, 1)]
     return [*cells, _number(own.reads, 1), own.known.ties, own.known.single]
 

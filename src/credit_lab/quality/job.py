@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from clinic_env.posterior import Values, posterior
+from clinic_env.posterior import Values, answers_to, posterior
 from clinic_env.world import World, asked_findings
 from credit_lab.quality.credits import QUESTIONS, TURNS, asking_credits, question_credits
 from credit_lab.quality.states import State, draw_states
-from pcqc.clinic.expected import answers_to, heard
+from pcqc.clinic.expected import heard
 from pcqc.clinic.world import load_world
 from pcqc.engines.metered import MeteredEngine
 from pcqc.evaluation.predictions import write_table

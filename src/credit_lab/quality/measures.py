@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
 from analysis.statistics.bootstrap import percentile_interval, resampled_means
@@ -165,7 +166,7 @@ def judge(study: Study, questions: pd.DataFrame, asking: pd.DataFrame, manifests
 
 
 def _over_cases(
-    measure: Callable[[pd.Series, pd.Series], float],
+    measure: Callable[[pd.Series, pd.Series], ArrayLike],
     states: Sequence[pd.DataFrame],
     credit: str,
     value: str,
@@ -184,18 +185,23 @@ def estimate(cases: pd.Series) -> Estimate:
     return Estimate(float(cases.mean()), interval.low, interval.high)
 
 
-def spearman(credit: pd.Series, value: pd.Series) -> float:
-    """Rank correlation; 0 for a credit that makes no difference."""
-    ranks = [rankdata(np.round(column.to_numpy(), 9)) for column in (credit, value)]
-    if min(np.ptp(rank) for rank in ranks) == 0:
-        return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
+def spearman(credits: ArrayLike, values: ArrayLike) -> np.ndarray:
+    """Rank correlation over the last axis; 0 where credits, or values, are all equal."""
+    ranks = [rankdata(np.round(np.asarray(rows), 9), axis=-1) for rows in (credits, values)]
+    own, true = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
+    norms = np.sqrt((own**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    return (own * true).sum(axis=-1) / np.where(norms > 0, norms, 1)
 
 
-def regret(credit: pd.Series, value: pd.Series) -> float:
-    """Value of the best question less that of the favourite, in points; equal ones share it."""
-    favourites = credit.to_numpy() >= credit.max() - SAME
-    return 100 * float(value.max() - value.to_numpy()[favourites].mean())
+def regret(credits: ArrayLike, values: ArrayLike) -> np.ndarray:
+    """Value of the best question less that of the favourite, in points; equal ones share it.
+
+    Questions are along the last axis.
+    """
+    credits, values = np.asarray(credits), np.asarray(values)
+    favourite = credits >= credits.max(axis=-1, keepdims=True) - SAME
+    chosen = (favourite * values).sum(axis=-1) / favourite.sum(axis=-1)
+    return 100 * (values.max(axis=-1) - chosen)
 
 
 def sign(credit: pd.Series, value: pd.Series) -> float:

@@ -1,11 +1,8 @@
 """What a question would tell in the clinic: the belief before it, the chances of its answers."""
 
-from collections.abc import Collection
-from itertools import product
-
 import numpy as np
 
-from clinic_env.posterior import likelihoods, posterior
+from clinic_env.posterior import answers_to, posterior
 from clinic_env.world import World, asked_findings, read_findings
 from pcqc.cases.case import Case
 from pcqc.consultation import Turn
@@ -34,14 +31,3 @@ def heard(world: World, turn: Turn) -> tuple[dict[int, bool], set[int]]:
     said = " ".join(exchange.answer for exchange in turn.exchanges)
     asked = [asked_findings(world, exchange.question) for exchange in turn.exchanges]
     return read_findings(world, said), set().union(*asked)
-
-
-def answers_to(world: World, case: Case, findings: Collection[int]) -> np.ndarray:
-    """[answers, options] P(answer | option) of every answer about some findings at once."""
-    table = likelihoods(world, case)[:, sorted(findings)]
-    return np.array(
-        [
-            np.prod(np.where(present, table, 1 - table), axis=1)
-            for present in product((True, False), repeat=len(findings))
-        ]
-    )

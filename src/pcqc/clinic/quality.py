@@ -5,12 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinic_env.posterior import Values, posterior
+from clinic_env.posterior import SAME, Values, posterior
 from clinic_env.world import World, asked_findings, read_findings
 from pcqc.cases.case import Case
 
 EARLY = 3  # answered questions of a consultation by which a validation is judged
-SAME = 1e-9  # values that differ by less are equal
 
 
 @dataclass(frozen=True)

@@ -44,19 +44,19 @@ RUNS = {
 
 def jobs(methods, steps):
     """Messages of the steps of methods' runs."""
-    found = [f"Mirror {method} in MLflow" for method in methods if "mirror" in steps]
+    messages = [f"Mirror {method} in MLflow" for method in methods if "mirror" in steps]
     for step in set(steps) - {"mirror"}:
         for method in methods:
             runs = CONTINUED.get(method, "") if step in ("continue", "judge") else RUNS[method]
             if (step, method) != ("train", "shared_sft"):
-                found += [f"{WORDS[step]} {method}, run {run}" for run in runs]
-    return found
+                messages += [f"{WORDS[step]} {method}, run {run}" for run in runs]
+    return messages
 
 
 def test_a_second_run_starts_no_job_and_changes_no_byte(mini):
-    before, said = digests(mini.results), mini.make()
-    assert "Nothing to be done" in said
-    assert not re.search(r"^(Job|rule) ", said, re.MULTILINE)
+    before, output = digests(mini.results), mini.make()
+    assert "Nothing to be done" in output
+    assert not re.search(r"^(Job|rule) ", output, re.MULTILINE)
     assert digests(mini.results) == before
 
 
@@ -65,10 +65,10 @@ LOCAL = jobs(["executed_local"], ["train", "choose", "evaluate", "mirror"])
 
 def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
-    said = copy.make("--dry-run")
-    assert started(said) == sorted([*LOCAL, *END])
+    output = copy.make("--dry-run")
+    assert started(output) == sorted([*LOCAL, *END])
     assert (
-        said.splitlines()[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
+        output.splitlines()[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
     )
     # A rerun that fails leaves no results of the old settings.
     assert copy.run([*copy.workflow(), "launcher=false"]).returncode != 0
@@ -124,8 +124,8 @@ def test_an_edited_module_reruns_what_imports_it_and_loses_nothing(copy):
 
 def explained(place, method, run):
     """The jobs on the way to a run that `pcqc explain` says would run again, as messages."""
-    said = place.run(place.command("explain", STUDY, method, run))
-    assert said.returncode == 0, said.stderr
+    explained = place.run(place.command("explain", STUDY, method, run))
+    assert explained.returncode == 0, explained.stderr
     words = {
         "train": "Train",
         "select": "Choose the checkpoint of",
@@ -134,7 +134,7 @@ def explained(place, method, run):
         "grounding": "Judge the answers of",
     }
     pattern = rf"^(\w+) {method} {run} would run(?: again)?: "
-    again = re.findall(pattern, said.stdout, re.MULTILINE)
+    again = re.findall(pattern, explained.stdout, re.MULTILINE)
     return sorted({f"{words[kind]} {method}, run {run}" for kind in again})
 
 
@@ -161,16 +161,16 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     before = digests(copy.results / "runs")
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
     last = copy.make("executed_local").splitlines()[-1]
-    found, _, limit = last.partition(" One run of each: ")
-    assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", found)
+    difference, _, limit = last.partition(" One run of each: ")
+    assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", difference)
     assert limit == "the interval covers cases alone."
     after = digests(copy.results / "runs")
     assert before.items() < after.items()
     copy.edit(SETTINGS, "executed_local: {beta: 0.5, ", "executed_local: {")
     assert copy.planned() == []
-    said = copy.run(copy.command("clean", STUDY)).stdout
-    assert "(train executed_local A, " in said
-    assert "4 results of earlier recipes" in said
+    listing = copy.run(copy.command("clean", STUDY)).stdout
+    assert "(train executed_local A, " in listing
+    assert "4 results of earlier recipes" in listing
     done = copy.run(copy.command("clean", STUDY, "--remove", "--yes"))
     assert done.returncode == 0, done.stderr
     assert digests(copy.results / "runs") == before

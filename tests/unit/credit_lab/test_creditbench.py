@@ -6,20 +6,20 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import asked_findings, read_findings
-from credit_lab.audit.gradients import question_gradient
+from credit_lab.audit.gradients import question_gradient, question_term
 from credit_lab.audit.table import cosine, diagnostician, random_policy
 from credit_lab.audit.tabular import CLINIC
 from credit_lab.bench import cli, gradients
 from credit_lab.bench.bundle import PUBLISHED, SCHEMA, State, read_bundle, write_bundle
 from credit_lab.bench.probes import behaviour, costs
 from credit_lab.bench.record import Sizes, record
-from credit_lab.bench.score import rank_correlation, regret, score
+from credit_lab.bench.score import score
 from credit_lab.bench.table import CONTROLS, END, START, markdown, replaced
-from credit_lab.quality import measures
-from credit_lab.quality.measures import spearman
+from credit_lab.quality.measures import regret, spearman
 from pcqc.errors import UserError
 from pcqc.study import load_study
 from turn_credit import CREDITS, Credit, credit_update
@@ -95,8 +95,11 @@ def test_measures_are_those_of_single_states():
     rng = np.random.default_rng(0)
     credits, values = rng.integers(0, 3, (2, 40, 4)).astype(float)
     rows = [tuple(map(pd.Series, pair)) for pair in zip(credits, values, strict=True)]
-    assert rank_correlation(credits, values) == pytest.approx([spearman(*row) for row in rows])
-    assert regret(credits, values) == pytest.approx([measures.regret(*row) for row in rows])
+    assert spearman(credits, values) == pytest.approx([spearman(*row) for row in rows])
+    assert regret(credits, values) == pytest.approx([regret(*row) for row in rows])
+    differ = [row for row in rows if min(map(np.ptp, row)) > 0]
+    by_scipy = [stats.spearmanr(*row).statistic for row in differ]
+    assert [spearman(*row) for row in differ] == pytest.approx(by_scipy)
 
 
 def test_a_credit_of_questions_is_asked_for_each_candidate(few):
@@ -124,7 +127,8 @@ def test_expected_gradients_are_those_of_the_audit(name):
     method = load_study("paper").methods[name]
     method = dataclasses.replace(method, question_group=gradients.CANDIDATES)
     for policy in (random_policy(CLINIC, 1), diagnostician(CLINIC)):
-        own = gradients._question_gradient(policy, CREDITS[name], name == "executed_local")
+        trained = 1 if name == "executed_local" else gradients.CANDIDATES
+        own = question_term(policy, gradients._credited(policy, CREDITS[name]), trained)
         assert cosine(own.question, question_gradient(policy, method).question) > 1 - 1e-9
 
 

@@ -4,17 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import product
 from typing import Literal
 
 import numpy as np
 
-from clinic_env.posterior import Values, likelihoods, posterior
+from clinic_env.posterior import SAME, Values, answers_to, posterior
 from clinic_env.world import QUESTION, ClinicCase, World, ask, asked_findings, read_findings
 
 UNANSWERABLE = "The patient cannot answer this question."
 REMINDER = "Please ask one question or give the final answer."
-SAME = 1e-9  # values that differ by less are equal
 
 _ANSWER = re.compile(
     r"""Final\ Answer: [\s\[({*"']* ([A-Za-z0-9]+)
@@ -195,13 +193,9 @@ class Consultation:
 
     def expected_utility(self, question: str) -> float:
         """`utility`, averaged over the options and the answers that the question might get."""
-        new = sorted(asked_findings(self.world, question) - self.asked)
-        belief, table = self.posterior(), likelihoods(self.world, self.case)[:, new]
-        total = 0.0
-        for present in product((True, False), repeat=len(new)):
-            joint = belief * np.prod(np.where(present, table, 1 - table), axis=1)
-            total += float((joint**2).sum() / joint.sum())
-        return total
+        new = asked_findings(self.world, question) - self.asked
+        joint = self.posterior() * answers_to(self.world, self.case, new)
+        return float(((joint**2).sum(axis=1) / joint.sum(axis=1)).sum())
 
 
 def question_about(world: World, finding: int) -> str:

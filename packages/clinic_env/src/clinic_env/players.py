@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clinic_env.consultation import SAME, question_about, read_action
+from clinic_env.consultation import question_about, read_action
 from clinic_env.env import ClinicEnv
+from clinic_env.posterior import SAME
 
 # Texts of one turn of each open consultation. A player that is a model reads `env.messages`.
 Player = Callable[[Sequence[ClinicEnv]], list[str]]

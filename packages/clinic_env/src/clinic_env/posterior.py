@@ -11,10 +11,13 @@ equally likely under all options says nothing. Cases that differ only in names s
 import math
 from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
 from clinic_env.world import Opening, World, read_findings
+
+SAME = 1e-9  # values that differ by less are equal
 
 
 def evidence(world: World, dialogue: dict) -> dict[int, bool]:
@@ -50,6 +53,17 @@ def posterior(
 def likelihoods(world: World, case: Opening) -> np.ndarray:
     """[options, findings] P(finding | option)."""
     return world.table[_option_indices(world, case)]
+
+
+def answers_to(world: World, case: Opening, findings: Collection[int]) -> np.ndarray:
+    """[answers, options] P(answer | option) of every answer about some findings at once."""
+    table = likelihoods(world, case)[:, sorted(findings)]
+    return np.array(
+        [
+            np.prod(np.where(present, table, 1 - table), axis=1)
+            for present in product((True, False), repeat=len(findings))
+        ]
+    )
 
 
 def best_accuracy(world: World, case: Opening, questions: int, *, after_random: int = 0) -> float:

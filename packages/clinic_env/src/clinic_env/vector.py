@@ -101,8 +101,8 @@ class VectorClinic:
         """The patients answer; a question that was asked before says nothing new."""
         heard = np.where(self.known[rows, findings] == UNASKED, self.facts[rows, findings], UNKNOWN)
         new = heard != UNKNOWN
-        said, asked, of = heard[new], findings[new], rows[new]
-        self._weight[of] += self._logs[(said - ABSENT)[:, None], self.options[of], asked[:, None]]
+        stated, asked, of = heard[new], findings[new], rows[new]
+        self._weight[of] += self._logs[(stated - ABSENT)[:, None], self.options[of], asked[:, None]]
         self.known[rows, findings] = self.facts[rows, findings]
 
     def _draw(self, rows: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from turn_credit.arithmetic import standardise, terminal_advantages
 from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit
-from turn_credit.returns import population_z, to_go
+from turn_credit.returns import at_each_turn, population_z, to_go
 
 TINIEST = 1e-12  # a belief of which the logarithm is taken is at least this
 STILL = 1e-8  # TIPS' release takes a smaller change of the potential for none
@@ -101,7 +101,7 @@ def tips(
         shaped = scale * (discount * np.append(phi[1:], 0.0) - phi)
         shaped[-1:] += reward
         credits.append(to_go(shaped, discount))
-    return _less_mean_of_turn(credits)
+    return at_each_turn(credits, lambda values: values - values.mean())
 
 
 def tips_scale(groups: Sequence[Group], size: float = 0.11) -> float:
@@ -200,10 +200,7 @@ def mt_grpo(group: Group, discount: float = 1.0, epsilon: float | None = None) -
         SiliangZeng/Multi-Turn-RL-Agent 7dbdd08 for two
     """
     gains = [np.diff(belief) for belief in group.read("beliefs")]
-    for t in range(max(map(len, gains), default=0)):
-        longer = [gain for gain in gains if len(gain) > t]
-        for gain, z in zip(longer, _sample_z([gain[t] for gain in longer], epsilon), strict=True):
-            gain[t] = z
+    gains = at_each_turn(gains, lambda values: _sample_z(values, epsilon))
     outcomes = _sample_z(group.rewards, epsilon)
     return [to_go(np.append(g, o), discount) for g, o in zip(gains, outcomes, strict=True)]
 
@@ -217,15 +214,6 @@ def _sample_z(values: ArrayLike, epsilon: float | None) -> np.ndarray:
     if epsilon is None or len(x := np.asarray(values, np.float64)) < 2:
         return standardise(values)
     return (x - x.mean()) / (x.std(ddof=1) + epsilon)
-
-
-def _less_mean_of_turn(rows: Ragged) -> Ragged:
-    """Each turn less the mean over all consultations that have it."""
-    for t in range(max(map(len, rows), default=0)):
-        mean = np.mean([row[t] for row in rows if len(row) > t])
-        for row in rows:
-            row[t : t + 1] -= mean
-    return rows
 
 
 def _places(states: Sequence[Sequence[Hashable]]) -> dict[Hashable, list[tuple[int, int]]]:

@@ -12,7 +12,7 @@ import numpy as np
 from turn_credit.arithmetic import EPSILON, terminal_advantages
 from turn_credit.group import Group, Ragged, Row
 from turn_credit.registry import credit
-from turn_credit.returns import population_z, to_go
+from turn_credit.returns import at_each_turn, population_z, to_go
 
 FLOOR = 1e-8  # A²TGPO's release adds it to a variance
 
@@ -75,11 +75,7 @@ def a2tgpo(group: Group, weight: float = 0.3, discount: float = 1.0) -> Ragged:
     Source: Chen et al. 2026 (arXiv 2605.06200), release CuSO4-Chen/A-TGPO f3121f7
     """
     gains = [np.diff(belief) for belief in group.read("beliefs")]
-    for t in range(max(map(len, gains), default=0)):
-        longer = [gain for gain in gains if len(gain) > t]
-        normalised = population_z(np.array([gain[t] for gain in longer]), FLOOR)
-        for gain, z in zip(longer, normalised, strict=True):
-            gain[t] = z
+    gains = at_each_turn(gains, lambda values: population_z(values, FLOOR))
     credits = []
     outcomes = population_z(np.asarray(group.rewards, np.float64), FLOOR)
     for gain, outcome in zip(gains, outcomes, strict=True):
