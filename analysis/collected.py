@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.crossed import Sample
+from analysis.statistics.crossed_intervals import Sample
 from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
 from analysis.table import listed
 from pcqc.errors import UserError

@@ -5,7 +5,7 @@ from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned, on_base_models
-from analysis.statistics.crossed import MOST_RUNS
+from analysis.statistics.crossed_intervals import MOST_RUNS
 from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
 from analysis.table import Number, Probability, Range, listed
 from analysis.tables.ablations import parent

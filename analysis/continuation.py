@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from analysis.collected import Collected
 from analysis.load import read_continuation
-from analysis.statistics.bootstrap import (
+from analysis.statistics.bootstrap_intervals import (
     RESAMPLES,
     SEED,
     Interval,

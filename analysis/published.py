@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from analysis.statistics.bootstrap import NORMAL
+from analysis.statistics.bootstrap_intervals import NORMAL
 from analysis.statistics.estimates import Estimate
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.crossed import Effect
+from analysis.statistics.crossed_intervals import Effect
 
 
 @dataclass(frozen=True)

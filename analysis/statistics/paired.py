@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from analysis.load import read_frame
-from analysis.statistics.bootstrap import (
+from analysis.statistics.bootstrap_intervals import (
     RESAMPLES,
     SEED,
     Interval,

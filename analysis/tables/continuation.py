@@ -2,7 +2,7 @@
 
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Gain, main_policy, mean_over_states
-from analysis.statistics.bootstrap import RESAMPLES
+from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
 COLUMNS = (

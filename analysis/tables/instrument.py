@@ -7,7 +7,7 @@ import numpy as np
 from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument, instrument_of
-from analysis.statistics.crossed import Effect, crossed_effect
+from analysis.statistics.crossed_intervals import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 from analysis.tables.layout import development_cases, random_parts

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from analysis.collected import Collected
 from analysis.notices import on_base_models
-from analysis.statistics.crossed import Effect
+from analysis.statistics.crossed_intervals import Effect
 from analysis.table import Number, listed
 
 

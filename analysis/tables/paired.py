@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from analysis.collected import Collected
-from analysis.statistics.bootstrap import RESAMPLES
+from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.statistics.paired import paired_comparison
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 

@@ -5,7 +5,7 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Mean, mean_over_states, policies
 from analysis.instrument import first_questions
-from analysis.statistics.bootstrap import RESAMPLES
+from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 from analysis.tables.continuation import design, gain_cells
 

@@ -7,7 +7,7 @@ import pytest
 from crossed_studies import Model, coverage
 from scipy import stats
 
-from analysis.statistics.crossed import Effect, Sample, crossed_effect, effect_over_cases
+from analysis.statistics.crossed_intervals import Effect, Sample, crossed_effect, effect_over_cases
 from analysis.statistics.estimates import effect_over_runs
 from analysis.statistics.verdicts import holm, judge, probability_of_improvement
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from analysis.published import published
-from analysis.statistics.bootstrap import NORMAL
+from analysis.statistics.bootstrap_intervals import NORMAL
 from analysis.statistics.paired import mcnemar, paired_comparison
 from analysis.table import Number, Range, Table
 

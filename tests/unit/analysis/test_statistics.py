@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.statistics.bootstrap import resampled_means
+from analysis.statistics.bootstrap_intervals import resampled_means
 from analysis.statistics.estimates import average_over_benchmarks, over_runs
 from analysis.statistics.paired import compare, paired_comparison
 from pcqc.errors import UserError
