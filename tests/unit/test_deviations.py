@@ -15,6 +15,7 @@ from pcqc.planning.storage import checkpoints
 from pcqc.study import ROOT, load_study
 from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
+from pcqc.training.mismatch import LARGEST as MOST
 from turn_credit.arithmetic import EPSILON, THRESHOLD
 
 PAGE = ROOT / "docs" / "deviations.md"
@@ -84,6 +85,7 @@ NUMBERS = {
     "Checkpoints of the tables": reported,
     "Decoding in training": decoding,
     "Probabilities in the ratio": lambda: [RL.gap_alarm],
+    "Engine and learner as two policies": lambda: [MOST, MOST],
     "Micro-batches and saved states": lambda: [RL.tokens_per_micro_batch, RL.save_every],
     "Engine": lambda: [PAPER.engine.cache_tokens],
     "Terminal advantage": lambda: [EPSILON, THRESHOLD],

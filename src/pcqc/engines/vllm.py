@@ -33,6 +33,7 @@ class VllmEngine(Engine):
             its own processes.
         sleeps: whether `sleep` frees memory; on a CPU it never does.
         working_gib: memory of a GPU beside weights and cache; all three must be free at the start.
+        float32_head: whether logits stay in float32, where weights are bfloat16.
 
     Raises:
         UserError: vLLM is missing, is not the build for this machine, or refuses the model.
@@ -51,6 +52,7 @@ class VllmEngine(Engine):
         tensor_parallel: int = 1,
         sleeps: bool = True,
         working_gib: float = 2.0,
+        float32_head: bool = False,
     ):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not own_process:
             raise UserError(
@@ -65,6 +67,7 @@ class VllmEngine(Engine):
             tensor_parallel=tensor_parallel,
             sleeps=sleeps,
             working_gib=working_gib,
+            float32_head=float32_head,
             shared=self.shared,
         )
         if not self.shared:

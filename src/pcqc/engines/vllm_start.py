@@ -26,6 +26,7 @@ def start(
     tensor_parallel: int,
     sleeps: bool,
     working_gib: float,
+    float32_head: bool,
     shared: bool,
 ):
     """A `vllm.LLM`; see `VllmEngine`.
@@ -39,6 +40,8 @@ def start(
     vllm = _vllm()
     settings = _settings(folder, dtype, batch_size, cache_tokens, tensor_parallel)
     settings["enable_sleep_mode"] = sleeps
+    if float32_head:
+        settings["hf_overrides"] = {"head_dtype": "float32"}
     torch.cuda.empty_cache()  # what the learner's allocator keeps unused is not free for vLLM
     try:
         with _environment(shared, tensor_parallel):

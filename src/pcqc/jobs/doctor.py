@@ -135,7 +135,8 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
         penalised = any("reference" in method.needs for method in methods)
         reference = weights["actor"].load() if penalised else None
         # No engine samples what it learns from, so there is no gap to alarm at.
-        policy = Policy(model, reference, study.rl, make_backend(task.where, processes), None)
+        backend, head = make_backend(task.where, processes), study.engine.float32_head
+        policy = Policy(model, reference, study.rl, backend, None, head)
         notes.append(f"{processes.count} processes")
     with _line("engines", processes) as notes:
         task = dataclasses.replace(task, inputs={**task.inputs, "actor": weights["actor"].folder})

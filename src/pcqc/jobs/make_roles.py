@@ -133,6 +133,7 @@ def make_engine(
             tensor_parallel=placed.tensor_parallel if placed else 1,
             sleeps=placed.sleeps if placed else where.placement is None,
             working_gib=where.assumptions.engine_working_gib,
+            float32_head=settings.float32_head,
             **sizes,
         )
     from pcqc.engines.transformers import TransformersEngine

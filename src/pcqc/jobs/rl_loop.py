@@ -75,7 +75,8 @@ class Run:
         self.model = weights.load()
         reference = weights.load() if "reference" in needs else None
         backend = make_backend(task.where, processes)
-        self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm)
+        head = settings.engine.float32_head
+        self.policy = Policy(self.model, reference, self.rl, backend, self.rl.gap_alarm, head)
         # Before the engines: while a model is sharded, it is also whole.
         critic = self._critic(backend) if "critic" in needs else None
         shared = self.model if self.policy.backend.unsharded else None

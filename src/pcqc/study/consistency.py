@@ -174,6 +174,8 @@ def _sizes(study: Study) -> Iterator[Problem]:
         yield "actor_decoding.max_tokens", "must equal protocol.action_tokens"
     if study.sft.patient_epochs > study.sft.epochs:
         yield "sft.patient_epochs", "exceeds sft.epochs; lower it"
+    if study.engine.float32_head and study.engine.kind != "vllm":
+        yield "engine.float32_head", "only vLLM has one; remove it, or set engine.kind: vllm"
     if study.placement and study.engine.kind == "vllm" and study.engine.process == "learner":
         yield (
             "engine.process",

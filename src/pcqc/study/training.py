@@ -52,4 +52,6 @@ class Rl:
     level_points: Positive = 1.0
     tokens_per_micro_batch: Count = 16384
     gap_alarm: Positive = 0.05  # largest tolerated mean |log pi_learner - log pi_engine| of tokens
+    # How far engine and learner differ as policies is logged; the others weigh the loss by it
+    mismatch: Literal["log", "truncate", "mask"] = "log"
     sampled_consultations: Whole = 8  # per update, kept to read

@@ -139,9 +139,9 @@ def take_selected(arrays: Sequence[np.ndarray], selected: Sequence[np.ndarray]) 
 class TokenModel(torch.nn.Module):
     """A causal language model seen from the learner: a micro-batch in, log-probabilities out."""
 
-    def __init__(self, model: torch.nn.Module):
+    def __init__(self, model: torch.nn.Module, float32_head: bool = False):
         super().__init__()
-        self.model = with_scoring_head(model)
+        self.model = with_scoring_head(model, float32_head)
 
     def forward(self, padded: Padded) -> torch.Tensor:
         """Log-probabilities [selected] of the selected tokens, each given the tokens before it.

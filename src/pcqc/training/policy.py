@@ -1,5 +1,6 @@
 """The learner: optimiser steps from weighted token sequences, blind to where they came from."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from pcqc.training.backend import (
 )
 from pcqc.training.batching import HasSelected, SelectedTokens, TokenModel, take_selected
 from pcqc.training.kl import kl_estimate
+from pcqc.training.mismatch import Ratios, statistics
 from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
 from pcqc.training.sequences import KL, Term, TrainingSequence, token_counts
 
@@ -27,7 +29,7 @@ class UpdateReport:
 
     Attributes:
         losses: term name -> loss (divided by its token count, without coefficient).
-        statistics: ratio, clipped share, KL, gradient norm, gap between engine and learner.
+        statistics: ratio, clipped share, gradient norm, gap between engine and learner.
     """
 
     losses: dict[str, float]
@@ -44,6 +46,7 @@ class Policy:
         backend: (module, learning rate, settings) -> what takes the optimiser steps.
         gap_alarm: largest mean |log pi_learner - log pi_engine| of tokens at which a step
             is taken; None where no engine sampled them.
+        float32_head: as `engine.float32_head`.
 
     Attributes:
         version: number of steps that this object has taken; it changes whenever the weights do.
@@ -56,11 +59,13 @@ class Policy:
         settings: Rl,
         backend: MakeBackend = adamw_backend,
         gap_alarm: float | None = None,
+        float32_head: bool = False,
     ):
         self.model = model
         self.settings, self.gap_alarm = settings, gap_alarm
-        self.backend = backend(TokenModel(model), settings.learning_rate, settings)
-        self.reference = self.backend.frozen(TokenModel(reference)) if reference else None
+        self.backend = backend(TokenModel(model, float32_head), settings.learning_rate, settings)
+        frozen = TokenModel(reference, float32_head) if reference else None
+        self.reference = self.backend.frozen(frozen) if frozen else None
         self.device = self.backend.device
         self.version = 0
         self.state = self.backend.state
@@ -124,14 +129,14 @@ class Policy:
             )
         ]
         sums = _combined(self.backend.processes.gather(_combined(parts)))
-        statistics = _summary(sums)
-        self._check_gap(statistics["gap/mean"])
+        summary = _summary(sums)
+        self._check_gap(summary["gap/mean"])
         norm = self.backend.step(rate) if sequences else 0.0
         self.version += 1
         if not np.isfinite(norm):
             raise UserError("the gradient is not finite; lower rl.learning_rate and resume")
         losses = {name: sums[f"loss/{name}"] for name in counts}
-        return UpdateReport(losses, {**statistics, "gradient_norm": norm})
+        return UpdateReport(losses, {**summary, "gradient_norm": norm})
 
     def _check_gap(self, gap: float) -> None:
         """Raise UserError where another policy sampled the tokens.
@@ -156,6 +161,8 @@ class Policy:
             reference = self.reference(padded) if compared else None
         old = self._old_logprobs(batch, selected, logprobs)
         weight, advantage = self._flatten(batch, selected)
+        ratios = _ratios(batch, selected, old)
+        importance = ratios.weights(self.settings.mismatch)
         loss, losses = 0 * logprobs.sum(), dict.fromkeys(counts, 0.0)
         for name, count in counts.items():
             if name not in weight or not coefficients[name]:
@@ -164,14 +171,16 @@ class Policy:
                 per_token = kl_estimate(logprobs, reference)
             else:
                 per_token = clipped_policy_loss(logprobs, old, advantage[name], clip)
+                if importance is not None:
+                    per_token = per_token * torch.from_numpy(importance).to(per_token)
             component = (per_token * weight[name]).sum() / count
             losses[name] = float(component.detach())
             loss = loss + coefficients[name] * component
         self.backend.backward(loss)
-        engine = take_selected([s.engine_logprobs for s in batch], selected)
         return {
             **{f"loss/{name}": value for name, value in losses.items()},
-            **_statistics(logprobs.detach(), old, engine, clip),
+            **ratio_statistics(logprobs.detach(), old, clip),
+            **ratios.sums(),
         }
 
     def _old_logprobs(self, batch, selected, logprobs: torch.Tensor) -> torch.Tensor:
@@ -196,34 +205,23 @@ class Policy:
         return weight, advantage
 
 
-def _statistics(logprobs, old, engine: np.ndarray, clip: Clip) -> dict[str, float]:
-    """Sums over the tokens of a micro-batch, and the largest gap."""
-    # The engine sampled with the old policy.
-    gap = np.abs(old.double().cpu().numpy() - engine)
-    return {
-        **ratio_statistics(logprobs, old, clip),
-        "gap/mean": float(gap.sum()),
-        "gap/max": float(gap.max(initial=0)),
-        "tokens/trained": float(len(gap)),
-    }
+def _ratios(batch, selected, old: torch.Tensor) -> Ratios:
+    """Of the selected tokens: what the engine sampled with was the old policy."""
+    engine = take_selected([s.engine_logprobs for s in batch], selected)
+    return Ratios(old.double().cpu().numpy() - engine, [int(s.sum()) for s in selected])
 
 
 def _combined(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The rows as one: sums, and the largest of the gaps."""
+    """The rows as one: sums, and of maxima the largest."""
     rows = [row for row in rows if row]
     names = rows[0] if rows else ()
-    how = {"gap/max": np.max}  # which keeps NaN
-    return {n: float(how.get(n, sum)([row[n] for row in rows])) for n in names}
+    # numpy's maximum keeps NaN
+    return {n: float((np.max if n.endswith("max") else sum)([r[n] for r in rows])) for n in names}
 
 
-def _summary(statistics: dict[str, float]) -> dict[str, float]:
-    tokens = max(statistics.get("tokens/trained", 0.0), 1.0)
-    means = {
-        name: statistics.get(name, 0.0) / tokens
-        for name in ("ratio/mean", "ratio/clipped_share", "gap/mean")
-    }
-    return {
-        **means,
-        "gap/max": statistics.get("gap/max", 0.0),
-        "tokens/trained": statistics.get("tokens/trained", 0.0),
-    }
+def _summary(sums: dict[str, float]) -> dict[str, float]:
+    """Statistics of an update; zeros where it had no sequences."""
+    known: Counter[str] = Counter(sums)  # the missing are zero
+    tokens = known["count/token"]
+    means = {name: known[name] / max(tokens, 1) for name in ("ratio/mean", "ratio/clipped_share")}
+    return {**means, **statistics(known), "tokens/trained": tokens}

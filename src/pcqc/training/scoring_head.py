@@ -13,7 +13,12 @@ class ScoringHead(torch.nn.Linear):
 
     The logits of many places are computed in parts, all within one call: sharded weights (ZeRO 3)
     are gathered by all processes once per call, and the number of parts may differ among them.
+
+    Attributes:
+        float32: whether logits are not rounded to the weights' number format, such as bf16.
     """
+
+    float32 = False
 
     def forward(self, hidden: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
         """Logits; or with `targets` [places] the log-probability of each, in fp32.
@@ -39,13 +44,36 @@ class ScoringHead(torch.nn.Linear):
         )
 
     def _score(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        logits = super().forward(hidden).float()
+        if self.float32:
+            logits = _Float32Product.apply(hidden, self.weight)
+        else:
+            logits = super().forward(hidden).float()
         return -torch.nn.functional.cross_entropy(logits, targets, reduction="none")
 
 
-def with_scoring_head(model: torch.nn.Module) -> torch.nn.Module:
+class _Float32Product(torch.autograd.Function):
+    """hidden weight^T in fp32 as vLLM computes it with `head_dtype` float32."""
+
+    @staticmethod
+    def forward(ctx, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(hidden, weight)
+        if hidden.is_cuda and hidden.dtype != torch.float32:
+            # Without a copy of the weights in fp32; torch has no derivative of this call.
+            return torch.mm(hidden, weight.t(), out_dtype=torch.float32)
+        return hidden.float() @ weight.float().t()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden, weight = ctx.saved_tensors
+        gradient = gradient.to(hidden.dtype)
+        return gradient @ weight, gradient.t() @ hidden
+
+
+def with_scoring_head(model: torch.nn.Module, float32: bool = False) -> torch.nn.Module:
     """The model, its output layer made a `ScoringHead` in place, with the same weights."""
     head = cast(Any, model).lm_head
     assert isinstance(head, torch.nn.Linear)
+    assert not (float32 and head.bias is not None)
     head.__class__ = ScoringHead
+    cast(ScoringHead, head).float32 = float32
     return model

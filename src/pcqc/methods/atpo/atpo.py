@@ -178,6 +178,11 @@ class Atpo(RlMethod):
 
 
 def _mean(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Numbers of several steps as one: means, but sums of tokens and the largest gap."""
-    how: dict[str, Callable] = {"tokens/trained": np.sum, "gap/max": np.max}
-    return {k: float(how.get(k, np.mean)([row[k] for row in rows])) for k in rows[0]}
+    """Numbers of several steps as one: means, but sums of tokens and the largest maximum."""
+
+    def how(name: str) -> Callable:
+        if name == "tokens/trained":
+            return np.sum
+        return np.max if name.endswith("max") else np.mean
+
+    return {k: float(how(k)([row[k] for row in rows])) for k in rows[0]}
