@@ -121,7 +121,7 @@ def test_the_probe_passes_rounding_and_catches_stale_weights(fresh, kind):
     with torch.no_grad():
         learner.model.layers[1].mlp.down_proj.weight[3] += 0.3
     others = [(n, p) for n, p in learner.named_parameters() if "layers.1.mlp" not in n]
-    with pytest.raises(UserError, match=r"differ by .* log-probability -\d.* stale weights"):
+    with pytest.raises(UserError, match=r"does not compute with|were not taken"):
         sync(fresh, learner)(others)
     assert sync(fresh, learner)(learner.named_parameters()) < ROUNDING
 
@@ -130,7 +130,7 @@ def test_the_probe_catches_a_tied_output_layer_left_behind(engines, monkeypatch)
     learner = make_model(4, tied=True)
     with monkeypatch.context() as patch:
         patch.setattr("pcqc.engines.vllm_worker._tie", lambda model: None)
-        with pytest.raises(UserError, match="stale weights"):
+        with pytest.raises(UserError, match="does not compute with the learner's weights"):
             sync(engines[TIED], learner)(learner.named_parameters())
     assert sync(engines[TIED], learner)(learner.named_parameters()) < ROUNDING
 

@@ -15,6 +15,7 @@ import torch
 from pcqc.engines import weight_files
 from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
 from pcqc.engines.vllm_start import start
+from pcqc.engines.weight_checksums import noted
 from pcqc.errors import UserError
 
 
@@ -117,13 +118,25 @@ class VllmEngine(Engine):
         return [_row(output, ids) for output, ids in zip(outputs, choices, strict=True)]
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; tensor by tensor in a shared process, else by files."""
-        weights = ((name, tensor.detach()) for name, tensor in weights)
+        """See `Engine.load_weights`; tensor by tensor in a shared process, else by files.
+
+        Raises:
+            UserError: vLLM did not get the same bytes, or did not take all of them.
+        """
+        sent: dict[str, int] = {}
+        weights = noted(((name, tensor.detach()) for name, tensor in weights), sent)
         if self.shared:
-            self.llm.collective_rpc("take_weights", args=(weights,))
+            taken = self.llm.collective_rpc("take_weights", args=(weights,))
         else:
             with weight_files.written(weights, self.processes) as folder:
-                self.llm.collective_rpc("take_weights", args=(str(folder),))
+                taken = self.llm.collective_rpc("take_weights", args=(str(folder),))
+        for received, kept in taken:
+            wrong = [n for n in {**sent, **received} if sent.get(n) != received.get(n)] or kept
+            if wrong:
+                raise UserError(
+                    f"vLLM does not have the learner's weights: {wrong[0]} and {len(wrong) - 1} "
+                    "more did not arrive as they were sent, or were not taken; rerun"
+                )
         self.reset_cache()
 
     def reset_cache(self) -> None:

@@ -1,8 +1,8 @@
 """What this project adds to vLLM's worker: new weights, and an end when the learner ends.
 
 vLLM imports this module by name, in its own process. Its reload goes layer by layer, so the weights
-are never held twice. It skips, with only a warning, an output layer that is tied to the embeddings
-and repacked for the CPU's kernels; `_tie` does that layer.
+are never held twice. It skips, with only a warning, what is left out, and an output layer that is
+tied to the embeddings and repacked for the CPU's kernels; `_tie` does that layer.
 """
 
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from pcqc.engines import weight_files
+from pcqc.engines.weight_checksums import noted
 
 
 class WeightReceiver:
@@ -23,12 +24,25 @@ class WeightReceiver:
     reload_weights: Callable[..., None]  # the worker's own
     get_model: Callable[[], torch.nn.Module]
 
-    def take_weights(self, weights: Iterable[tuple[str, torch.Tensor]] | str) -> None:
-        """Load named weights, or those of the safetensors files in a folder."""
+    @torch.no_grad()
+    def take_weights(
+        self, weights: Iterable[tuple[str, torch.Tensor]] | str
+    ) -> tuple[dict[str, int], list[str]]:
+        """Load named weights, or those of the safetensors files in a folder.
+
+        Returns:
+            The checksum of each that arrived, and the names of vLLM's own weights that the new
+            ones did not replace whole: the old ones are made NaN before.
+        """
         if isinstance(weights, str):
             weights = weight_files.read(Path(weights))
-        self.reload_weights(weights_iterator=weights)
-        _tie(self.get_model())
+        model, received = self.get_model(), dict[str, int]()
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.fill_(torch.nan)
+        self.reload_weights(weights_iterator=noted(weights, received))
+        _tie(model)
+        return received, [n for n, p in model.named_parameters() if p.isnan().any()]
 
     def end_with(self, learner: int) -> None:
         """End vLLM's processes when the learner's ends, in whatever way.

@@ -24,9 +24,9 @@ from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
 
 SYNC_PROMPTS = 4
-# How far rounding alone may set two implementations apart in a log-probability: the logit of an
-# unlikely token is tens below the likeliest, where bfloat16 has steps of a quarter.
-SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 1.0}
+# How far rounding alone may set two implementations apart in a log-probability, on average: the
+# logit of an unlikely token is tens below the likeliest, where bfloat16 has steps of a quarter.
+SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
 
 
 def checked_cases(path: Path) -> list[Case]:

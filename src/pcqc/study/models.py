@@ -92,8 +92,8 @@ class Engine:
     dtype: Literal["float32", "bfloat16"] = "float32"
     # vllm: engine and learner keep logits in float32, also where weights are bfloat16
     float32_head: bool = False
-    # vllm: largest tolerated |log pi_learner - log pi_engine| on fixed prompts after new weights;
-    # default: 0.001 at float32 and 1 at bfloat16
+    # vllm: largest tolerated mean |log pi_learner - log pi_engine| on fixed prompts after new
+    # weights; default: 0.001 at float32 and 0.5 at bfloat16
     sync_tolerance: Positive | None = None
 
 
