@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -124,9 +125,22 @@ def escaped(text):
 
 
 PYTHON = escaped(f"{shlex.quote(sys.executable)} -m")
-# What starts a job that learns. It starts its own processes on one machine; on several, a launcher
-# starts it on each (docs/clusters.md). It is a command with its arguments, as a shell takes them.
-LAUNCHER = escaped(config["launcher"]) if "launcher" in config else PYTHON
+# What starts a job that processes share out, and what it asks. On one machine it starts its own
+# processes; on several, Slurm starts torch's launcher on each (docs/clusters.md), or what the user names.
+# Devices are asked for per node, since the plugin would read `gpu` and `tasks` as tasks per GPU.
+LAUNCHER, SHARED_OUT = PYTHON, dict(ON_MODELS)
+if PLACED and (nodes := PLACED.learner_nodes) > 1:
+    cores, count = 8 * PLACED.devices_per_node, len(PLACED.learner.devices) // nodes
+    SHARED_OUT |= {"mpi": "srun", "nodes": nodes, "tasks": nodes, "gpu": 0, "cpus_per_task": cores}
+    if not ON_CPU:
+        SHARED_OUT["slurm_extra"] = f"--gpus-per-node={PLACED.devices_per_node}"
+    if shutil.which("srun"):
+        LAUNCHER = (
+            f"srun --nodes {nodes} --ntasks-per-node 1 --cpus-per-task {cores} torchrun --nnodes {nodes} "
+            f"--nproc-per-node {count} --rdzv-backend c10d --rdzv-endpoint $(hostname):29500 -m"
+        )
+if "launcher" in config:
+    LAUNCHER = escaped(config["launcher"])
 SNAKEFILE = escaped(shlex.quote(str(workflow.main_snakefile)))
 # A study is named or is a path, which may hold any character.
 STUDY_NAME = escaped(shlex.quote(STUDY_ARGUMENT))

@@ -23,7 +23,7 @@ rule sft:
     log:
         log("sft"),
     resources:
-        **ON_MODELS,
+        **SHARED_OUT,
     message:
         "Shared SFT: actor and patient"
     shell:
@@ -41,7 +41,7 @@ rule train:
     # The longest jobs first: what is short fills the cores at the end.
     priority: 1
     resources:
-        **ON_MODELS,
+        **SHARED_OUT,
     message:
         "Train {wildcards.method}, run {wildcards.run}"
     shell:
@@ -69,11 +69,11 @@ rule evaluate:
     log:
         log("evaluate"),
     resources:
-        **ON_MODELS,
+        **SHARED_OUT,
     message:
         "Evaluate {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("evaluate")
+        pcqc("evaluate", start=LAUNCHER)
 
 
 # The continuation study: what comes of each candidate question, and which answers may count.
@@ -85,11 +85,11 @@ rule continue_candidates:
     log:
         log("continuation"),
     resources:
-        **ON_MODELS,
+        **SHARED_OUT,
     message:
         "Continue from the candidates of {wildcards.method}, run {wildcards.run}"
     shell:
-        pcqc("continuation")
+        pcqc("continuation", start=LAUNCHER)
 
 
 rule ground_answers:

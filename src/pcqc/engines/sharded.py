@@ -1,9 +1,22 @@
 """An engine over several processes, each of which does a shard of every call."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, WrappedEngine
 from pcqc.system.processes import Processes
+
+
+def share_out(roles: Iterable[Any], processes: Processes) -> None:
+    """Have all processes use the engines of some roles together, where there are several.
+
+    Args:
+        roles: each has an `engine`, this process's own.
+        processes: each has these roles.
+    """
+    for role in roles if processes.count > 1 else ():
+        role.engine.processes = processes
+        role.engine = ShardedEngine(role.engine, processes)
 
 
 class ShardedEngine(WrappedEngine):

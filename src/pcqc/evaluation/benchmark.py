@@ -11,7 +11,7 @@ from pcqc.consultation import Consultation, RolloutContext, require_answers, rol
 from pcqc.evaluation.predictions import SCHEMA, write_table
 from pcqc.system.files import write_jsonl
 
-CASES_AT_ONCE = 256
+CASES_AT_ONCE = 256  # of each process
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,9 @@ def evaluate(
         UserError: the patient, served elsewhere, failed.
     """
     predictions, dialogues = [], []
-    for start in range(0, len(cases), CASES_AT_ONCE):
-        part = cases[start : start + CASES_AT_ONCE]
+    at_once = CASES_AT_ONCE * context.actor.engine.processes.count
+    for start in range(0, len(cases), at_once):
+        part = cases[start : start + at_once]
         rolled = roll_out(context, part, rollouts=1, seed=seed, stage=f"evaluation/{benchmark}")
         require_answers(consultation for (consultation,) in rolled)
         for case, (consultation,) in zip(part, rolled, strict=True):

@@ -11,6 +11,7 @@ from pcqc.cases.case import Case
 from pcqc.clinic.ungrounded import Changed, UngroundedPatient
 from pcqc.clinic.world import load_world
 from pcqc.consultation import RolloutContext
+from pcqc.engines.sharded import share_out
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
@@ -23,6 +24,7 @@ from pcqc.roles import Patient
 from pcqc.study import digest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.system.progress import Progress
 
 CANDIDATES = pa.schema(
@@ -50,10 +52,13 @@ CONTINUATIONS = pa.schema(
 CASES_AT_ONCE = 16
 
 
-def run(task: Task) -> dict:
-    """Draw the study of one policy, resuming it block by block; entries of the manifest."""
+def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
+    """Draw the study of one policy, resuming it block by block; entries of the manifest.
+
+    Every process draws its share of each block; the first writes.
+    """
     single_threaded(task.settings.deterministic)
-    study = ContinuationStudy(task)
+    study = ContinuationStudy(task, processes)
     states = study.candidates()
     return study.write(states, study.continuations(states))
 
@@ -61,12 +66,14 @@ def run(task: Task) -> dict:
 class ContinuationStudy:
     """One policy's study under way; finished blocks of cases lie in its state folder."""
 
-    def __init__(self, task: Task):
+    def __init__(self, task: Task, processes: Processes):
         self.task, self.settings, self.state = task, task.settings, task.state
+        self.processes = processes
         self.label = " ".join(task.arguments)
         self.cases = checked_cases(task.inputs["development"])
         self.update, self.checkpoint, weights = selected_weights(task)
         self.context, self.scorer = make_context(task, weights), make_scorer(task)
+        share_out((self.context.actor, self.context.patient, self.scorer), processes)
         self.asking = self._asking()
         self.examined = 0
 
@@ -76,7 +83,7 @@ class ContinuationStudy:
         There may be fewer such cases than wanted; the manifest says how many there are.
         """
         states: list[list[Candidate]] = []
-        progress = Progress(f"candidates {self.label}", self.settings.states, "state")
+        progress = self._progress("candidates", self.settings.states, "state")
         for group in self._groups():
             self.examined += 1
             if group is not None:
@@ -96,7 +103,7 @@ class ContinuationStudy:
     def continuations(self, states: list[list[Candidate]]) -> list[dict]:
         """All continuations of all candidates."""
         blocks, rows = _blocks(states), []
-        progress = Progress(f"continuations {self.label}", len(blocks), "block")
+        progress = self._progress("continuations", len(blocks), "block")
         for number, block in enumerate(blocks):
             name = f"continuations-{number:04d}"
             rows += self._block(name, lambda block=block: self._continue(block))
@@ -114,7 +121,7 @@ class ContinuationStudy:
             "candidates.parquet": pa.Table.from_pylist(candidates, columns),
             "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
         }
-        for name, table in tables.items():
+        for name, table in tables.items() if self.processes.is_main else ():
             write_table(self.task.folder / name, table)
         shape = (len(states), self.settings.candidates, self.settings.continuations)
         utility = np.array([c["utility"] for c in candidates]).reshape(shape[:2])
@@ -139,16 +146,22 @@ class ContinuationStudy:
         Caches are emptied before each block, so a resumed study has those of an unbroken one.
         """
         path = self.state / f"{name}.json"
-        if not path.exists():
+        if not self.processes.gather(path.exists())[0]:
             for role in (self.context.actor, self.context.patient, self.scorer):
                 role.engine.reset_cache()
             rows = draw()
-            write_json(path, {"rows": rows, "digest": digest([name, rows])})
+            if self.processes.is_main:
+                write_json(path, {"rows": rows, "digest": digest([name, rows])})
+            self.processes.barrier()
         remedy = f"remove {path} and run the workflow again"
         kept = read_json(path, Block, remedy)
         if digest([name, kept["rows"]]) != kept["digest"]:
             raise UserError(f"{path}: altered since it was written; {remedy}")
         return kept["rows"]
+
+    def _progress(self, what: str, total: int, unit: str) -> Progress:
+        silent = not self.processes.is_main
+        return Progress(f"{what} {self.label}", total, unit, silent=silent)
 
     def _asking(self) -> RolloutContext:
         """The roles that draw candidates: there the clinic's patient may be made to err."""

@@ -2,15 +2,19 @@
 
 from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
+from pcqc.engines.sharded import share_out
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import checked_cases, checkpoint_weights, make_context, selected_weights
 from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded
+from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.system.progress import Progress
 
 
-def run(task: Task) -> dict:
+def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
     """Evaluate the checkpoints on all benchmarks; their summaries, for the manifest.
+
+    Every process plays its share of the consultations; the first writes.
 
     Files of the selected checkpoint are named `<benchmark>`, of another `<benchmark>@<update>`.
     """
@@ -19,16 +23,17 @@ def run(task: Task) -> dict:
     cases = {name: checked_cases(task.inputs[f"cases {name}"]) for name in settings.benchmarks}
     update, checkpoint, weights = selected_weights(task)
     context = make_context(task, weights)
+    share_out((context.actor, context.patient), processes)
     summary = {
         "update": update,
         "checkpoint": checkpoint,
-        "benchmarks": _evaluate(task, context, cases, update),
+        "benchmarks": _evaluate(task, context, cases, update, processes),
     }
     further = {}
     for other in settings.also_evaluate:
         checkpoint, weights = checkpoint_weights(task, other)
         context.actor.engine.load_weights(weights.load().named_parameters())
-        benchmarks = _evaluate(task, context, cases, other, suffix=f"@{other}")
+        benchmarks = _evaluate(task, context, cases, other, processes, suffix=f"@{other}")
         further[str(other)] = {"checkpoint": checkpoint, "benchmarks": benchmarks}
     return {**summary, "further_updates": further} if further else summary
 
@@ -38,12 +43,14 @@ def _evaluate(
     context: RolloutContext,
     cases: dict[str, list[Case]],
     update: int,
+    processes: Processes,
     suffix: str = "",
 ) -> dict[str, dict]:
     """Benchmark -> summary of the context's actor; predictions and dialogues go to the folder."""
     method, letter = task.arguments
     summaries = {}
-    progress = Progress(f"evaluate {method} {letter} {update}", len(cases), "benchmark")
+    label, silent = f"evaluate {method} {letter} {update}", not processes.is_main
+    progress = Progress(label, len(cases), "benchmark", silent=silent)
     for name in cases:
         context.actor.engine.reset_cache()
         context.patient.engine.reset_cache()
@@ -55,7 +62,8 @@ def _evaluate(
             labels={"method": method, "run": letter, "update": update},
         )
         files = {"predictions": f"{name}{suffix}.parquet", "dialogues": f"{name}{suffix}.jsonl"}
-        evaluation.write(task.folder / files["predictions"], task.folder / files["dialogues"])
+        if processes.is_main:
+            evaluation.write(task.folder / files["predictions"], task.folder / files["dialogues"])
         summaries[name] = {**evaluation.summary(), **files}
         progress.advance(accuracy=summaries[name]["accuracy"], turns=summaries[name]["turns"])
     progress.close()

@@ -17,20 +17,19 @@ PR_SET_PDEATHSIG = 1
 
 
 def processes_wanted(study: Study) -> int:
-    """Number of processes to start for a training job of the study; 1 if they run already.
+    """Number of processes to start for a job that they share out; 1 if they run already.
 
     Raises:
         UserError: they belong on several machines, each of which starts its own.
     """
     if study.placement is None or launched():
         return 1
-    devices, per_node = study.placement.learner.devices, study.placement.devices_per_node
-    if len({device // per_node for device in devices}) > 1:
+    if study.placement.learner_nodes > 1:
         raise UserError(
             "placement.learner.devices are on several nodes: start the job on each of them with "
             "`torchrun --nnodes ... -m pcqc.cli ...` (docs/clusters.md)"
         )
-    return len(devices)
+    return len(study.placement.learner.devices)
 
 
 def launch(arguments: list[str], count: int) -> None:
@@ -95,7 +94,7 @@ def _order(failure) -> tuple[bool, bool]:
 
 
 def join_job(study: Study) -> Processes:
-    """Join the processes of this training job; see `processes_wanted`."""
+    """Join the processes of this job; see `processes_wanted`."""
     if study.placement is None:
         return SINGLE_PROCESS
     if parent := os.environ.pop(PARENT, None):

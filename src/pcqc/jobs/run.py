@@ -24,7 +24,8 @@ from pcqc.results.tasks import RolloutSettings, Task, Where
 from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
-LEARNING = ("sft", "train")  # in several processes, where the study places its learner
+# By one process for each device of the learner, where the study places it.
+SHARED_OUT = ("sft", "train", "evaluate", "continuation")
 WHOLE_STUDY = ("mirror", "collect", "report", "peers", "publish")  # read the study's newest runs
 
 
@@ -119,6 +120,6 @@ def rollout_task(study: Study, folder: Path) -> Task:
 def _call(study: Study, job: Job, processes: Processes) -> dict | None:
     function = importlib.import_module(job.entries[0]).run
     task = task_of(study, job)
-    if job.kind in LEARNING:
+    if job.kind in SHARED_OUT:
         return function(task, processes)
     return function(task, study) if job.kind in WHOLE_STUDY else function(task)

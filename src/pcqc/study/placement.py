@@ -61,6 +61,11 @@ class Placement:
         """Number of allocated devices, on all nodes."""
         return self.nodes * self.devices_per_node
 
+    @property
+    def learner_nodes(self) -> int:
+        """Number of nodes on which the learner has devices."""
+        return len({device // self.devices_per_node for device in self.learner.devices})
+
 
 @dataclass(frozen=True, config=STRICT)
 class Assumptions:

@@ -1,20 +1,54 @@
 """How jobs are started, and what they ask of a scheduler."""
 
+import os
 import re
+import shutil
 
-from workplace import Workplace
+from workplace import STUDY, Workplace, digests
+
+PLACEMENT = """
+placement:
+  device: CPU
+  devices_per_node: 2
+  learner: {devices: [0, 1], zero: 1}
+  actor: {devices: [0, 1]}
+"""
 
 
-def test_a_launcher_starts_what_learns_and_nothing_else(tmp_path):
+TWO_NODES = """
+placement:
+  device: CPU
+  nodes: 2
+  devices_per_node: 2
+  learner: {devices: [0, 1, 2, 3]}
+"""
+SETTINGS = f"config/studies/{STUDY}.yaml"
+
+
+def test_a_launcher_starts_what_processes_share_and_nothing_else(tmp_path):
     place = Workplace(tmp_path / "place")
     command = place.workflow("--dry-run", "--printshellcmds", "terminal_only")
-    command += ["launcher=srun --nodes 2 torchrun --rdzv-endpoint $(hostname):29500 -m"]
-    done = place.run(command)
+    done = place.run([*command, "launcher=my-launcher $(hostname):29500 -m"])
+    assert started(done, "my-launcher $(hostname):29500 -m") == ["sft", "train", "evaluate"]
+    # Two nodes with two devices each, of which the learner has all: Slurm starts torch's launcher.
+    place.edit(SETTINGS, "\nruns: {A", f"{TWO_NODES}\nruns: {{A")
+    (place.folder / "srun").touch(0o755)
+    done = place.run(command, PATH=f"{place.folder}:{os.environ['PATH']}")
+    srun = (
+        "srun --nodes 2 --ntasks-per-node 1 --cpus-per-task 16 torchrun --nnodes 2 "
+        "--nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint $(hostname):29500 -m"
+    )
+    assert started(done, srun) == ["sft", "train", "evaluate"]
+    asked = "mpi=srun, nodes=2, tasks=2, cpus_per_task=16"
+    assert done.stdout.count(asked) == 3, done.stdout
+
+
+def started(done, launcher: str) -> list[str]:
+    """The jobs that a dry run would start by a launcher; it would start others without."""
     assert done.returncode == 0, done.stderr[-3000:]
-    started = re.findall(r"^Shell command: \((.*?) pcqc\.cli (\S+)", done.stdout, re.MULTILINE)
-    launched = [name for start, name in started if start.startswith("srun --nodes 2 torchrun")]
-    assert launched == ["sft", "train"]
-    assert {"clinic", "base", "select", "evaluate"} < {name for _, name in started}
+    jobs = re.findall(r"^Shell command: \((.*?) pcqc\.cli (\S+)", done.stdout, re.MULTILINE)
+    assert {"clinic", "base", "select"} < {name for start, name in jobs if start != launcher}
+    return [name for start, name in jobs if start == launcher]
 
 
 def test_the_clone_may_lie_in_a_folder_of_any_name(tmp_path):
@@ -22,3 +56,27 @@ def test_the_clone_may_lie_in_a_folder_of_any_name(tmp_path):
     done = place.run(place.workflow("--until", "clinic"))
     assert done.returncode == 0, done.stderr[-3000:]
     assert (place.results / "data/clinic/latest/manifest.json").is_file()
+
+
+def test_two_processes_evaluate_and_continue_in_the_bytes_of_one(copy):
+    def outcome() -> dict[str, str]:
+        made = {
+            kind: copy.results / kind / "pcqc/A/latest" for kind in ("evaluation", "continuation")
+        }
+        return {
+            f"{kind}/{name}": digest
+            for kind, folder in made.items()
+            for name, digest in digests(folder.resolve()).items()
+            if name != "manifest.json"  # holds times
+        }
+
+    expected = outcome()
+    # Four benchmarks at three checkpoints, each predictions and dialogues; two tables.
+    assert len(expected) == 4 * 3 * 2 + 2
+    copy.edit(SETTINGS, "\nruns: {A", f"{PLACEMENT}\nruns: {{A")
+    for kind in ("evaluation", "continuation"):
+        shutil.rmtree(copy.results / kind / "pcqc/A")
+    for kind in ("evaluate", "continuation"):
+        done = copy.run(copy.command(kind, STUDY, "pcqc", "A"))
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert outcome() == expected
