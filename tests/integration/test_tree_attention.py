@@ -177,23 +177,34 @@ def test_rows_are_padded_to_blocks_within_the_budget():
     assert max(len(padded.ids) for padded in batches) == 2
 
 
-def test_one_kernel_serves_all_lengths(monkeypatch):
-    """Compiled anew for one row or several; never for a length."""
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_four_kernels_serve_all_lengths_and_passes(monkeypatch, recomputes):
+    """One row or several, with gradients or without; never another for a length or a layer."""
     monkeypatch.setattr(tree_attention, "BLOCK_MASKED", frozenset({"cpu"}))
-    model, graphs = tiny_model(0).requires_grad_(False), []
+    monkeypatch.setattr("torch.nn.attention.flex_attention._validate_device", lambda *_: None)
+    policy, reference = tiny_model(0), tiny_model(1).requires_grad_(False)
+    if recomputes:
+        policy.train().gradient_checkpointing_enable({"use_reentrant": False})
+    graphs = []
 
     def keep(graph, inputs):
         graphs.append(graph)
         return graph
 
-    def score(rows: int, blocks: int) -> int:
+    def update(rows: int, blocks: int) -> int:
+        """As an update goes: reference, and old policy, without gradients; then the policy."""
         last = torch.arange(blocks * BLOCK).expand(rows, -1).contiguous()
-        tree_attention.take_trees(model.model)
-        model.model(torch.zeros_like(last), attention_mask=tree_mask(last), use_cache=False)
+        mask = tree_mask(last)
+        for model in (reference, policy):
+            tree_attention.take_trees(model.model)
+            with torch.no_grad():
+                model.model(torch.zeros_like(last), attention_mask=mask, use_cache=False)
+        output = policy.model(torch.zeros_like(last), attention_mask=mask, use_cache=False)
+        output.last_hidden_state.sum().backward()
         return len(graphs)
 
-    with torch.no_grad(), torch.compiler.set_stance(force_backend=keep):
-        made = [score(rows, blocks) for rows, blocks in [(1, 4), (1, 3), (2, 2)]]
-        later = [score(rows, blocks) for rows, blocks in [(1, 2), (1, 9), (3, 5), (2, 7)]]
-    assert 0 < made[0] < made[-1] <= 3
-    assert set(later) == {made[-1]}
+    torch._dynamo.reset()
+    with torch.compiler.set_stance(force_backend=keep):
+        made = [update(*size) for size in [(1, 4), (1, 3), (2, 2), (1, 2), (1, 9), (3, 5), (2, 7)]]
+    assert made == [2, 2, 4, 4, 4, 4, 4]
+    assert 2 * made[-1] <= torch._dynamo.config.recompile_limit

@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import BlockMask, flex_attention
 # Kinds of devices on which trees have a block mask.
 BLOCK_MASKED = frozenset({"cuda"})
 # Tokens that a block spans in each direction. Lengths are multiples of it, at least two, so that
-# one compiled kernel serves them all.
+# the same compiled kernels serve them all.
 BLOCK = 128
 # What transformers calls this kind of attention.
 NAME = "token_tree"
@@ -61,9 +61,15 @@ def _block_mask(last: torch.Tensor) -> BlockMask:
     def sees(row, head, query, key):
         return (key <= query) & (query <= last[row, key])
 
-    return BlockMask.from_kv_blocks(
+    mask = BlockMask.from_kv_blocks(
         *_listed(partial), *_listed(full), BLOCK, sees, seq_lengths=(length, length)
     )
+    # Else the first length would have kernels of its own, and torch compiles at most eight.
+    torch._dynamo.maybe_mark_dynamic(last, 1)
+    for tensor in vars(mask).values():
+        if isinstance(tensor, torch.Tensor):
+            torch._dynamo.maybe_mark_dynamic(tensor, list(range(2, tensor.ndim)))
+    return mask
 
 
 def _listed(seen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,7 +110,7 @@ def _attend(module, query, key, value, attention_mask, scaling=None, **others):
 
 @functools.cache
 def compiled():
-    """FlexAttention, compiled once for all lengths.
+    """FlexAttention, compiled for one row and for several, with gradients and without.
 
     Uncompiled it would write out all scores, so a graph that cannot be compiled raises an error.
     """
