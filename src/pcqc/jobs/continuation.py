@@ -55,7 +55,7 @@ CASES_AT_ONCE = 16
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
     """Draw the study of one policy, resuming it block by block; entries of the manifest.
 
-    Every process draws its share of each block; the first writes.
+    Every process draws its share of each block and scores all of it; the first writes.
     """
     single_threaded(task.settings.deterministic)
     study = ContinuationStudy(task, processes)
@@ -73,7 +73,8 @@ class ContinuationStudy:
         self.cases = checked_cases(task.inputs["development"])
         self.update, self.checkpoint, weights = selected_weights(task)
         self.context, self.scorer = make_context(task, weights), make_scorer(task)
-        share_out((self.context.actor, self.context.patient, self.scorer), processes)
+        # Not the scorer: a share of the prompts would be other batches, and round otherwise.
+        share_out((self.context.actor, self.context.patient), processes)
         self.asking = self._asking()
         self.examined = 0
 

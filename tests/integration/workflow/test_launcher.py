@@ -39,8 +39,6 @@ def test_a_launcher_starts_what_processes_share_and_nothing_else(tmp_path):
         "--nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint $(hostname):29500 -m"
     )
     assert started(done, srun) == ["sft", "train", "evaluate"]
-    asked = "mpi=srun, nodes=2, tasks=2, cpus_per_task=16"
-    assert done.stdout.count(asked) == 3, done.stdout
 
 
 def started(done, launcher: str) -> list[str]:
