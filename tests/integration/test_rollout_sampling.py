@@ -1,5 +1,7 @@
 """Rollouts sample from the policy that the loss has; validation decodes as evaluation does."""
 
+from dataclasses import replace
+
 import pytest
 from small_runs import small_study
 
@@ -28,6 +30,10 @@ def test_only_the_actor_of_rollouts_samples_from_the_policy_itself(study, monkey
     run.collect_rollouts(1, cases, rl_loop.Phases())
     assert {at for engine, at in drawn if engine is run.context.actor.engine} == {(1.0, 1.0)}
     assert {at for engine, at in drawn if engine is run.context.patient.engine} == {DECODED}
+    drawn.clear()
+    run.rl = replace(run.rl, rollout_top_p=0.8)
+    run.collect_rollouts(1, cases, rl_loop.Phases())
+    assert {at for engine, at in drawn if engine is run.context.actor.engine} == {(1.0, 0.8)}
     drawn.clear()
     run._resume()
     run._checkpoint(1)

@@ -18,7 +18,7 @@ from pcqc.methods.sequences import TERMINAL
 from pcqc.study import Rl
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip
-from pcqc.training.sequences import KL, Term, TrainingSequence
+from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence
 from pcqc.training.state import load_state, save_state
 from pcqc.training.value_model import value_loss
 
@@ -56,6 +56,36 @@ def test_values_are_the_head_s_outputs_at_the_tokens_that_end_a_state():
         expected = outputs(judge.model, state)[-ENDING:].tolist()
         assert found.tolist() == pytest.approx(expected, abs=ROUNDING)
     assert judge.values([]) == []
+
+
+def test_the_release_reads_a_token_earlier_and_keeps_its_values_where_it_trains():
+    """Of a state of eight tokens it reads numbers 5 and 6, ours 6 and 7."""
+    judge = critic(value_positions="release")
+    state = [5, 6, 7, 8, 9, 10, 11, 12]
+    expected = outputs(judge.model, state).tolist()
+    assert judge.values([state])[0].tolist() == pytest.approx(expected[5:7], abs=ROUNDING)
+    targets = np.full(8, np.nan)
+    targets[[2, 3]] = 1.0
+    sequence = ValueSequence(state, targets, np.full(8, np.nan))
+    judge.keep_values([sequence])
+    assert sequence.old_values[2:4].tolist() == pytest.approx(expected[2:4], abs=ROUNDING)
+    assert np.isnan(sequence.old_values[[0, 1, 4, 5, 6, 7]]).all()
+
+
+def test_an_update_at_the_release_s_positions_clips_at_the_values_before_it():
+    learner = Learner(critic_updates=9, value_positions="release")
+    batch = drawn(1)
+    sequences = [s for t in batch.trajectories for s in t.critic]
+    for sequence in sequences:
+        sequence.old_values[:] = np.nan
+    before = [
+        outputs(learner.critic.model, s.tokens)[torch.from_numpy(s.selected)].tolist()
+        for s in sequences
+    ]
+    learner.learn(1, batch)
+    for sequence, values in zip(sequences, before, strict=True):
+        kept = sequence.old_values[sequence.selected].tolist()
+        assert kept == pytest.approx(values, abs=ROUNDING)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def check_credit(search):
         assert scores[i] == pytest.approx(gain / reached[i] if reached[i] else 0.0)
     trained = [i for i, node in enumerate(nodes) if node.terminal and not node.pruned]
     assert [path[-1] for _, path in search.trajectories] == trained
-    made = trajectories(search, by_visits=True)
+    made = trajectories(search, TreeSearch())
     for t, (consultation, path) in zip(made, search.trajectories, strict=True):
         term = t.actor[0].terms[TERMINAL]
         first = len(consultation.turns[0].state)

@@ -57,7 +57,7 @@ def decoding() -> list[float]:
     """Temperature and top-p in training, then in validation."""
     chat, shared = qwen(), PAPER.actor_decoding
     context = SimpleNamespace(actor=SimpleNamespace(engine=None), chat=chat)
-    drawn = policy_sampler(shared, context).sampling
+    drawn = policy_sampler(shared, context, RL.rollout_top_p).sampling
     return [drawn.temperature, drawn.top_p, shared.temperature, shared.top_p]
 
 

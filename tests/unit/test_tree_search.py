@@ -82,7 +82,7 @@ def test_a_prompt_that_is_too_long_is_a_tree_of_one_end():
     context = make_context(prompt_tokens=1)
     (one,) = grow(context, CASES[:1])
     assert [(n.terminal, n.reward) for n in one.tree.nodes] == [(True, -1.0)]
-    assert trajectories(one, by_visits=True) == []
+    assert trajectories(one, TreeSearch()) == []
 
 
 def test_what_the_actor_trains_on():
@@ -91,7 +91,7 @@ def test_what_the_actor_trains_on():
         scores = atpo(one.tree)
         per_token = 0.0
         for (consultation, path), t in zip(
-            one.trajectories, trajectories(one, by_visits=True), strict=True
+            one.trajectories, trajectories(one, TreeSearch()), strict=True
         ):
             (sequence,) = t.actor
             term = sequence.terms[TERMINAL]
@@ -111,13 +111,46 @@ def test_what_the_actor_trains_on():
 def test_what_the_critic_trains_on():
     (one,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
     targets = back_up(one.tree)
-    for (consultation, path), t in zip(one.trajectories, trajectories(one, True), strict=True):
+    made = trajectories(one, TreeSearch())
+    for (consultation, path), t in zip(one.trajectories, made, strict=True):
         (sequence,) = t.critic
         assert sequence.selected.sum() == 3 * len(consultation.turns)
         for turn, node in zip(consultation.turns, path, strict=False):
             place = slice(len(turn.state) - 3, len(turn.state))
             assert set(sequence.targets[place]) == {targets[node]}
             assert sequence.old_values[place].tolist() == one.value_tokens[node].tolist()
+
+
+def test_the_release_s_critic_trains_from_the_last_token_of_a_state_on():
+    """Three tokens a state here: with i the response's first token these are i-1, i and i+1.
+
+    The last response has two tokens at least, so none falls behind the sequence's end.
+    """
+    (one,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
+    targets = back_up(one.tree)
+    made = trajectories(one, TreeSearch(value_positions="release"))
+    for (consultation, path), t in zip(one.trajectories, made, strict=True):
+        (sequence,) = t.critic
+        expected = {
+            len(turn.state) + offset: targets[node]
+            for turn, node in zip(consultation.turns, path, strict=False)
+            for offset in (-1, 0, 1)
+        }
+        found = {int(i): sequence.targets[i] for i in np.flatnonzero(sequence.selected)}
+        assert found == expected
+        assert np.isnan(sequence.old_values).all()
+
+
+def test_targets_of_the_release_end_with_the_sequence():
+    """Responses of one token: of the last there are i-1 and i, and no i+1."""
+    (one,) = grow(make_context([""]), CASES[:1], candidates=1)
+    ((consultation, _),) = one.trajectories
+    (trajectory,) = trajectories(one, TreeSearch(value_positions="release"))
+    (sequence,) = trajectory.critic
+    *earlier, last = [len(turn.state) for turn in consultation.turns]
+    assert len(sequence.tokens) == last + 1
+    expected = [i + offset for i in earlier for offset in (-1, 0, 1)] + [last - 1, last]
+    assert np.flatnonzero(sequence.selected).tolist() == expected
 
 
 def collect(context, **settings):

@@ -121,7 +121,8 @@ class Run:
         self, update: int, cases: Sequence[Case], phases: Phases
     ) -> tuple[RolloutBatch, dict[str, float]]:
         """Rollouts of the current policy with their credit, and their metrics."""
-        actor = policy_sampler(self.task.settings.actor_decoding, self.context)
+        decoding, top_p = self.task.settings.actor_decoding, self.rl.rollout_top_p
+        actor = policy_sampler(decoding, self.context, top_p)
         context = dataclasses.replace(self.context, actor=actor, timed=phases.time)
         with self.engines.awake() as health:
             batch = self.method.collect_rollouts(self.services, context, cases, update)
@@ -208,14 +209,14 @@ class Run:
         }
 
 
-def policy_sampler(decoding: Decoding, context: RolloutContext) -> Actor:
-    """The actor of rollouts: it samples from the policy itself, at temperature 1 and top-p 1.
+def policy_sampler(decoding: Decoding, context: RolloutContext, top_p: float = 1.0) -> Actor:
+    """The actor of rollouts: at temperature 1, and by default top-p 1, from the policy itself.
 
     The loss has log pi_theta over the whole vocabulary (eq:question_objective). With a smaller
     top-p unlikely tokens are never drawn and never credited. What is common in lost consultations,
     such as asking on, would become rarer, whatever it is worth (docs/clinic.md).
     """
-    itself = dataclasses.replace(decoding, temperature=1.0, top_p=1.0)
+    itself = dataclasses.replace(decoding, temperature=1.0, top_p=top_p)
     return Actor(context.actor.engine, context.chat, itself)
 
 

@@ -1,7 +1,8 @@
 """Settings of consultations and of training: protocol, SFT, RL."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pcqc.study.yaml_reader import STRICT, Count, Positive, Weight, Whole
@@ -51,6 +52,8 @@ class Rl:
     level_after: Whole = 0
     level_points: Positive = 1.0
     tokens_per_micro_batch: Count = 16384
+    # of the actor's rollouts, at temperature 1; 1: the policy itself (docs/clinic.md)
+    rollout_top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     gap_alarm: Positive = 0.05  # largest tolerated mean |log pi_learner - log pi_engine| of tokens
     # How far engine and learner differ as policies is logged; the others weigh the loss by it
     mismatch: Literal["log", "truncate", "mask"] = "log"

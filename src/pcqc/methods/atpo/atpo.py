@@ -134,7 +134,7 @@ class Atpo(RlMethod):
             for dialogue in search.dialogues[1:]
         )
         by_visits = self.tree.divide_by_visits
-        flat = [t for search in searches for t in trajectories(search, by_visits)]
+        flat = [t for search in searches for t in trajectories(search, self.tree)]
         return TreeBatch(used, rows, rewards, gains, sampled, failures, searches, flat, by_visits)
 
     def learn(self, services: Services, update: int, batch: TreeBatch) -> "UpdateReport":
@@ -145,6 +145,8 @@ class Atpo(RlMethod):
         policy, rate = services.policy, self.actor_rate(services.policy, update)
         if rate:
             policy.keep_logprobs([s for t in batch.trajectories for s in t.actor])
+        if self.tree.value_positions == "release":
+            services.critic.keep_values([s for t in batch.trajectories for s in t.critic])
         clip = Clip(policy.settings.clip, self.tree.clip_high, self.tree.dual_clip)
         reports = []
         for chosen in self.mini_batches(services.seed, update, len(batch.trajectories)):

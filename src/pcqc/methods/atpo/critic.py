@@ -20,8 +20,8 @@ class Critic:
     Args:
         body: model without its output layer, such as that of Shared SFT; trained in place.
         ending: number of tokens of the generation prompt that ends a state; V(s) is the mean of the
-            outputs at them.
-        tree: learning rate and clipping.
+            outputs at as many tokens.
+        tree: learning rate, clipping, and at which tokens V is read.
         rl: weight decay, gradient clipping, micro-batch size.
         backend: (module, learning rate, settings) -> what takes the optimiser steps.
     """
@@ -41,15 +41,26 @@ class Critic:
         self.state = self.backend.state
 
     def values(self, states: Sequence[Sequence[int]]) -> list[np.ndarray]:
-        """Outputs at the tokens that end each state, float64 [ending] each.
+        """Outputs at the tokens where each state is read, float64 [ending] each.
 
         What states of one call share is computed once, as far as a micro-batch holds it.
         """
         unique = list(dict.fromkeys(tuple(state) for state in states))
-        items = [SelectedTokens(list(s), np.arange(len(s)) >= len(s) - self.ending) for s in unique]
+        items = [SelectedTokens(list(s), self._read(len(s))) for s in unique]
         rows = outputs(self.backend, items, self.rl.tokens_per_micro_batch)
         read = dict(zip(unique, rows, strict=True))
         return [read[tuple(state)] for state in states]
+
+    def _read(self, length: int) -> np.ndarray:
+        """bool [length], at which tokens of a state V is read; a too short state's at all."""
+        place = np.arange(length) + (self.tree.value_positions == "release")
+        return (length - self.ending <= place) & (place < length)
+
+    def keep_values(self, sequences: Sequence[ValueSequence]) -> None:
+        """Note the outputs at the targets' tokens in each sequence, before several steps."""
+        rows = outputs(self.backend, sequences, self.rl.tokens_per_micro_batch)
+        for sequence, values in zip(sequences, rows, strict=True):
+            sequence.old_values[sequence.selected] = values
 
     def update(self, sequences: Sequence[ValueSequence]) -> dict[str, float]:
         """Take one optimiser step towards the targets; the step's metrics.

@@ -1,5 +1,7 @@
 """Settings of the tree search and of the actor-critic update; documented where they stand."""
 
+from typing import Literal
+
 from pydantic.dataclasses import dataclass
 
 from pcqc.study.yaml_reader import STRICT, Count, Positive, Share, Weight, Whole
@@ -26,4 +28,7 @@ class TreeSearch:
     actor_warmup: Share = 0.03  # share of the updates in which the actor's rate rises
     critic_learning_rate: Positive = 1e-5
     critic_clip: Positive = 0.5  # largest change of a value from that of the search
+    # Where V is read and trained, with i a response's first token: at the tokens before i that end
+    # a state, or as in ATPO's release: read a token earlier, trained at as many from i - 1 on.
+    value_positions: Literal["state", "release"] = "state"
     critic_updates: Whole = 4  # first updates, which train only the critic

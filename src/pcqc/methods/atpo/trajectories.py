@@ -7,6 +7,7 @@ import numpy as np
 
 from pcqc.consultation import Consultation
 from pcqc.methods.atpo.search import Search
+from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.sequences import executed_sequences
 from pcqc.training.sequences import TrainingSequence, ValueSequence, pack_turns
 from turn_credit.tree import atpo, back_up
@@ -25,16 +26,16 @@ class Trajectory:
     critic: list[ValueSequence]
 
 
-def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
+def trajectories(search: Search, rules: TreeSearch) -> list[Trajectory]:
     """All completed trajectories of a tree that have an actor's turn.
 
     The actor's tokens of a trajectory weigh 1 together, whatever its length.
 
     Args:
         search: the searched tree.
-        by_visits: whether advantages are divided by visits.
+        rules: whether advantages are divided by visits, and where V is trained.
     """
-    targets, scores = back_up(search.tree), atpo(search.tree, by_visits)
+    targets, scores = back_up(search.tree), atpo(search.tree, rules.divide_by_visits)
     completed = []
     for consultation, path in search.trajectories:
         if not consultation.turns:
@@ -42,20 +43,28 @@ def trajectories(search: Search, by_visits: bool) -> list[Trajectory]:
         weight = 1 / consultation.actor_tokens
         actor = executed_sequences(consultation, [scores[i] for i in path[1:]], weight=weight)
         states = [(targets[i], search.value_tokens[i]) for i in path[:-1]]
-        completed.append(Trajectory(actor, _critic_sequences(consultation, states)))
+        critic = _critic_sequences(consultation, states, rules.value_positions)
+        completed.append(Trajectory(actor, critic))
     return completed
 
 
 def _critic_sequences(
-    consultation: Consultation, states: Sequence[tuple[float, np.ndarray]]
+    consultation: Consultation, states: Sequence[tuple[float, np.ndarray]], positions: str
 ) -> list[ValueSequence]:
-    """Sequences with V_hat and the old values where each turn's state ends."""
+    """Sequences with V_hat and the old values where each turn's state ends.
+
+    At the release's positions the old values are still missing (`Critic.keep_values`): the search
+    read others.
+    """
     sequences = []
     for packed in pack_turns(consultation.executed):
         targets, old = np.full((2, len(packed.tokens)), np.nan)
         for number, start in packed.starts.items():
             target, outputs = states[number]
-            targets[start - len(outputs) : start] = target
-            old[start - len(outputs) : start] = outputs
+            if positions == "release":
+                targets[start - 1 : start - 1 + len(outputs)] = target
+            else:
+                targets[start - len(outputs) : start] = target
+                old[start - len(outputs) : start] = outputs
         sequences.append(ValueSequence(packed.tokens, targets, old))
     return sequences
