@@ -18,6 +18,7 @@ class Comparison:
     Attributes:
         effect: positive favours the claim.
         unit: `pp` or `turns`.
+        n: how much is compared: `8 + 12 runs, 1,600 cases`, or `256 states`.
         improvement: chance that a run of the minuend is above one of the subtrahend.
         single: methods with one run each are compared, so that nothing is known of other runs.
         judged: verdict among all comparisons of the claims.
@@ -26,6 +27,7 @@ class Comparison:
     label: str
     effect: Effect
     unit: str
+    n: str
     improvement: float | None = None
     single: bool = False
     judged: Judged | None = None
@@ -78,7 +80,9 @@ def compared(
     label = " − ".join(collected.title(name) for name in pair)
     improvement = probability_of_improvement(first.tasks(second))
     effect = crossed_effect(first, second, alike)
-    return Comparison(label, effect, unit, improvement, single=effect.random == "case")
+    cases = sum(outcomes.shape[1] for outcomes in first.benchmarks)
+    n = f"{len(first.runs)} + {len(second.runs)} runs, {cases:,} cases"
+    return Comparison(label, effect, unit, n, improvement, single=effect.random == "case")
 
 
 def _judged(collected: Collected, unjudged: list[Claim]) -> list[Claim]:
@@ -139,10 +143,11 @@ def _of_utility(collected: Collected) -> Claim:
     text = "A question's diagnostic utility predicts downstream success."
     policies = []
     if collected.study.continuation:
-        policies = [main_policy(each).as_answered() for each in collected.on_each_base]
+        policies = [main_policy(each) for each in collected.on_each_base]
     if not policies or min(len(policy.case_ids) for policy in policies) < 2:
         few = "This study has too few continuations."
         return Claim("utility", text, published().claims["utility"], (), few)
+    n = f"{' + '.join(f'{len(policy.case_ids):,}' for policy in policies)} states"
     comparisons = []
     for rival in ("uniform", "executed"):
         gains = []  # case -> points that the highest utility gains at its state
@@ -151,5 +156,5 @@ def _of_utility(collected: Collected) -> Claim:
             points = success["highest_utility"] - success[rival]
             gains.append(dict(zip(policy.case_ids, points.tolist(), strict=True)))
         label = f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}"
-        comparisons.append(Comparison(label, effect_over_cases(gains), "pp"))
+        comparisons.append(Comparison(label, effect_over_cases(gains), "pp", n))
     return Claim("utility", text, published().claims["utility"], tuple(comparisons))

@@ -124,11 +124,11 @@ def _judgement(comparison: Comparison) -> str:
 
 
 def _difference(comparison: Comparison, colon: str = "") -> str:
-    """`PCQC − GRPO +1.96 pp [−1.95, +5.95]`."""
+    """`PCQC − GRPO +1.96 pp [−1.95, +5.95] (3 + 3 runs, 400 cases)`."""
     effect = comparison.effect
     difference = Number(effect.difference, signed=True).text()
     interval = Range(effect.low, effect.high).text()
-    return f"{comparison.label}{colon} {difference} {comparison.unit} {interval}"
+    return f"{comparison.label}{colon} {difference} {comparison.unit} {interval} ({comparison.n})"
 
 
 def answer_of(study: Study, method: str) -> list[str]:

@@ -1,6 +1,10 @@
-"""The continuation study: success by candidate, selection rules, and what utility predicts."""
+"""The continuation study: success by candidate, selection rules, and what utility predicts.
 
-from dataclasses import dataclass, replace
+Claims and their tables are of states with the patient's own answers. The states at which some
+answers were made to lack grounds are read for the filter of grounded answers alone.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,7 +20,13 @@ from analysis.statistics.bootstrap_intervals import (
     resampled_means,
 )
 from pcqc.errors import UserError
-from pcqc.evaluation.choice import highest_utility, selected_success
+from pcqc.evaluation.choice import (
+    EARLY,
+    MAIN,
+    UNGROUNDED,
+    highest_utility,
+    selected_success,
+)
 
 RULES = {
     "uniform": "Uniform selection",
@@ -61,10 +71,10 @@ class Bin:
 
 @dataclass(frozen=True)
 class Continued:
-    """One policy's study, [states, candidates] each, the executed question first.
+    """A set of states of one policy, [states, candidates] each, the executed question first.
 
     Attributes:
-        manifest: of the study; `replaced` counts the cases that did not give enough questions.
+        manifest: of the set; `replaced` counts the cases that did not give enough questions.
         case_ids: of the states, in the study's order.
         questions, answers: texts.
         utility: u_i.
@@ -72,7 +82,9 @@ class Continued:
         success: fraction of correct continuations.
         eligible: whether the answer is grounded (app:compliant_continuation).
         reviewed: number of answers that a person judged.
-        ungrounded: whether the answer was made to lack grounds, where the study makes some so.
+        ungrounded: whether the answer was made to lack grounds; None where none was.
+        policy: method and run.
+        early: whether of an early checkpoint, whose answers nobody judged.
     """
 
     title: str
@@ -86,26 +98,27 @@ class Continued:
     eligible: np.ndarray
     reviewed: int = 0
     ungrounded: np.ndarray | None = None
+    policy: tuple[str, str] = ("", "")
+    early: bool = False
 
     def selected(self) -> dict[str, np.ndarray]:
         """Success of each rule at each state, in percent."""
         return {k: 100 * v for k, v in selected_success(self.utility, self.success).items()}
 
-    def as_answered(self) -> "Continued":
-        """Without the states at which an answer was made to lack grounds.
+    @property
+    def differing(self) -> np.ndarray:
+        """[states] how many different questions the candidates are."""
+        return np.array([len(set(questions)) for questions in self.questions], int)
 
-        Such an answer misleads and has a low utility. Choosing by utility avoids it, a gain that a
-        patient who answers from the facts does not offer.
-        """
-        if self.ungrounded is None:
-            return self
-        kept = ~self.ungrounded.astype(bool).any(axis=1)
-        arrays = ("questions", "answers", "utility", "credit", "success", "eligible", "ungrounded")
-        return replace(
-            self,
-            case_ids=[case for case, keep in zip(self.case_ids, kept, strict=True) if keep],
-            **{name: getattr(self, name)[kept] for name in arrays},
-        )
+    def gains_by_differing(self) -> dict[int, Gain | None]:
+        """Highest-utility selection over uniform at states with so many different questions."""
+        chosen, differing = self.selected(), self.differing
+        return {
+            count: paired_gain(
+                chosen["highest_utility"][differing == count], chosen["uniform"][differing == count]
+            )
+            for count in range(1, self.utility.shape[1] + 1)
+        }
 
     def gain_over(self, rival: str) -> Gain | None:
         """Highest-utility selection over `uniform` or `executed`; None without states."""
@@ -139,7 +152,7 @@ class Continued:
         """How many answers were made to lack grounds, and the filter's precision and recall."""
         if self.ungrounded is None:
             return None
-        truth, filtered = self.ungrounded.astype(bool), ~self.eligible
+        truth, filtered = self.ungrounded, ~self.eligible
         hits = int((truth & filtered).sum())
         return int(truth.sum()), hits / max(filtered.sum(), 1), hits / max(truth.sum(), 1)
 
@@ -203,17 +216,25 @@ def mean_over_states(values: np.ndarray) -> Mean | None:
 
 
 def main_policy(collected: Collected) -> Continued:
-    """The study of the policy that the paper's claim is about."""
+    """The states of the policy that the paper's claim is about."""
     return continued(collected, *collected.study.continued[0])
 
 
+def filtered(collected: Collected) -> Continued:
+    """The main policy's states whose answers are filtered: those for it alone, if there are any."""
+    kind = UNGROUNDED if collected.study.continuation.ungrounded else MAIN
+    return continued(collected, *collected.study.continued[0], kind)
+
+
 def policies(collected: Collected) -> list[Continued]:
-    """Every policy's study, the main one first, where the patient answers as it does."""
-    return [continued(collected, *pair).as_answered() for pair in collected.study.continued]
+    """The states of every policy: the main one, its early checkpoint, the reference."""
+    (main, *references), early = collected.study.continued, collected.study.continuation.early
+    places = [main, *([(*main, EARLY)] if early else []), *references]
+    return [continued(collected, *place) for place in places]
 
 
-def continued(collected: Collected, method: str, run: str) -> Continued:
-    """Read one policy's study from `collected/continuation/`.
+def continued(collected: Collected, method: str, run: str, kind: str = MAIN) -> Continued:
+    """Read one set of a policy's states from `collected/continuation/`.
 
     Raises:
         UserError: a file is missing, broken, or does not hold what its manifest says.
@@ -224,31 +245,45 @@ def continued(collected: Collected, method: str, run: str) -> Continued:
             f"study '{collected.study.name}': no continuation study of {method} run {run}; run the "
             "rule `continuation` and collect again"
         )
+    manifest = manifest | manifest["further_sets"].get(kind, {})
     candidates, continuations, grounding = read_continuation(collected.study, method, run)
-    settings = collected.study.method(method)
-    name = settings.title
+    candidates = candidates[candidates["set"] == kind]
+    continuations = continuations[continuations["set"] == kind]
     shape = (manifest["states"], manifest["candidates"])
-    keys = candidates[["case_id", "candidate"]]
-    judged = grounding[list(keys)].values.tolist()
-    if len(candidates) != shape[0] * shape[1] or keys.values.tolist() != judged:
+    keys = ["case_id", "candidate"]
+    index = pd.MultiIndex.from_frame(candidates[keys])
+    successes = continuations.groupby(keys, sort=False)["correct"].mean()
+    judged = grounding.set_index(keys)
+    if kind == EARLY:  # whose answers nobody judged
+        judged = pd.DataFrame({"eligible": "", "judge": ""}, index=index)
+    unknown = not (index.isin(successes.index).all() and index.isin(judged.index).all())
+    if len(candidates) != shape[0] * shape[1] or unknown:
         raise UserError(
             f"study '{collected.study.name}': candidates, continuations and judged answers of "
             f"{method} run {run} do not belong together; run the rule `continuation` and collect "
             "again"
         )
-    successes = continuations.groupby(["case_id", "candidate"], sort=False)["correct"].mean()
-    success = successes.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(float)
+    judged = judged.loc[index]
     column = {name: candidates[name].to_numpy().reshape(shape) for name in candidates}
     return Continued(
-        title=f"{name} run {run}" if settings.kind == "rl" else name,
+        title=_title(collected, method, run, manifest["update"] if kind == EARLY else None),
         manifest=manifest,
         case_ids=column["case_id"][:, 0].tolist(),
         questions=column["question"],
         answers=column["answer"],
         utility=column["utility"],
         credit=column["credit"],
-        success=success.reshape(shape),
-        eligible=(grounding["eligible"] == "yes").to_numpy().reshape(shape),
-        ungrounded=column.get("ungrounded"),
-        reviewed=int((grounding["judge"] == "review").sum()),
+        success=successes.loc[index].to_numpy(float).reshape(shape),
+        eligible=(judged["eligible"] == "yes").to_numpy().reshape(shape),
+        ungrounded=column["ungrounded"] if kind == UNGROUNDED else None,
+        reviewed=int((judged["judge"] == "review").sum()),
+        policy=(method, run),
+        early=kind == EARLY,
     )
+
+
+def _title(collected: Collected, method: str, run: str, update: int | None) -> str:
+    settings = collected.study.method(method)
+    if settings.kind != "rl":
+        return settings.title
+    return f"{settings.title} run {run}" + (f" at update {update}" if update else "")

@@ -18,6 +18,7 @@ from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
+from pcqc.evaluation.choice import MAIN
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.json_shapes import CollectedRuns
@@ -237,8 +238,8 @@ def read_continuation(study: Study, method: str, run: str) -> tuple[pd.DataFrame
     """Candidates, their continuations and judged answers, as collected of a policy."""
     folder = latest(study, "collect") / "continuation" / method / run
     columns = {
-        "candidates.parquet": ("question", "answer", "utility", "credit"),
-        "continuations.parquet": ("correct",),
+        "candidates.parquet": ("set", "question", "answer", "utility", "credit", "ungrounded"),
+        "continuations.parquet": ("set", "correct"),
         "grounding.csv": ("eligible", "judge"),
     }
     return tuple(
@@ -290,7 +291,9 @@ def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[di
     """
     if (method, run) not in study.continued:
         return {}
-    candidates, continuations, _ = read_continuation(study, method, run)
+    candidates, continuations = (
+        frame[frame["set"] == MAIN] for frame in read_continuation(study, method, run)[:2]
+    )
     keys = ["case_id", "candidate"]
     success = continuations.groupby(keys)["correct"].mean().rename("success")
     candidates = candidates.join(success, on=keys)

@@ -173,6 +173,9 @@ PARTS = (
                 paper=True,
                 made_by="continuation.grounded",
             ),
+            _table(
+                "gain_by_differing", setting="continuation", made_by="continuation.by_differing"
+            ),
             _table("utility_validity", setting="continuation"),
             _figure("utility_calibration", setting="continuation"),
         ),

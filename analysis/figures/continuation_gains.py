@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from analysis.collected import Collected
-from analysis.continuation import main_policy
+from analysis.continuation import filtered, main_policy
 from analysis.drawing.style import WIDTH
 from analysis.published import published
 from analysis.table import Number, Range, Table
@@ -17,8 +17,8 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     policy = main_policy(collected)
     manifest = policy.manifest
-    grounded = policy.grounded()["eligible_highest_utility_vs_uniform"]
-    states = len(policy.as_answered().case_ids)
+    grounded = filtered(collected).grounded()["eligible_highest_utility_vs_uniform"]
+    states = len(policy.case_ids)
     return (
         "Downstream diagnostic gains from highest-utility candidate selection. Markers: gain in "
         "success, in percentage points; bars: paired 95% case-bootstrap intervals. "
@@ -30,7 +30,7 @@ def caption(collected: Collected) -> str:
 
 def draw(collected: Collected) -> Figure:
     """The study's gains."""
-    states = len(main_policy(collected).as_answered().case_ids)
+    states = len(main_policy(collected).case_ids)
     return gains(continuation.build(collected), continuation.grounded(collected), states)
 
 

@@ -26,7 +26,7 @@ UP, DOWN = "#0072b2", "#d55e00"
 
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
-    _, policy, state = telling_state(collected)
+    policy, state = telling_state(collected)
     case_id = policy.case_ids[state] if state is not None else "none"
     return (
         "Learning from questions never asked. Terminal-reward RL (left) learns from the final "
@@ -37,19 +37,19 @@ def caption(collected: Collected) -> str:
     )
 
 
-def telling_state(collected: Collected) -> tuple[tuple[str, str], Continued, int | None]:
-    """A state at which most is asked and compared: (method and run), their study, its number.
+def telling_state(collected: Collected) -> tuple[Continued, int | None]:
+    """A state at which most is asked and compared: the policy's states, and its number.
 
     It has most distinct questions, of those most grounded ones, of those the widest range of
     utility. No number where no policy has a state.
     """
-    pairs = list(zip(collected.study.continued, policies(collected), strict=True))
-    states = [(*pair, i) for pair in pairs for i in range(len(pair[1].case_ids))]
-    return max(states, key=_told) if states else (*pairs[0], None)
+    studied = [policy for policy in policies(collected) if not policy.early]
+    states = [(policy, i) for policy in studied for i in range(len(policy.case_ids))]
+    return max(states, key=_told) if states else (studied[0], None)
 
 
-def _told(place: tuple[tuple[str, str], Continued, int]) -> tuple[int, int, float]:
-    _, policy, i = place
+def _told(place: tuple[Continued, int]) -> tuple[int, int, float]:
+    policy, i = place
     asked, grounded = policy.questions[i], policy.eligible[i]
     answered = {question for question, ok in zip(asked, grounded, strict=True) if ok}
     return len(set(asked)), len(answered), float(np.ptp(policy.utility[i]))
@@ -57,14 +57,14 @@ def _told(place: tuple[tuple[str, str], Continued, int]) -> tuple[int, int, floa
 
 def draw(collected: Collected) -> Figure:
     """One state, its candidates, and what either way of learning makes of them."""
-    (method, run), policy, state = telling_state(collected)
+    policy, state = telling_state(collected)
     rows = max(policy.utility.shape[1], 4)  # the left side has as many steps
     height = 1.75 + ROW * rows
     figure, ax = canvas(WIDTH, height)
     if state is None:
         write(ax, WIDTH / 2, height / 2, "No state of this study has a group of candidates.")
         return figure
-    dialogues = collected.dialogues(method, run, collected.study.development)
+    dialogues = collected.dialogues(*policy.policy, collected.study.development)
     case = next(d for d in dialogues if d["case_id"] == policy.case_ids[state])
     _terminal(ax, policy, state, case, height)
     _compared(ax, policy, state, case, height)

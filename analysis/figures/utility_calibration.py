@@ -24,11 +24,11 @@ def draw(collected: Collected) -> Figure:
     figure = Figure(figsize=(WIDTH * 0.62, 3.4), layout="constrained")
     ax = figure.subplots()
     ax.plot([0, 100], [0, 100], color="#888888", linestyle=":", zorder=1)
-    pairs = zip(collected.study.continued, policies(collected), strict=True)
-    for (method, _), policy in pairs:
+    for policy in policies(collected):
         if not (bins := policy.calibration()):
             continue
-        colour, marker = look(method)
+        colour, marker = look(policy.policy[0])
+        form = f"{'--' if policy.early else '-'}{marker}"
         x = 100 * np.array([b.utility for b in bins])
         y, low, high = (
             100 * np.array(column)
@@ -37,7 +37,7 @@ def draw(collected: Collected) -> Figure:
             )
         )
         ax.errorbar(
-            x, y, yerr=np.abs([y - low, high - y]), fmt=f"-{marker}", color=colour, markersize=5,
+            x, y, yerr=np.abs([y - low, high - y]), fmt=form, color=colour, markersize=5,
             capsize=2, elinewidth=0.9, label=policy.title, zorder=3,
         )  # fmt: skip
     ax.set_xlim(0, 100)

@@ -10,6 +10,7 @@ from analysis.tables.layout import by_base, random_parts
 COLUMNS = (
     Column("claim", "Claim", numeric=False),
     Column("comparison", "Tested by", numeric=False),
+    Column("n", "n", numeric=False),
     Column("estimate", "Estimate"),
     Column("interval", "95% CI"),
     Column("p", "Holm p"),
@@ -19,7 +20,7 @@ COLUMNS = (
     Column("published", "In the paper", numeric=False),
 )
 WHERE = Column("where", "Checkpoints", numeric=False)
-AT_BUDGETS = (*COLUMNS[:2], WHERE, *COLUMNS[2:5], COLUMNS[7])
+AT_BUDGETS = (*COLUMNS[:3], WHERE, *COLUMNS[3:6], COLUMNS[8])
 BUDGET = "whole"
 
 
@@ -35,7 +36,8 @@ def build(collected: Collected) -> Table:
     each = " on each base model" if bases > 1 else ""
     caption = (
         f"Differences of means over benchmarks and runs{on_base_models(bases)}, in percentage "
-        "points or turns; positive favours the claim. 95% intervals: "
+        "points or turns; positive favours the claim. n: runs of each, and cases of all benchmarks "
+        "(in the last claim states, one of each case). 95% intervals: "
         f"{random_parts(effects)}; they do not cover other base models. The third claim averages "
         f"{primary}, as the paper does, the others all benchmarks. The last claim compares "
         f"candidate questions of one run{each}; its intervals cover cases alone. Detectable: the "
@@ -65,6 +67,7 @@ def _rows(claim: Claim) -> list[Row]:
         cells: list[Cell] = [
             "" if i else claim.text,
             comparison.label,
+            comparison.n,
             *(estimate, interval, p, detectable),
             MISSING if better is None else Number(better),
             verdict,
@@ -73,7 +76,7 @@ def _rows(claim: Claim) -> list[Row]:
         rows.append(Row(f"{claim.key}:{i}", tuple(cells), rule=not i))
     if claim.missing:
         first = ("", "") if rows else (claim.text, claim.published)
-        cells = [first[0], claim.missing, *[MISSING] * 5, "not tested", first[1]]
+        cells = [first[0], claim.missing, *[MISSING] * 6, "not tested", first[1]]
         rows.append(Row(f"{claim.key}:missing", tuple(cells), rule=not rows))
     return rows
 
@@ -93,7 +96,8 @@ def at_budgets(collected: Collected) -> Table:
         for i, comparison in enumerate(claim.comparisons):
             for key, words, judged in places:
                 first = key == "selected"
-                label = ("" if i else claim.text, comparison.label) if first else ("", "")
+                label = ("" if i else claim.text, comparison.label, comparison.n)
+                label = label if first else ("", "", "")
                 judgement = _judgement(judged[number].comparisons[i])
                 cells = (*label, words, *judgement)
                 rows.append(Row(f"{claim.key}:{i}:{key}", cells, rule=first and not i))

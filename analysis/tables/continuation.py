@@ -1,7 +1,15 @@
 """Whether the question of highest utility is the one that ends in the right diagnosis."""
 
 from analysis.collected import Collected
-from analysis.continuation import RULES, Continued, Gain, main_policy, mean_over_states
+from analysis.continuation import (
+    RULES,
+    Continued,
+    Gain,
+    filtered,
+    main_policy,
+    mean_over_states,
+    policies,
+)
 from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 
@@ -19,6 +27,15 @@ GROUNDED_COLUMNS = (
     Column("gain", "Δ (pp)"),
     Column("interval", "95% CI"),
 )
+DIFFERING_COLUMNS = (
+    Column("policy", "Policy", numeric=False),
+    Column("differing", "Different questions"),
+    Column("states", "States"),
+    Column("uniform", "Uniform", "Success (%)"),
+    Column("highest", "Highest-utility", "Success (%)"),
+    Column("gain", "Gain (pp)"),
+    Column("interval", "95% CI"),
+)
 COMPARISONS = {
     "original_highest_utility_vs_executed": "Original highest-utility vs. executed question q_1",
     "eligible_highest_utility_vs_uniform": "Highest-utility vs. uniform (eligible candidates)",
@@ -28,7 +45,7 @@ COMPARISONS = {
 
 def build(collected: Collected) -> Table:
     """Success of each selection rule, and what the highest utility gains over it."""
-    policy = main_policy(collected).as_answered()
+    policy = main_policy(collected)
     rows = []
     for rule, label in RULES.items():
         highest = rule == "highest_utility"
@@ -46,7 +63,7 @@ def build(collected: Collected) -> Table:
 
 def grounded(collected: Collected) -> Table:
     """The paper's three comparisons where answers are grounded, with the eligible candidates."""
-    policy = main_policy(collected)
+    policy = filtered(collected)
     rows = []
     for key, gain in policy.grounded().items():
         counts: list[Cell] = [Number(0, digits=0), MISSING, MISSING]
@@ -58,7 +75,7 @@ def grounded(collected: Collected) -> Table:
     caption = (
         f"{int(policy.eligible.sum()):,} of {answers:,} candidates have an eligible "
         "answer: supported by the patient's facts, confined to what was asked, and free of the "
-        "decision's target. The continuations are those of the table over all candidates. "
+        f"decision's target. {_whose(collected, policy)} "
         f"A person reviewed {policy.reviewed:,} of the answers ({reviewed}%). The first row keeps "
         "the original choices, in cases where both are eligible; the second takes cases with at "
         "least two eligible candidates; the third also needs the executed question to be eligible. "
@@ -77,6 +94,32 @@ def grounded(collected: Collected) -> Table:
     return Table(name, title, caption, GROUNDED_COLUMNS, tuple(rows), tuple(notes))
 
 
+def by_differing(collected: Collected) -> Table:
+    """What the highest utility gains where so many of a state's candidates differ."""
+    rows = []
+    studied = policies(collected)
+    for number, policy in enumerate(studied):
+        every = {"all": policy.gain_over("uniform"), **policy.gains_by_differing()}
+        for count, gain in every.items():
+            first = count == "all"
+            label = "" if not first else policy.title
+            asked = "all" if first else Number(float(count), digits=0)
+            cells: list[Cell] = [Number(0, digits=0), MISSING, MISSING]
+            if gain:
+                states = Number(gain.cases, digits=0)
+                cells = [states, Number(gain.comparator), Number(gain.selected)]
+            row = (label, asked, *cells, *gain_cells(gain))
+            rows.append(Row(f"{number}:{count}", row, rule=first))
+    caption = (
+        "Success: share of a candidate's continuations that end in the right diagnosis; gain: of "
+        "the candidate of the highest utility over a uniform choice. Candidates with the same "
+        f"question count once. Intervals from {RESAMPLES:,} resamples of a row's cases. "
+        + " ".join(design(collected, policy) for policy in studied)
+    )
+    title = "Gain by how many of a state's candidates differ."
+    return Table("gain_by_differing", title, caption, DIFFERING_COLUMNS, tuple(rows))
+
+
 def gain_cells(gain: Gain | None) -> tuple[Cell, Cell]:
     """A gain and its interval; missing where there is none."""
     if gain is None:
@@ -88,7 +131,8 @@ def gain_cells(gain: Gain | None) -> tuple[Cell, Cell]:
 def design(collected: Collected, policy: Continued) -> str:
     """What was drawn, for a caption."""
     manifest = policy.manifest
-    wanted = collected.study.continuation.states
+    settings = collected.study.continuation
+    wanted = (settings if policy.ungrounded is None else settings.ungrounded).states
     benchmark = collected.benchmarks[collected.study.development].title
     text = (
         f"{manifest['states']:,} cases of {benchmark} at their initial state, "
@@ -99,6 +143,11 @@ def design(collected: Collected, policy: Continued) -> str:
     )
     if manifest["states"] != wanted:
         text += f" Fewer were available than the {wanted:,} wanted."
-    if misled := manifest["states"] - len(policy.case_ids):
-        text += f" {misled:,} states with an answer that was made to lack grounds are left out."
     return text
+
+
+def _whose(collected: Collected, policy: Continued) -> str:
+    """Which continuations a table of grounded answers has."""
+    if policy.ungrounded is None:
+        return "The continuations are those of the table over all candidates."
+    return f"States of its own, with which no claim is tested: {design(collected, policy)}"

@@ -41,11 +41,10 @@ def build(collected: Collected) -> Table:
 
 def _measures(collected: Collected, policy: Continued) -> dict[str, tuple[str, Cells]]:
     """key -> (label, (value, interval)) of one policy."""
-    distinct = np.array([len(set(questions)) for questions in policy.questions])
     rows: dict[str, tuple[str, Cells]] = {
         "states": ("States", _count(len(policy.case_ids))),
         "replaced": ("Cases replaced", _count(policy.manifest["replaced"])),
-        "distinct": ("Distinct questions per state", (_mean(distinct)[0], MISSING)),
+        "distinct": ("Distinct questions per state", (_mean(policy.differing)[0], MISSING)),
     }
     for rule, values in policy.selected().items():
         rows[rule] = (f"{RULES[rule]}: success (%)", _mean(values))

@@ -6,6 +6,7 @@ gain can be checked against the skills that made it.
 """
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from pcqc.study import Method, Study, load_study
 from pcqc.system.files import write_json, write_jsonl
 
 STUDY = Path(__file__).with_suffix(".yaml")
-STATES, CANDIDATES, CONTINUATIONS = 40, 4, 8
+STATES, UNGROUNDED_STATES, CANDIDATES, CONTINUATIONS = 40, 20, 4, 8
 SIZES = {"development": 80, "held_out": 30, "independent_source": 24}
 
 
@@ -142,38 +143,60 @@ def _turn(response: str, action: str, question: str | None, answer: str | None) 
 
 
 def _continue(folder: Path, world: World, cases: list[Case], record: dict) -> dict:
-    """Candidates whose utility is that of their finding, and that succeed the likelier for it."""
+    """Sets of states: of the claim, of an early checkpoint, and with answers that lack grounds."""
     rng = np.random.default_rng(ord(record["method"][0]))
-    candidates, continuations, grounding = [], [], []
-    for case in cases[:STATES]:
-        best = best_first_questions(world, case)
-        for k in range(CANDIDATES):
-            finding = int(rng.integers(len(world.findings)))
-            name = world.findings[finding]
-            utility = float(rng.uniform(0.2, 0.5) + 0.4 * (finding in best))
-            key = {"case_id": case.case_id, "candidate": k}
-            texts = {"question": ask(name), "answer": f"{name} present."}
-            candidates.append(
-                {**key, **texts, "utility": utility, "credit": 2 * utility - 1, "executed": k == 0}
-            )
-            for n in range(CONTINUATIONS):
-                outcome = {"correct": bool(rng.random() < utility), "turns": 1, "ending": "answer"}
-                continuations.append({**key, "continuation": n, **outcome})
-            grounding.append(
-                {**key, "eligible": "yes" if rng.random() < 0.8 else "no", "judge": "rules"}
-            )
-    folder.mkdir(parents=True)
-    pd.DataFrame(candidates).to_parquet(folder / "candidates.parquet")
-    pd.DataFrame(continuations).to_parquet(folder / "continuations.parquet")
-    pd.DataFrame(grounding).to_csv(folder / "grounding.csv", index=False)
-    return {
-        "benchmark": "clinic_dev",
-        "states": STATES,
-        "replaced": 5,
-        "candidates": CANDIDATES,
-        "continuations": CONTINUATIONS,
-        "trajectories": len(continuations),
+    sets = {"main": cases[:STATES]}
+    if record["method"] == "pcqc":
+        further = cases[STATES : STATES + UNGROUNDED_STATES]
+        sets |= {"early": cases[:STATES], "ungrounded": further}
+    tables = {
+        name: [rows for case in chosen for rows in _candidates(world, case, name, rng)]
+        for name, chosen in sets.items()
     }
+    every = [rows for of_set in tables.values() for rows in of_set]
+    judged = [grounding for candidate, _, grounding in every if candidate["set"] != "early"]
+    folder.mkdir(parents=True)
+    pd.DataFrame([row for row, *_ in every]).to_parquet(folder / "candidates.parquet")
+    continuations = pd.DataFrame([row for _, rows, _ in every for row in rows])
+    continuations.to_parquet(folder / "continuations.parquet")
+    pd.DataFrame(judged).to_csv(folder / "grounding.csv", index=False)
+    drawn = {
+        name: {
+            "update": 20 if name == "early" else 60,
+            "states": len(sets[name]),
+            "replaced": 5,
+            "trajectories": len(rows) * CONTINUATIONS,
+        }
+        for name, rows in tables.items()
+    }
+    sizes = {"candidates": CANDIDATES, "continuations": CONTINUATIONS}
+    return {"benchmark": "clinic_dev", **sizes, **drawn.pop("main"), "further_sets": drawn}
+
+
+def _candidates(
+    world: World, case: Case, name: str, rng: np.random.Generator
+) -> Iterator[tuple[dict, list[dict], dict]]:
+    """Candidates whose utility is that of their finding, and that succeed the likelier for it."""
+    best = best_first_questions(world, case)
+    for k in range(CANDIDATES):
+        finding = int(rng.integers(len(world.findings)))
+        asked = world.findings[finding]
+        utility = float(rng.uniform(0.2, 0.5) + 0.4 * (finding in best))
+        key = {"case_id": case.case_id, "candidate": k}
+        of = {"set": name, **key}
+        texts = {"question": ask(asked), "answer": f"{asked} present."}
+        numbers = {"utility": utility, "credit": 2 * utility - 1, "executed": k == 0}
+        outcomes = [
+            {"correct": bool(rng.random() < utility), "turns": 1, "ending": "answer"}
+            for _ in range(CONTINUATIONS)
+        ]
+        misled = name == "ungrounded" and rng.random() < 0.2
+        eligible = "no" if misled or rng.random() < 0.1 else "yes"
+        yield (
+            {**of, **texts, **numbers, "ungrounded": misled},
+            [{**of, "continuation": n, **outcome} for n, outcome in enumerate(outcomes)],
+            {**key, "eligible": eligible, "judge": "rules"},
+        )
 
 
 def _prediction(dialogue: dict, benchmark: str, method: str, run: str, settings) -> dict:

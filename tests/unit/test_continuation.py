@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from test_grounding import WORLD, model_judge
 
 from pcqc.cases.case import write_cases
 from pcqc.clinic.world import save_world
+from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
@@ -20,10 +22,11 @@ from pcqc.jobs import continuation as job
 from pcqc.jobs import grounding
 from pcqc.jobs.run import run_job
 from pcqc.results.manifest import read_manifest
-from pcqc.study import Continuation, load_study
+from pcqc.study import Continuation, Ungrounded, load_study
 from pcqc.system.files import csv_text
 
 CASES = [make_case(i) for i in range(3)]
+NAME = "candidates.parquet"
 
 
 def say(case, rollout, turn, k):
@@ -139,7 +142,7 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_in_the_same_bytes(study, m
     with pytest.raises(KeyboardInterrupt):
         continued(study)
     assert not (folder / "manifest.json").exists()
-    *_, block = sorted((folder / "state").glob("continuations*.json"))
+    *_, block = sorted((folder / "state").glob("main-continuations*.json"))
     kept = block.read_text()
     for text in ("{}", "[]", "{", kept.replace("true", "false", 1), kept[:-9]):
         block.write_text(text)
@@ -201,8 +204,42 @@ def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path, monkeypa
 
 
 def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study):
-    settings = dataclasses.replace(study.continuation, ungrounded=1.0)
+    """Case 4 is the first that comes after those of the claim and asks; its answers alone err."""
+    wanted = Ungrounded(share=1.0, states=1)
+    settings = dataclasses.replace(study.continuation, ungrounded=wanted)
+    folder = continued(dataclasses.replace(study, continuation=settings))
+    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    found = [(row["set"], row["case_id"], row["ungrounded"]) for row in rows]
+    assert found == [
+        *[("main", "case-0", False)] * 3,
+        *[("main", "case-2", False)] * 3,
+        *[("ungrounded", "case-4", True)] * 3,
+    ]
+    plain = pq.read_table(continued(study) / "candidates.parquet").to_pylist()
+    assert rows[:6] == plain
+    manifest = read_manifest(folder)
+    assert (manifest["states"], manifest["replaced"]) == (2, 1)
+    (further,) = manifest["further_sets"].values()
+    assert (further["states"], further["replaced"], further["trajectories"]) == (1, 1, 6)
+
+
+def test_an_early_checkpoint_is_studied_at_the_same_states(study, monkeypatch):
+    loaded = []
+    early = SimpleNamespace(load=lambda: SimpleNamespace(named_parameters=lambda: "early"))
+    monkeypatch.setattr(job, "checkpoint_weights", lambda task, update: (f"at {update}", early))
+    monkeypatch.setattr(ScriptedEngine, "load_weights", lambda self, named: loaded.append(named))
+    settings = dataclasses.replace(study.continuation, early=2)
     changed = dataclasses.replace(study, continuation=settings)
-    rows = pq.read_table(continued(changed) / "candidates.parquet").to_pylist()
-    assert [row["ungrounded"] for row in rows] == [True] * 6
-    assert "ungrounded" not in pq.read_table(continued(study) / "candidates.parquet").column_names
+    folder = continued(changed)
+    rows = pq.read_table(folder / "candidates.parquet").to_pylist()
+    assert loaded == ["early"]
+    assert [row["case_id"] for row in rows if row["set"] == "early"] == [
+        row["case_id"] for row in rows if row["set"] == "main"
+    ]
+    further = read_manifest(folder)["further_sets"]["early"]
+    assert (further["update"], further["checkpoint"]) == (2, "at 2")
+    # The reference has the states of the claim alone, and nobody judges the early answers.
+    reference = pq.read_table(run_job(changed, "continuation", "shared_sft", "A").path / NAME)
+    assert set(reference["set"].to_pylist()) == {"main"}
+    judged, _ = ground(monkeypatch, changed, {"sure": model_judge(lambda prompt: "yes")[0]})
+    assert len(judged) == 6

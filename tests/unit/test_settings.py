@@ -129,6 +129,7 @@ also_evaluate | {shared_sft: [15]} | no checkpoint at update 15
 also_evaluate | {pcqc: [15, 15]} | an update twice; name each once
 continuation.method | pcqcc | no method 'pcqcc'; did you mean 'pcqc'?
 continuation.reference | nobody | no method 'nobody'
+continuation.early | 3 | no checkpoint at update 3; they are every rl.checkpoint_every
 continuation.run | Z | method 'pcqc' has no run 'Z'; give it that run, or name one that it has
 methods.shared_sft.runs | [] | method 'shared_sft' has no runs; give it one, or set reference
 methods.grpo.runs | [Q] | no run 'Q'
@@ -243,13 +244,14 @@ def test_an_override_changes_one_setting_of_one_method(load):
 
 
 def test_an_update_that_a_run_may_not_reach_is_not_evaluated_further(load):
-    """PCQC and what is like it may level off, by a setting of their own."""
-    own = {"also_evaluate": {"grpo": [6]}, "methods": {"pcqc": {"rl": {"level_after": 2}}}}
+    """PCQC and what is like it may level off by a setting of their own, at update 12 soonest."""
+    settings = {"updates": 18, "rl": {"level_after": 1}}
+    own = {"also_evaluate": {"grpo": [6], "pcqc": [12]}, "methods": {"pcqc": settings}}
     study = load(own)
     may = {name for name, m in study.methods.items() if study.may_level_off(m)}
     assert may == {"pcqc", "c3", "expected_answer"}  # which are like it
     with pytest.raises(UserError, match="a run that levels off may end before"):
-        load(own | {"also_evaluate": {"pcqc": [6]}})
+        load(own | {"also_evaluate": {"pcqc": [18]}})
 
 
 def test_the_environment_names_the_tracking_store(load, monkeypatch):

@@ -2,6 +2,10 @@
 
 import numpy as np
 
+# Sets of states of a continuation study: of the policy's selected checkpoint; the same states under
+# an early checkpoint; others, at which some answers are made to lack grounds.
+MAIN, EARLY, UNGROUNDED = "main", "early", "ungrounded"
+
 
 def highest_utility(utility: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
     """Index of the eligible candidate with the highest utility; in a tie the first drawn.

@@ -34,8 +34,7 @@ class Candidate:
         utility: u_i, the scorer's probability of the correct option after the answer.
         baseline: b(O_t), that probability before the question.
         credit: A^Q, what PCQC would have taught the question's tokens (eq:group_credit).
-        ungrounded: whether the answer was altered to lack grounds; None in a study that alters no
-            answer.
+        ungrounded: whether the answer was altered to lack grounds.
     """
 
     case_id: str
@@ -46,11 +45,10 @@ class Candidate:
     utility: float
     baseline: float
     credit: float
-    ungrounded: bool | None = None
+    ungrounded: bool = False
 
     def row(self) -> dict:
         """As `candidates.parquet` has it."""
-        altered = {} if self.ungrounded is None else {"ungrounded": self.ungrounded}
         return {
             "case_id": self.case_id,
             "candidate": self.number,
@@ -60,7 +58,7 @@ class Candidate:
             "baseline": self.baseline,
             "credit": self.credit,
             "executed": self.number == 0,
-            **altered,
+            "ungrounded": self.ungrounded,
         }
 
 

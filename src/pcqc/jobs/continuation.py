@@ -1,26 +1,37 @@
-"""The continuation study of one policy: candidates first, then what comes of each."""
+"""The continuation study of one policy: candidates first, then what comes of each.
 
-import dataclasses
-from collections.abc import Iterator
+Its states are those of the claim: each answer is the patient's own. Two further sets may stand
+beside them: the same under an early checkpoint of the run, and states at which some answers are
+made to lack grounds, for the filter alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from pcqc.cases.case import Case
-from pcqc.clinic.ungrounded import Changed, UngroundedPatient
+from pcqc.clinic.ungrounded import UngroundedPatient
 from pcqc.clinic.world import load_world
 from pcqc.consultation import RolloutContext
 from pcqc.engines.sharded import share_out
 from pcqc.errors import UserError
-from pcqc.evaluation.choice import selected_success
+from pcqc.evaluation.choice import EARLY, MAIN, UNGROUNDED, selected_success
 from pcqc.evaluation.continuation import Candidate, draw_candidates, draw_continuations
 from pcqc.evaluation.predictions import write_table
-from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
+from pcqc.jobs.make_roles import (
+    checked_cases,
+    checkpoint_weights,
+    make_context,
+    make_scorer,
+    selected_weights,
+)
 from pcqc.results.json_shapes import Block
 from pcqc.results.manifest import checked
 from pcqc.results.tasks import Task
-from pcqc.roles import Patient
+from pcqc.roles import Patient, Scorer
 from pcqc.study import digest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
@@ -29,6 +40,7 @@ from pcqc.system.progress import Progress
 
 CANDIDATES = pa.schema(
     [
+        ("set", pa.string()),
         ("case_id", pa.string()),
         ("candidate", pa.int64()),
         ("question", pa.string()),
@@ -37,10 +49,12 @@ CANDIDATES = pa.schema(
         ("baseline", pa.float64()),
         ("credit", pa.float64()),
         ("executed", pa.bool_()),
+        ("ungrounded", pa.bool_()),  # whether the answer was made to lack grounds
     ]
 )
 CONTINUATIONS = pa.schema(
     [
+        ("set", pa.string()),
         ("case_id", pa.string()),
         ("candidate", pa.int64()),
         ("continuation", pa.int64()),
@@ -52,147 +66,168 @@ CONTINUATIONS = pa.schema(
 CASES_AT_ONCE = 16
 
 
+Rows = list[dict]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A checkpoint, and with what its candidates and continuations are drawn."""
+
+    update: int
+    checkpoint: str
+    context: RolloutContext
+    scorer: Scorer
+    processes: Processes
+
+
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
     """Draw the study of one policy, resuming it block by block; entries of the manifest.
 
     Every process draws its share of each block and scores all of it; the first writes.
     """
-    single_threaded(task.settings.deterministic)
-    study = ContinuationStudy(task, processes)
-    states = study.candidates()
-    return study.write(states, study.continuations(states))
+    settings = task.settings
+    single_threaded(settings.deterministic)
+    cases = checked_cases(task.inputs["development"])
+    update, checkpoint, weights = selected_weights(task)
+    context = make_context(task, weights)
+    # Not the scorer: a share of the prompts would be other batches, and round otherwise.
+    share_out((context.actor, context.patient), processes)
+    policy = Policy(update, checkpoint, context, make_scorer(task), processes)
+    sets = [States(task, MAIN, policy)]
+    sets[0].draw(cases, settings.states)
+    if settings.ungrounded:
+        sets.append(UngroundedStates(task, UNGROUNDED, policy))
+        sets[-1].draw(cases[sets[0].examined :], settings.ungrounded.states)
+    if settings.early:
+        checkpoint, weights = checkpoint_weights(task, settings.early)
+        context.actor.engine.load_weights(weights.load().named_parameters())
+        policy = replace(policy, update=settings.early, checkpoint=checkpoint)
+        sets.append(States(task, EARLY, policy))
+        sets[-1].draw(cases, settings.states)
+    if processes.is_main:
+        _write(task, "candidates", CANDIDATES, {one.name: one.candidates for one in sets})
+        _write(task, "continuations", CONTINUATIONS, {one.name: one.continuations for one in sets})
+    return {
+        "seed": settings.seed,
+        "benchmark": settings.development,
+        "candidates": settings.candidates,
+        "continuations": settings.continuations,
+        **sets[0].summary(),
+        "further_sets": {one.name: one.summary() for one in sets[1:]},
+    }
 
 
-class ContinuationStudy:
-    """One policy's study under way; finished blocks of cases lie in its state folder."""
+def _write(task: Task, name: str, columns: pa.Schema, rows: Mapping[str, Rows]) -> None:
+    """Write a table of all sets."""
+    named = [{"set": of, **row} for of, found in rows.items() for row in found]
+    write_table(task.folder / f"{name}.parquet", pa.Table.from_pylist(named, columns))
 
-    def __init__(self, task: Task, processes: Processes):
-        self.task, self.settings, self.state = task, task.settings, task.state
-        self.processes = processes
-        self.label = " ".join(task.arguments)
-        self.cases = checked_cases(task.inputs["development"])
-        self.update, self.checkpoint, weights = selected_weights(task)
-        self.context, self.scorer = make_context(task, weights), make_scorer(task)
-        # Not the scorer: a share of the prompts would be other batches, and round otherwise.
-        share_out((self.context.actor, self.context.patient), processes)
-        self.asking = self._asking()
+
+class States:
+    """A set of states under way; finished blocks of cases lie in the job's state folder.
+
+    Attributes:
+        examined: number of cases that candidates were drawn of.
+        candidates, continuations: rows of the two tables.
+    """
+
+    def __init__(self, task: Task, name: str, policy: Policy):
+        self.task, self.settings, self.name = task, task.settings, name
+        self.policy, self.asking = policy, policy.context
         self.examined = 0
+        self.candidates: Rows = []
+        self.continuations: Rows = []
 
-    def candidates(self) -> list[list[Candidate]]:
-        """The first cases that have as many valid candidates as wanted, with these.
+    def draw(self, cases: list[Case], wanted: int) -> None:
+        """Fix candidates of the first cases that have enough valid ones, and continue each.
 
         There may be fewer such cases than wanted; the manifest says how many there are.
         """
         states: list[list[Candidate]] = []
-        progress = self._progress("candidates", self.settings.states, "state")
-        for group in self._groups():
+        progress = self._progress("candidates", wanted, "state")
+        for group in self._groups(cases):
             self.examined += 1
             if group is not None:
                 states.append([Candidate(**c) for c in group])
                 progress.advance()
-            if len(states) == self.settings.states:
+            if len(states) == wanted:
                 break
         progress.close()
-        return states
+        self.candidates = [c.row() for group in states for c in group]
+        self._continue_all(states, {case.case_id: case for case in cases})
 
-    def _groups(self) -> Iterator[list[dict] | None]:
-        """Candidates of case after case, drawn block by block; None where too few are valid."""
-        for number, cases in enumerate(_blocks(self.cases)):
-            name = f"candidates-{number:04d}"
-            yield from self._block(name, lambda cases=cases: self._ask(cases))
-
-    def continuations(self, states: list[list[Candidate]]) -> list[dict]:
-        """All continuations of all candidates."""
-        blocks, rows = _blocks(states), []
-        progress = self._progress("continuations", len(blocks), "block")
-        for number, block in enumerate(blocks):
-            name = f"continuations-{number:04d}"
-            rows += self._block(name, lambda block=block: self._continue(block))
-            progress.advance()
-        progress.close()
-        return rows
-
-    def write(self, states: list[list[Candidate]], rows: list[dict]) -> dict:
-        """Write both tables; entries of the manifest."""
-        candidates = [c.row() for group in states for c in group]
-        columns = CANDIDATES
-        if self.settings.ungrounded:  # some answers were made to err: the column says which
-            columns = columns.append(pa.field("ungrounded", pa.bool_()))
-        tables = {
-            "candidates.parquet": pa.Table.from_pylist(candidates, columns),
-            "continuations.parquet": pa.Table.from_pylist(rows, CONTINUATIONS),
-        }
-        for name, table in tables.items() if self.processes.is_main else ():
-            write_table(self.task.folder / name, table)
-        shape = (len(states), self.settings.candidates, self.settings.continuations)
-        utility = np.array([c["utility"] for c in candidates]).reshape(shape[:2])
-        correct = np.array([r["correct"] for r in rows], float).reshape(shape)
-        chosen = selected_success(utility, correct.mean(axis=2)) if states else {}
+    def summary(self) -> dict:
+        """What was drawn, for the manifest."""
+        shape = (-1, self.settings.candidates, self.settings.continuations)
+        utility = np.array([c["utility"] for c in self.candidates]).reshape(shape[:2])
+        correct = np.array([r["correct"] for r in self.continuations], float).reshape(shape)
+        chosen = selected_success(utility, correct.mean(axis=2)) if len(utility) else {}
         return {
-            "seed": self.settings.seed,
-            "update": self.update,
-            "checkpoint": self.checkpoint,
-            "benchmark": self.settings.development,
-            "states": len(states),
-            "replaced": self.examined - len(states),
-            "candidates": self.settings.candidates,
-            "continuations": self.settings.continuations,
-            "trajectories": len(rows),
+            "update": self.policy.update,
+            "checkpoint": self.policy.checkpoint,
+            "states": len(utility),
+            "replaced": self.examined - len(utility),
+            "trajectories": len(self.continuations),
             "success": {name: float(values.mean()) for name, values in chosen.items()},
         }
+
+    def _progress(self, what: str, total: int, unit: str) -> Progress:
+        label = " ".join([what, *self.task.arguments, *([] if self.name == MAIN else [self.name])])
+        return Progress(label, total, unit, silent=not self.policy.processes.is_main)
+
+    def _groups(self, cases: list[Case]) -> Iterator[list[dict] | None]:
+        """Candidates of case after case, drawn block by block; None where too few are valid."""
+        for number, block in enumerate(_blocks(cases)):
+            name = f"{self.name}-candidates-{number:04d}"
+            yield from self._block(name, lambda block=block: self._ask(block))
+
+    def _continue_all(self, states: list[list[Candidate]], by_id: dict[str, Case]) -> None:
+        blocks = _blocks(states)
+        progress = self._progress("continuations", len(blocks), "block")
+        for number, block in enumerate(blocks):
+            name = f"{self.name}-continuations-{number:04d}"
+            cases = [by_id[group[0].case_id] for group in block]
+            self.continuations += self._block(
+                name, lambda cases=cases, block=block: self._continue(cases, block)
+            )
+            progress.advance()
+        progress.close()
 
     def _block(self, name: str, draw) -> list:
         """A block's rows: read where it was finished before, else drawn and kept.
 
         Caches are emptied before each block, so a resumed study has those of an unbroken one.
         """
-        path = self.state / f"{name}.json"
-        if not self.processes.gather(path.exists())[0]:
-            for role in (self.context.actor, self.context.patient, self.scorer):
+        path = self.task.state / f"{name}.json"
+        policy, processes = self.policy, self.policy.processes
+        if not processes.gather(path.exists())[0]:
+            for role in (policy.context.actor, policy.context.patient, policy.scorer):
                 role.engine.reset_cache()
             rows = draw()
-            if self.processes.is_main:
+            if processes.is_main:
                 write_json(path, {"rows": rows, "digest": digest([name, rows])})
-            self.processes.barrier()
+            processes.barrier()
         remedy = f"remove {path} and run the workflow again"
         kept = read_json(path, Block, remedy)
         if digest([name, kept["rows"]]) != kept["digest"]:
             raise UserError(f"{path}: altered since it was written; {remedy}")
         return kept["rows"]
 
-    def _progress(self, what: str, total: int, unit: str) -> Progress:
-        silent = not self.processes.is_main
-        return Progress(f"{what} {self.label}", total, unit, silent=silent)
-
-    def _asking(self) -> RolloutContext:
-        """The roles that draw candidates: there the clinic's patient may be made to err."""
-        if not self.settings.ungrounded:
-            return self.context
-        share, seed = self.settings.ungrounded, self.settings.seed
-        world = load_world(checked(self.task.inputs["world"]))
-        patient = UngroundedPatient(self.context.patient, world, share, seed)
-        return dataclasses.replace(self.context, patient=cast(Patient, patient))
-
     def _ask(self, cases: list[Case]) -> list:
         drawn = draw_candidates(
             self.asking,
-            self.scorer,
+            self.policy.scorer,
             cases,
             candidates=self.settings.candidates,
             seed=self.settings.seed,
         )
-        if self.settings.ungrounded:
-            changed = cast(UngroundedPatient, self.asking.patient).changed
-            facts = {case.case_id: case.facts for case in cases}
-            drawn = [group and [_marked(c, facts, changed) for c in group] for group in drawn]
-        return [group and [dataclasses.asdict(c) for c in group] for group in drawn]
+        return [group and [asdict(c) for c in group] for group in drawn]
 
-    def _continue(self, block: list[list[Candidate]]) -> list[dict]:
-        by_id = {case.case_id: case for case in self.cases}
+    def _continue(self, cases: list[Case], block: list[list[Candidate]]) -> Rows:
         return list(
             draw_continuations(
-                self.context,
-                [by_id[group[0].case_id] for group in block],
+                self.policy.context,
+                cases,
                 block,
                 continuations=self.settings.continuations,
                 seed=self.settings.seed,
@@ -200,10 +235,24 @@ class ContinuationStudy:
         )
 
 
-def _marked(candidate: Candidate, facts: dict[str, tuple[str, ...]], changed: Changed) -> Candidate:
-    """The candidate with the truth of its answer."""
-    key = (facts[candidate.case_id], candidate.question, candidate.answer)
-    return dataclasses.replace(candidate, ungrounded=key in changed)
+class UngroundedStates(States):
+    """States at which the clinic's patient is made to give some answers without grounds."""
+
+    def __init__(self, task: Task, name: str, policy: Policy):
+        super().__init__(task, name, policy)
+        world = load_world(checked(task.inputs["world"]))
+        share, seed = self.settings.ungrounded.share, self.settings.seed
+        self.patient = UngroundedPatient(policy.context.patient, world, share, seed)
+        self.asking = replace(policy.context, patient=cast(Patient, self.patient))
+
+    def _ask(self, cases: list[Case]) -> list:
+        """Candidates with the truth of their answers."""
+        facts = {case.case_id: case.facts for case in cases}
+        drawn = super()._ask(cases)
+        for candidate in (c for group in drawn for c in group or ()):
+            key = (facts[candidate["case_id"]], candidate["question"], candidate["answer"])
+            candidate["ungrounded"] = key in self.patient.changed
+        return drawn
 
 
 def _blocks(items: list) -> list[list]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from pcqc.evaluation.choice import EARLY
 from pcqc.evaluation.grounding import (
     COLUMNS,
     CRITERIA,
@@ -30,6 +31,7 @@ def run(task: Task) -> None:
     """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review."""
     by_id = {c.case_id: c for c in checked_cases(task.inputs["development"])}
     rows = read_table(checked(task.inputs["candidates"]), CANDIDATES).to_pylist()
+    rows = [row for row in rows if row["set"] != EARLY]  # so that case and number name a candidate
     items = [Answered(by_id[r["case_id"]], r["question"], r["answer"]) for r in rows]
     votes = _votes(task, items)
     keys = [(row["case_id"], row["candidate"]) for row in rows]

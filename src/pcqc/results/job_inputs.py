@@ -138,14 +138,17 @@ def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
     if wanted is None:
         raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
-    names = ("states", "candidates", "continuations", "seed", "ungrounded")
+    names = ("states", "candidates", "continuations", "seed")
+    main = (method, run) == (wanted.method, wanted.run)  # a reference has one set of states
     settings = tasks.ContinuationSettings(
         **rollouts(study),
         development=study.development,
         **{name: getattr(wanted, name) for name in names},
+        early=wanted.early if main else None,
+        ungrounded=wanted.ungrounded if main else None,
     )
     inputs = {**jobs.chosen(method, run), "development": jobs.cases(study.development)}
-    return settings, inputs | (jobs.world() if wanted.ungrounded else {})
+    return settings, inputs | (jobs.world() if settings.ungrounded else {})
 
 
 def grounding(jobs: "Jobs", method: str, run: str) -> Given:

@@ -13,7 +13,7 @@ from pcqc.study.data import Benchmark, Clinic, Data
 from pcqc.study.method import Method
 from pcqc.study.models import Decoding, Engine, Judge, Pretrained, ScratchModel, Servers
 from pcqc.study.placement import Assumptions, Placement
-from pcqc.study.study import Study
+from pcqc.study.study import Study, Ungrounded
 from pcqc.study.training import Protocol, Rl, Sft
 
 
@@ -162,7 +162,8 @@ class ContinuationSettings(RolloutSettings):
     candidates: int
     continuations: int
     seed: int
-    ungrounded: float
+    early: int | None
+    ungrounded: Ungrounded | None
 
 
 @dataclass(frozen=True)

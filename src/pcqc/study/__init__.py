@@ -16,7 +16,7 @@ from pcqc.study.models import (
     Servers,
 )
 from pcqc.study.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
-from pcqc.study.study import Continuation, Study, Tracking
+from pcqc.study.study import Continuation, Study, Tracking, Ungrounded
 from pcqc.study.training import Protocol, Rl, Sft
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Sft",
     "Study",
     "Tracking",
+    "Ungrounded",
     "Work",
     "digest",
     "load_study",

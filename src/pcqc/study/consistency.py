@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from pcqc.study.method import Method
 from pcqc.study.study import Study
 from pcqc.study.yaml_reader import nearest
 
@@ -88,21 +89,23 @@ def _further_updates(study: Study) -> Iterator[Problem]:
             yield here, f"no method '{name}'{nearest(name, study.methods)}"
         elif len(set(updates)) < len(updates):
             yield here, "an update twice; name each once"
-        elif study.may_level_off(study.methods[name]):
-            yield (
-                here,
-                "a run that levels off may end before; set rl.level_after: 0, or remove it",
-            )
         else:
-            method = study.methods[name]
-            every, last = study.rl_of(method).checkpoint_every, method.updates
-            for update in updates:
-                if update > last or (update % every and update != last):
-                    yield (
-                        here,
-                        f"no checkpoint at update {update}; they are every rl.checkpoint_every "
-                        f"({every}) updates and at the last ({last})",
-                    )
+            problems = (_checkpoint(study, study.methods[name], update) for update in updates)
+            yield from ((here, problem) for problem in problems if problem)
+
+
+def _checkpoint(study: Study, method: Method, update: int) -> str | None:
+    """Why a run of the method may have no checkpoint of an update; None where each has one."""
+    rl = study.rl_of(method)
+    every, last = rl.checkpoint_every, method.updates
+    if update > last or (update % every and update != last):
+        return (
+            f"no checkpoint at update {update}; they are every rl.checkpoint_every ({every}) "
+            f"updates and at the last ({last})"
+        )
+    if rl.level_after and update > every * (rl.level_after + 1):  # the first that may be the last
+        return "a run that levels off may end before; set rl.level_after: 0, or remove it"
+    return None
 
 
 def _updates(study: Study, setting: str, cases: int) -> Iterator[Problem]:
@@ -205,12 +208,15 @@ def _continuation(study: Study) -> Iterator[Problem]:
             "continuation.reference",
             f"method '{settings.reference}' has no runs; give it one, or set reference: null",
         )
-    if settings.run not in study.method(settings.method).runs:
+    asking = study.method(settings.method)
+    if settings.run not in asking.runs:
         yield (
             "continuation.run",
             f"method '{settings.method}' has no run '{settings.run}'; give it that run, or name "
             "one that it has",
         )
+    if settings.early and (problem := _checkpoint(study, asking, settings.early)):
+        yield "continuation.early", problem
     if len(settings.judges) == 1:
         yield "continuation.judges", "one judge has nobody to agree with; name two or more"
     if study.synthetic:

@@ -29,7 +29,6 @@ from pcqc.study.yaml_reader import (
     Name,
     Positive,
     Seconds,
-    Share,
     Some,
     Title,
     Whole,
@@ -54,11 +53,23 @@ class Tracking:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Ungrounded:
+    """Further states, at which the clinic's patient is made to give some answers without grounds.
+
+    They test the filter of grounded answers, and nothing else is read from them.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1)]  # of answers to candidates
+    states: Count  # of the development cases that come after those of the other states
+
+
+@dataclass(frozen=True, config=STRICT)
 class Continuation:
     """Does utility predict downstream success (`app:credit_analysis`)?"""
 
-    method: str = "pcqc"  # whose policy asks and continues
+    method: str = "pcqc"  # whose policy asks and continues, at its selected checkpoint
     run: str = "A"
+    early: Count | None = None  # an update of that run whose checkpoint is studied in the same way
     reference: str | None = "shared_sft"  # a method studied in the same way, its first run
     states: Count = 128  # development cases, each at its initial state
     # questions fixed at each state, the first of them the executed one
@@ -68,8 +79,7 @@ class Continuation:
     # models that judge whether answers are grounded; the frozen scorer where none is named
     judges: dict[Name, Judge] = Field(default_factory=dict)
     review: str | None = None  # CSV of manual judgements on answers, which override the judges'
-    # share of answers to candidates that the clinic's patient is made to give without grounds
-    ungrounded: Share = 0.0
+    ungrounded: Ungrounded | None = None
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -102,7 +112,7 @@ class Study:
     synthetic: bool
     benchmarks: dict[Name, Benchmark]
     protocol: Protocol
-    actor_decoding: Decoding  # validation and evaluation; rollouts are of the policy itself
+    actor_decoding: Decoding  # validation and evaluation; of rollouts see `rl.rollout_top_p`
     patient_decoding: Decoding
     sft: Sft
     rl: Rl

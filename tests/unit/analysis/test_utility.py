@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated
-from built_tables import build
+from built_tables import build, cell
 from matplotlib.container import ErrorbarContainer
 
 from analysis import tables
-from analysis.continuation import Continued, continued, main_policy, policies
+from analysis.claims import claims
+from analysis.continuation import Continued, continued, filtered, main_policy, policies
 from analysis.drawing.style import house_style
 from analysis.figures import continuation_gains, method_overview, teaser, utility_calibration
 from analysis.instrument import Instrument, first_questions
-from analysis.tables.continuation import design
 from clinic_env.posterior import posterior
 from clinic_env.world import ask, read_findings
 from pcqc.errors import UserError
@@ -79,6 +79,7 @@ def test_files_are_read_into_states_and_candidates(collected):
     found = main_policy(collected)
     place = collected.study.results / "collected" / "latest" / "continuation" / "pcqc" / "A"
     rows = pd.read_parquet(place / "continuations.parquet")
+    rows = rows[rows["set"] == "main"]
     mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
     assert found.success[3, 2] == mine["correct"].mean()
     assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
@@ -116,9 +117,9 @@ def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
 
 
 def test_diagrams_show_what_was_run(collected):
-    _, found, state = teaser.telling_state(collected)
+    found, state = teaser.telling_state(collected)
     assert len(set(found.questions[state])) == max(
-        len(set(row)) for policy in policies(collected) for row in policy.questions
+        len(set(row)) for p in policies(collected) if not p.early for row in p.questions
     )
     with house_style():
         shown = {t.get_text() for t in teaser.draw(collected).axes[0].texts}
@@ -130,7 +131,7 @@ def test_diagrams_show_what_was_run(collected):
     method = collected.study.method("pcqc")
     assert f"$G_T$ = {method.terminal_group} consultations" in framework
     assert "sees $q_i$, facts $z$" in framework
-    assert labels == {"PCQC run A", "Shared SFT"}
+    assert labels == {"PCQC run A", "PCQC run A at update 20", "Shared SFT"}
 
 
 def forget(folder):
@@ -142,7 +143,7 @@ def forget(folder):
 
 def cut(folder):
     path = folder / "continuation" / "pcqc" / "A" / "candidates.parquet"
-    pd.read_parquet(path).iloc[:-1].to_parquet(path)
+    pd.read_parquet(path).iloc[1:].to_parquet(path)
 
 
 @pytest.mark.parametrize(
@@ -167,34 +168,55 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
     assert main_policy(collected).filter_quality() is None
 
 
-def test_a_claim_leaves_out_states_with_an_answer_that_was_made_to_mislead(collected):
-    found = main_policy(collected)
-    misled = np.zeros(found.utility.shape, bool)
-    misled[3, 1] = misled[3, 2] = misled[5, 0] = True
-    kept = replace(found, ungrounded=misled).as_answered()
-    assert kept.case_ids == [c for i, c in enumerate(found.case_ids) if i not in (3, 5)]
-    assert kept.success.shape == (len(found.case_ids) - 2, found.success.shape[1])
-    assert "2 states with an answer that was made to lack grounds are left out" in design(
-        collected, kept
-    )
-    assert found.as_answered() is found
-    assert "left out" not in design(collected, found)
+def test_the_filter_has_states_of_its_own_and_no_claim_reads_them(collected):
+    claimed, misled = main_policy(collected), filtered(collected)
+    assert not set(claimed.case_ids) & set(misled.case_ids)
+    assert (len(claimed.case_ids), len(misled.case_ids)) == (40, 20)
+    assert claimed.ungrounded is None
+    assert 0 < misled.ungrounded.sum() < misled.ungrounded.size
+    assert "20 cases of Clinic-Dev" in build("grounded_continuation", collected).caption
+    utility = next(claim for claim in claims(collected) if claim.key == "utility")
+    assert {comparison.n for comparison in utility.comparisons} == {"40 states"}
+    gain = claimed.gain_over("uniform").gain
+    assert utility.comparisons[0].effect.difference == pytest.approx(gain)
+
+
+def test_gains_by_how_many_candidates_differ():
+    """Two states of one question, one of two, one of three, each with its own gain."""
+    questions = np.array([list("aaa"), list("abb"), list("abc"), list("ccc")], object)
+    found = replace(by_hand(), questions=questions).gains_by_differing()
+    # Cases 0 and 3: 100 and 25 where a uniform choice has 58.33 and 50.
+    assert (found[1].cases, found[1].gain) == (2, pytest.approx((41.6667 - 25) / 2, abs=1e-3))
+    assert (found[2].cases, found[2].gain) == (1, 0)
+    assert (found[3].cases, found[3].gain) == (1, -50)
+    assert replace(by_hand()).gains_by_differing()[2] is None
+
+
+def test_the_table_of_gains_has_every_policy_and_adds_up(collected):
+    table = build("gain_by_differing", collected)
+    for number, title in enumerate(("PCQC run A", "PCQC run A at update 20", "Shared SFT")):
+        assert cell(table, f"{number}:all", "policy") == title
+        counts = [cell(table, f"{number}:{n}", "states").value for n in range(1, 5)]
+        assert sum(counts) == cell(table, f"{number}:all", "states").value == 40
 
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(copied, reloaded):
     """Of one case two answers are let in: the executed question's, and the best candidate's."""
     place = copied / "continuation" / "pcqc" / "A"
     candidates = pd.read_parquet(place / "candidates.parquet")
+    candidates = candidates[candidates["set"] == "ungrounded"].reset_index(drop=True)
     by_case = candidates.groupby("case_id", sort=False)
     best = by_case["utility"].idxmax()
     chosen = next(index for index in best if not candidates["executed"][index])
     executed = chosen - candidates["candidate"][chosen]
     keys = [tuple(candidates.loc[i, ["case_id", "candidate"]]) for i in (chosen, executed)]
-    drawn = pd.read_parquet(place / "continuations.parquet").set_index(["case_id", "candidate"])
+    drawn = pd.read_parquet(place / "continuations.parquet")
+    drawn = drawn[drawn["set"] == "ungrounded"].set_index(["case_id", "candidate"])
     success = [100 * drawn.loc[[key], "correct"].mean() for key in keys]
 
     frame = pd.read_csv(place / "grounding.csv").assign(eligible="no", judge="agreement")
-    frame.loc[[chosen, executed], ["eligible", "judge"]] = ["yes", "review"]
+    allowed = pd.MultiIndex.from_frame(frame[["case_id", "candidate"]]).isin(keys)
+    frame.loc[allowed, ["eligible", "judge"]] = ["yes", "review"]
     frame.to_csv(place / "grounding.csv", index=False)
     table = tables.build("grounded_continuation", reloaded())
     found = {row.key: [cell.value for cell in row.cells[1:5]] for row in table.rows}
@@ -206,5 +228,5 @@ def test_a_persons_verdicts_change_the_grounded_comparisons(copied, reloaded):
         ),
         "eligible_highest_utility_vs_executed": pytest.approx([1, *success, gain]),
     }
-    assert "2 of 160 candidates have an eligible answer" in table.caption
+    assert "2 of 80 candidates have an eligible answer" in table.caption
     assert "A person reviewed 2 of the answers" in table.caption
