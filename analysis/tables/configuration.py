@@ -157,7 +157,7 @@ def _decoding(study: Study) -> list[Setting]:
         f"at most {decoding.max_tokens} tokens"
         for decoding in (study.actor_decoding, study.patient_decoding)
     )
-    actor += "; rollouts of training at temperature 1 and top-p 1"
+    actor += f"; rollouts of training at temperature 1 and top-p {study.rl.rollout_top_p:g}"
     return [
         ("actor_decoding", "Actor decoding", actor),
         ("patient_decoding", "Patient decoding", patient),
