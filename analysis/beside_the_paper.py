@@ -7,8 +7,8 @@ where it runs none, as two tables under headings of their own, without differenc
 from dataclasses import replace
 
 from analysis.published import published
-from analysis.statistics.bootstrap_intervals import NORMAL
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
+from pcqc.evaluation.bootstrap_intervals import NORMAL
 from pcqc.study import Study
 
 COLUMNS = (

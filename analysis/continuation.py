@@ -12,14 +12,14 @@ from scipy.stats import rankdata
 
 from analysis.collected import Collected
 from analysis.load import read_continuation
-from analysis.statistics.bootstrap_intervals import (
+from pcqc.errors import UserError
+from pcqc.evaluation.bootstrap_intervals import (
     RESAMPLES,
     SEED,
     Interval,
     percentile_interval,
     resampled_means,
 )
-from pcqc.errors import UserError
 from pcqc.evaluation.choice import (
     EARLY,
     MAIN,

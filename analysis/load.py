@@ -5,7 +5,7 @@ data cards are read from their jobs' own folders; what is known of the clinic, f
 cases.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from pcqc.cases.case import Case, read_cases
 from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import MAIN
-from pcqc.evaluation.predictions import SCHEMA, read_predictions
+from pcqc.evaluation.predictions import SCHEMA
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.json_shapes import CollectedRuns
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
+from pcqc.runs import load as load_run
+from pcqc.runs import read_frame
 from pcqc.study import Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl
@@ -111,21 +113,6 @@ def read_runs(study: Study, folder: Path, shape: Any = CollectedRuns) -> Collect
     return Collected(study, predictions, updates, records, dialogues=dialogues)
 
 
-def read_frame(
-    path: Path, columns: Sequence[str], remedy: str = "collect the study's runs again"
-) -> pd.DataFrame:
-    """A Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
-    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
-    try:
-        frame = read(path)
-        if lacking := [name for name in columns if name not in frame]:
-            raise ValueError(f"no column {', '.join(lacking)}")
-        return frame
-    except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
-        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
-        raise UserError(f"{path}: {reason}; {remedy}") from None
-
-
 def evaluated_methods(study: Study) -> list[str]:
     """Methods, controls and ablations of which every run is evaluated on this machine."""
     return [
@@ -140,22 +127,12 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
     """The predictions and curves of these methods' runs as evaluated on this machine."""
     frames, records, events = [], {}, []
     for name in methods:
-        for run in study.method(name).runs:
-            manifest = read_evaluation(study, name, run)
-            folder = latest(study, "evaluate", name, run)
-            frames += [
-                read_predictions(folder / files["predictions"]).to_pandas()
-                for files in (manifest["benchmarks"][benchmark] for benchmark in study.benchmarks)
-            ]
-            training = latest(study, "train", name, run)
-            if training.exists():
-                rows = read_jsonl(checked(training / "events.jsonl"))
-                events += [{"method": name, "run": run, **event} for _, event in rows]
-            records[name, run] = {
-                "evaluation": manifest,
-                "training": read_manifest(training) if training.exists() else None,
-            }
-    return Collected(study, pd.concat(frames), pd.DataFrame(events), records).only(methods)
+        for letter in study.method(name).runs:
+            run = load_run(study.results, name, letter)
+            frames.append(run.predictions())
+            events.append(run.metrics().assign(method=name, run=letter))
+            records[name, letter] = {"evaluation": run.evaluation, "training": run.training}
+    return Collected(study, pd.concat(frames), pd.concat(events), records).only(methods)
 
 
 def read_evaluation(study: Study, method: str, run: str) -> dict[str, Any]:
@@ -168,7 +145,7 @@ def peers_folder(study: Study) -> Path:
     return study.results / "restored_peers"
 
 
-def load_peers(study: Study, wanted: list[str]) -> Collected:
+def load_methods(study: Study, wanted: list[str]) -> Collected:
     """Of the wanted methods those of which every run is known; all count as methods here.
 
     A method's runs are those evaluated on this machine, else those restored from an archive, else

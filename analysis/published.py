@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from analysis.statistics.bootstrap_intervals import NORMAL
 from analysis.statistics.estimates import Estimate
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
+from pcqc.evaluation.bootstrap_intervals import NORMAL
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation

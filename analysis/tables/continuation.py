@@ -10,8 +10,8 @@ from analysis.continuation import (
     mean_over_states,
     policies,
 )
-from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
+from pcqc.evaluation.bootstrap_intervals import RESAMPLES
 
 COLUMNS = (
     Column("selection", "Question selection", numeric=False),

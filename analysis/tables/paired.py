@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from analysis.collected import Collected
-from analysis.statistics.bootstrap_intervals import RESAMPLES
-from analysis.statistics.paired import paired_comparison
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
+from pcqc.evaluation.bootstrap_intervals import RESAMPLES
+from pcqc.evaluation.paired import paired_comparison
 
 COLUMNS = (
     Column("benchmark", "Benchmark", numeric=False),

@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
-from analysis.load import load, load_peers, of_methods
+from analysis.load import load, load_methods, of_methods
 from analysis.notices import captioned
 from analysis.statistics.crossed_intervals import Sample
 from analysis.table import (
@@ -68,7 +68,7 @@ def write(study: Study, folder: Path) -> list[Path]:
 
 def peer_runs(study: Study) -> Collected:
     """Shared SFT, the rivals and the peers, each of which every run is known, at every rate."""
-    return load_peers(study, [START, *RIVALS, *_on_demand(study)])
+    return load_methods(study, [START, *RIVALS, *_on_demand(study)])
 
 
 def _on_demand(study: Study) -> list[str]:

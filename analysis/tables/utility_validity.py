@@ -5,9 +5,9 @@ import numpy as np
 from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Mean, mean_over_states, policies
 from analysis.instrument import first_questions
-from analysis.statistics.bootstrap_intervals import RESAMPLES
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 from analysis.tables.continuation import design, gain_cells
+from pcqc.evaluation.bootstrap_intervals import RESAMPLES
 
 RULED = {"uniform", "gain_uniform", "rank_correlation", "best_chance"}  # rows with a line above
 Cells = tuple[Cell, Cell]

@@ -1,1 +1,26 @@
-"""PCQC: privileged counterfactual question credit for multi-turn medical dialogue."""
+"""PCQC: privileged counterfactual question credit for multi-turn medical dialogue.
+
+A finished run as data frames, and two runs against each other:
+
+    import pcqc
+
+    run = pcqc.load("results/clinic", "pcqc", "A")
+    run.candidates(), run.metrics(), run.predictions()
+    pcqc.compare(run, pcqc.load("results/clinic", "grpo", "A"))
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcqc.runs import Run, compare, load
+
+__all__ = ["Run", "compare", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """What `pcqc.runs` has, imported with pandas when it is first asked for."""
+    if name in __all__:
+        from pcqc import runs
+
+        return getattr(runs, name)
+    raise AttributeError(f"module 'pcqc' has no attribute '{name}'")

@@ -185,7 +185,8 @@ def _candidates(
         key = {"case_id": case.case_id, "candidate": k}
         of = {"set": name, **key}
         texts = {"question": ask(asked), "answer": f"{asked} present."}
-        numbers = {"utility": utility, "credit": 2 * utility - 1, "executed": k == 0}
+        numbers = {"utility": utility, "baseline": 0.25, "credit": 2 * utility - 1}
+        numbers |= {"executed": k == 0}
         outcomes = [
             {"correct": bool(rng.random() < utility), "turns": 1, "ending": "answer"}
             for _ in range(CONTINUATIONS)

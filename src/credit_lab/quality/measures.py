@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from analysis.statistics.bootstrap_intervals import percentile_interval, resampled_means
 from pcqc.errors import UserError
+from pcqc.evaluation.bootstrap_intervals import percentile_interval, resampled_means
 from pcqc.results.manifest import LATEST, checked, read_manifest
 from pcqc.study import Study
 

@@ -94,14 +94,16 @@ class _Source(ast.NodeTransformer):
         names: what it imports, as `(module, name, alias)`.
         imports: modules that it may import, and names in them that may be modules.
         digest: of the syntax tree and the names.
-        only_lists: whether it imports what it offers, and does nothing else.
+        only_lists: whether it imports what it offers, at once or when it is asked for, and does
+            nothing else.
     """
 
     def __init__(self, text: str):
         self.names: list[tuple[str, str, str]] = []
         self.imports: list[str] = []
         tree = self.visit(ast.parse(text))
-        self.only_lists = all(ast.unparse(node).startswith("__all__") for node in tree.body)
+        listing = ("__all__", "def __getattr__")
+        self.only_lists = all(ast.unparse(node).startswith(listing) for node in tree.body)
         text = f"{ast.dump(tree)} {sorted(set(self.names))}"
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from analysis.copied_tables import copy_pictures, copy_tables, edited
-from analysis.statistics.bootstrap_intervals import CONFIDENCE
 from pcqc.errors import UserError
+from pcqc.evaluation.bootstrap_intervals import CONFIDENCE
 from pcqc.results.graph import latest
 from pcqc.study import ROOT, load_study
 

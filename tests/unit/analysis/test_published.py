@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from analysis.published import published
-from analysis.statistics.bootstrap_intervals import NORMAL
-from analysis.statistics.paired import mcnemar, paired_comparison
 from analysis.table import Number, Range, Table
+from pcqc.evaluation.bootstrap_intervals import NORMAL
+from pcqc.evaluation.paired import mcnemar, paired_comparison
 
 PAPER = published()
 REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "paper_results.yaml"

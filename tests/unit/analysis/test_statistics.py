@@ -1,16 +1,15 @@
 """The paper's statistics against independent formulas and against scipy."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.statistics.bootstrap_intervals import resampled_means
 from analysis.statistics.estimates import average_over_benchmarks, over_runs
-from analysis.statistics.paired import compare, paired_comparison
 from pcqc.errors import UserError
+from pcqc.evaluation.bootstrap_intervals import resampled_means
+from pcqc.evaluation.paired import paired_comparison
+from pcqc.runs import compare
 
 
 @pytest.fixture
@@ -60,10 +59,22 @@ def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
 def test_compare_matches_cases_by_id(tmp_path):
     a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
     b = write(tmp_path, "b.parquet", ["z", "x", "y"], [False, False, True])
-    found = compare(a, b)
+    found = compare(a, b).loc["cases"]
     assert (found["cases"], found["only_minuend"], found["only_subtrahend"]) == (3, 1, 0)
     assert found["gain"] == pytest.approx(100 / 3)
-    json.dumps(found)
+
+
+def test_compare_averages_benchmarks_of_any_size_alike(tmp_path):
+    """A gains half of two cases on `small` and none of four on `large`: 25 points on average."""
+    ids, benchmarks = list("abcdef"), ["small"] * 2 + ["large"] * 4
+    for name, correct in (("a", [True] * 6), ("b", [True, False, True, True, True, True])):
+        rows = {"case_id": ids, "benchmark": benchmarks, "correct": correct}
+        pd.DataFrame(rows).to_parquet(tmp_path / f"{name}.parquet")
+    found = compare(tmp_path / "a.parquet", tmp_path / "b.parquet")
+    assert found["gain"].to_dict() == {"small": 50.0, "large": 0.0, "average": 25.0}
+    # A resample of the two cases has the one that differs 0, 1 or 2 times.
+    assert found.loc["average", ["low", "high"]].tolist() == [0.0, 50.0]
+    assert found.loc["large", ["low", "high"]].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""`import pcqc`: a finished run as data frames, from its own folders or from a collection."""
+
+import subprocess
+import sys
+
+import pytest
+import run_folders
+import simulated
+
+import pcqc
+from pcqc.errors import UserError
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_folders.write_study(run_folders.make_study(), ["shared_sft", "pcqc", "grpo"], runs="A")
+    return pcqc.load("results/clinic", "pcqc", "A")
+
+
+@pytest.fixture
+def archived(tmp_path_factory, monkeypatch):
+    """A run of which only the collection is there."""
+    folder = tmp_path_factory.mktemp("archived")
+    simulated.write_study(folder)
+    monkeypatch.chdir(folder)
+    return pcqc.load("results/simulated", "pcqc", "A")
+
+
+def test_a_candidate_is_a_row_with_its_state_answer_and_credit(run):
+    rows = run.candidates()
+    assert len(rows) == 16  # four updates with one group of four
+    first = rows[(rows["update"] == 1) & (rows["candidate"] == 0)].iloc[0]
+    assert (first["question"], first["answer"], first["turn"]) == ("Any fever?", "Yes.", 1)
+    assert (first["executed"], first["supervised"]) == (True, True)
+    assert first["gain"] == pytest.approx(0.62 - 0.30)
+    assert first["credit"] == pytest.approx((0.62 - 0.42) / 0.1469)
+
+
+def test_metrics_are_by_update_and_validations_have_rows_of_their_own(run):
+    metrics = run.metrics()
+    updates = metrics[metrics["kind"] == "update"]
+    assert updates["update"].tolist() == [1, 2, 3, 4]
+    assert updates["reward/mean"].iloc[0] == pytest.approx((1 + 1) / 8)
+    assert metrics[metrics["kind"] == "validation"]["accuracy"].tolist() == [0.7]
+
+
+def test_predictions_and_the_dialogue_of_a_case(run):
+    predictions = run.predictions()
+    assert predictions.groupby("benchmark").size().to_dict() == {"clinic_dev": 3, "clinic_wide": 3}
+    dialogue = run.dialogue(predictions["case_id"].iloc[0])
+    assert dialogue["turns"][0]["question"] == "Any fever?"
+    with pytest.raises(UserError, match="no consultation on case 'x'; the first is on 'clinic_dev"):
+        run.dialogue("x")
+
+
+def test_runs_that_differ_nowhere_gain_nothing(run):
+    compared = pcqc.compare(run, pcqc.load("results/clinic", "grpo", "A"))
+    assert compared.index.tolist() == ["clinic_dev", "clinic_wide", "average"]
+    assert compared["gain"].tolist() == [0.0, 0.0, 0.0]
+    assert compared["cases"].tolist() == [3, 3, 6]
+
+
+def test_what_a_run_does_not_have_is_said(run):
+    sft, grpo = (pcqc.load("results/clinic", name, "A") for name in ("shared_sft", "grpo"))
+    assert sft.metrics().empty
+    for other in (sft, grpo):
+        with pytest.raises(UserError, match="compares no candidates at a state; load a run of"):
+            other.candidates()
+    with pytest.raises(UserError, match="clinic/grpo/A: has no continuation study"):
+        grpo.continuation()
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (("results/clinc", "pcqc", "A"), "results/clinc: no such folder; name a study's results"),
+        (("results/clinic", "pqcq", "A"), "no run of 'pqcq'; did you mean 'pcqc'?"),
+        (("results/clinic", "pcqc", "Z"), "no run 'Z' of pcqc is evaluated; known are A"),
+        (("results", "pcqc", "A"), "results: no run is evaluated there yet"),
+    ],
+)
+def test_a_run_that_is_not_there_is_named_with_those_that_are(run, place, message):
+    with pytest.raises(UserError) as raised:
+        pcqc.load(*place)
+    assert message in str(raised.value)
+
+
+def test_a_collection_stands_in_for_a_run_that_is_not_on_this_machine(archived):
+    assert archived.collected
+    assert archived.predictions()["method"].unique().tolist() == ["pcqc"]
+    assert archived.metrics()["kind"].tolist()[0] == "update"
+    continued = archived.continuation()
+    continued = continued[continued["set"] == "main"]
+    state = continued[continued["case_id"] == continued["case_id"].iloc[0]]
+    assert state["gain"].tolist() == pytest.approx(list(state["utility"] - state["baseline"]))
+    assert state["success"].between(0, 1).all()
+    assert next(archived.dialogues())["turns"]
+    with pytest.raises(UserError, match=r"not collected; .* run\.continuation\(\)"):
+        archived.candidates()
+
+
+def test_the_package_is_imported_without_what_is_slow_to_import():
+    heavy = ("torch", "transformers", "mlflow", "pandas", "scipy")
+    code = f"import sys, pcqc; sys.exit(any(m in sys.modules for m in {heavy}))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    code = "import sys, pcqc; pcqc.load; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
