@@ -5,7 +5,6 @@ import atexit
 import subprocess
 import time
 
-from snakemake.cli import parse_args
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -27,7 +26,8 @@ rule all:
         "{RESULTS}/report.html"
 
 
-# One target for each method that has runs: `snakemake --cores 2 executed_local`.
+# One target for each method that has runs: `snakemake --cores 2 executed_local`. What the study leaves
+# out, such as a variation, also gets its place in the report.
 for name in RUNNABLE:
 
     rule:
@@ -35,6 +35,7 @@ for name in RUNNABLE:
             name
         input:
             on_the_way([name]),
+            shown([name]) if STUDY.methods[name].on_demand else [],
         message:
             f"{RESULTS}/evaluation/{name}"
 
@@ -42,6 +43,7 @@ for name in RUNNABLE:
 rule atpo_ablations:
     input:
         on_the_way(ATPO_ABLATIONS),
+        shown(ATPO_ABLATIONS),
     message:
         f"{RESULTS}/evaluation"
 
@@ -91,10 +93,10 @@ onerror:
 
 
 # A misspelt target is named with the nearest one; Snakemake says only that no rule produces it.
-if "snakemake" in Path(sys.argv[0]).parts[-2:]:
+if TYPED:
     RULES = [rule.name for rule in workflow.rules]
     given = parse_args(sys.argv[1:])[1]
-    for target in given.targets:
+    for target in TARGETS:
         if not {"/", "."} & set(target) and target not in RULES:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
     # A dry run shows recipes by their digests alone; this says what changed.

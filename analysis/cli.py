@@ -1,10 +1,11 @@
-"""The analysis's commands: `pcqc compare`, `pcqc tables`, `figures`, `report` and others."""
+"""The analysis's commands: `pcqc answer`, `pcqc tables`, `figures` and others."""
 
 import argparse
 import json
 
 from analysis.tables_and_figures import FIGURES, TABLES
 from pcqc.study import load_study
+from pcqc.system.terminal import show
 
 # Modules that read pandas, scipy and matplotlib are imported where they are needed: the other
 # commands of `pcqc` need not wait for them.
@@ -12,23 +13,15 @@ from pcqc.study import load_study
 
 def register(subparsers) -> None:
     """Add the commands to the `pcqc` parser; each sets `handler`, called with the arguments."""
-    compare = subparsers.add_parser(
-        "compare", help="paired comparison of two prediction files (columns case_id, correct)"
-    )
-    compare.add_argument("minuend", metavar="A.parquet")
-    compare.add_argument("subtrahend", metavar="B.parquet")
-    compare.add_argument("--json", action="store_true", help="print JSON instead of sentences")
-    compare.set_defaults(handler=run_compare)
     of_a_study = {
         "tables": (run_drawing, "write the tables of a study as tex, csv and md"),
         "figures": (run_drawing, "write the figures of a study as pdf, svg and png"),
         "docs": (run_docs, "copy a study's tables and figures into the pages that show them"),
         "archive": (run_archive, "pack what a study collected into results/archive/, for git"),
-        "restore": (run_restore, "unpack a study's archive, to draw its tables and figures again"),
         "answer": (run_answer, "print what a study, or some of its methods, found"),
     }
     for name, (handler, what) in of_a_study.items():
-        parser = subparsers.add_parser(name, help=what)
+        parser = subparsers.add_parser(name, help=what, description=what)
         parser.add_argument("study", metavar="STUDY", help="name or file of a study")
         parser.set_defaults(handler=handler, kind=name)
         if name in ("tables", "figures"):
@@ -37,24 +30,13 @@ def register(subparsers) -> None:
                 "--only", metavar="NAME", action="append", choices=items, help="this one alone"
             )
         if name == "answer":
-            parser.add_argument("methods", metavar="METHOD", nargs="*", help="these alone")
-
-
-def run_compare(arguments: argparse.Namespace) -> None:
-    """Gain of A over B with its paired interval, discordant counts and McNemar p."""
-    from analysis.statistics.paired import compare
-
-    result = compare(arguments.minuend, arguments.subtrahend)
-    if arguments.json:
-        print(json.dumps(result, indent=1))
-        return
-    print(
-        f"{result['cases']:,} cases: {result['minuend_accuracy']:.2f}% against "
-        f"{result['subtrahend_accuracy']:.2f}%, gain {result['gain']:+.2f} points "
-        f"[{result['low']:+.2f}, {result['high']:+.2f}] (95%, {result['resamples']:,} resamples of "
-        f"cases); discordant {result['only_minuend']} / {result['only_subtrahend']}, exact McNemar "
-        f"p = {result['p']:.4g}"
-    )
+            parser.add_argument(
+                "methods",
+                metavar="METHOD",
+                nargs="*",
+                help="these alone; of several, the first against each other",
+            )
+            parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run_drawing(arguments: argparse.Namespace) -> None:
@@ -88,32 +70,27 @@ def run_archive(arguments: argparse.Namespace) -> None:
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 
-def run_restore(arguments: argparse.Namespace) -> None:
-    """Unpack them, and say what can be done with them."""
-    from analysis import archive
-
-    study = load_study(arguments.study)
-    for folder in archive.restore(study):
-        print(f"{folder}: restored")
-    if study.synthetic:
-        every = " and ".join(f"`pcqc clinic {name}`" for name in (study.name, *study.replicates))
-        print(f"tables and figures about questions need the cases too: {every}")
-    print(f"then `pcqc report {study.name}`")
-
-
 def run_answer(arguments: argparse.Namespace) -> None:
     """Print the conclusion of a study and where its report is, or the numbers of methods."""
-    from analysis.conclusion import answer_of, conclusion
-    from analysis.formats import plain
+    from analysis.conclusion import answer, answer_of, conclusion
+    from analysis.formats import plain, plain_rows
     from analysis.load import load
     from analysis.tables import build
 
     study = load_study(arguments.study)
-    for method in arguments.methods:
-        print("\n".join(answer_of(study, method)))
-    if not arguments.methods:
-        collected = load(study)
-        print("\n".join(conclusion(collected)))
-        if not TABLES["overview"].missing(study):
-            print(f"\n{plain(build('overview', collected))}\n")
-        print(f"The report: {study.results / 'report.html'}")
+    if arguments.methods:
+        if arguments.json:
+            return show(json.dumps(answer(study, arguments.methods), indent=1))
+        return show("\n".join(answer_of(study, *arguments.methods)))
+    collected = load(study)
+    sentences = conclusion(collected)
+    shown = not TABLES["overview"].missing(study)
+    table = build("overview", collected) if shown else None
+    if arguments.json:
+        rows = plain_rows(table) if table else []
+        return show(json.dumps({"study": study.name, "sentences": sentences, "methods": rows}))
+    show("\n".join(sentences))
+    if table:
+        show(f"\n{plain(table)}\n")
+    report, remedy = study.results / "report.html", f"`pcqc report {study.name}` makes it"
+    show(f"The report: {report if report.exists() else f'not made yet; {remedy}'}")

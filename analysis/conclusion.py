@@ -1,9 +1,12 @@
 """What a study, or one of its methods, answers: sentences computed from its numbers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from analysis.budgets import START
 from analysis.claims import Claim, Comparison, claims, compared
 from analysis.collected import Collected
-from analysis.load import evaluated_methods, load_evaluated
+from analysis.load import load_methods
 from analysis.notices import captioned, on_base_models
 from analysis.statistics.crossed_intervals import MOST_RUNS
 from analysis.statistics.verdicts import ALONE, DECIDED, UNDECIDED
@@ -131,34 +134,72 @@ def _difference(comparison: Comparison, colon: str = "") -> str:
     return f"{comparison.label}{colon} {difference} {comparison.unit} {interval} ({comparison.n})"
 
 
-def answer_of(study: Study, method: str) -> list[str]:
-    """A method's accuracy and turns, and its difference to its parent or to Shared SFT.
+def answer(study: Study, methods: Sequence[str]) -> dict[str, Any]:
+    """What some methods of a study answer.
+
+    Returns:
+        `methods`: name -> title, mean `accuracy` in percent and `turns` over `benchmarks` and
+        `runs`; `differences`, each with its 95 % interval: of every method to the method that it is
+        a variation of, else to Shared SFT, and of the first to each other.
 
     Raises:
-        UserError: a run of the method is not evaluated.
+        UserError: a run of a method is neither evaluated here nor collected.
     """
-    ready = evaluated_methods(study)
-    if method not in ready:
+    rivals = {
+        name: parent(study, name)[0] if study.method(name).on_demand else START for name in methods
+    }
+    runs = load_methods(study, list(dict.fromkeys([*methods, *rivals.values()])))
+    if absent := [name for name in methods if name not in runs.methods()]:
         raise UserError(
-            f"{method} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
-            f"{method} --config study={study.name}`"
+            f"{absent[0]} of study '{study.name}' is not evaluated yet; run `snakemake --cores 2 "
+            f"{absent[0]} --config study={study.name}`"
         )
-    rival = parent(study, method)[0] if study.method(method).on_demand else START
-    rivals = [rival] if rival in ready and rival != method else []
-    runs = load_evaluated(study, [*rivals, method])
     names = list(study.benchmarks)
-    accuracy, turns = (
-        Number(runs.average(method, names, metric).mean).text() for metric in ("accuracy", "turns")
-    )
-    count = len(runs.runs(method))
-    means = (
-        f"{runs.title(method)}: {accuracy}% right with {turns} questions, over {len(names)} "
-        f"benchmarks and {count} run{'' if count == 1 else 's'}."
-    )
-    sentences = [captioned(study, means)]
-    pairs = {"accuracy": (method, rival), "turns": (rival, method)}  # turns: see `compared`
-    for metric, pair in pairs.items() if rivals else ():
-        comparison = compared(runs, *pair, names, metric)
-        alone = " One run of each: the interval covers cases alone." if comparison.single else ""
-        sentences.append(f"{_difference(comparison, ':')}.{alone}")
+    means = {
+        name: {
+            "title": runs.title(name),
+            **{metric: runs.average(name, names, metric).mean for metric in ("accuracy", "turns")},
+            "benchmarks": len(names),
+            "runs": len(runs.runs(name)),
+        }
+        for name in methods
+    }
+    pairs = [(a, b) for a, b in rivals.items() if a != b and b in runs.methods()]
+    pairs += [(methods[0], other) for other in methods[1:] if (methods[0], other) not in pairs]
+    differences = []
+    for a, b in pairs:
+        # Turns: see `compared`.
+        for metric, pair in {"accuracy": (a, b), "turns": (b, a)}.items():
+            comparison = compared(runs, *pair, names, metric)
+            differences.append({"a": a, "b": b, "metric": metric} | _as_data(comparison))
+    return {"study": study.name, "methods": means, "differences": differences}
+
+
+def _as_data(comparison: Comparison) -> dict[str, Any]:
+    effect = comparison.effect
+    return {
+        "label": comparison.label,
+        "difference": effect.difference,
+        "low": effect.low,
+        "high": effect.high,
+        "unit": comparison.unit,
+        "one_run_each": comparison.single,
+        "text": _difference(comparison, ":"),
+    }
+
+
+def answer_of(study: Study, *methods: str) -> list[str]:
+    """What `answer` returns, in sentences."""
+    data, sentences = answer(study, methods), []
+    for means in data["methods"].values():
+        accuracy, turns = (Number(means[metric]).text() for metric in ("accuracy", "turns"))
+        plural = "" if means["runs"] == 1 else "s"
+        text = (
+            f"{means['title']}: {accuracy}% right with {turns} questions, over "
+            f"{means['benchmarks']} benchmarks and {means['runs']} run{plural}."
+        )
+        sentences.append(captioned(study, text))
+    for one in data["differences"]:
+        alone = " One run of each: the interval covers cases alone." * one["one_run_each"]
+        sentences.append(f"{one['text']}.{alone}")
     return sentences

@@ -1,5 +1,7 @@
 """A table as LaTeX, CSV with raw numbers, and Markdown; the report's template lays out HTML."""
 
+import csv
+import io
 import re
 from collections.abc import Sequence
 from html import escape as escape_html
@@ -90,6 +92,11 @@ def plain(table: Table) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in rows]
     return "\n".join(lines)
+
+
+def plain_rows(table: Table) -> list[dict[str, str]]:
+    """The rows as the CSV has them: raw numbers by column."""
+    return list(csv.DictReader(io.StringIO(_csv(table))))
 
 
 def escape_tex(text: str) -> str:

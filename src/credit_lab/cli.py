@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all subcommands; each sets `handler`, called with the arguments."""
-    top = argparse.ArgumentParser(prog="credit-lab", description=__doc__)
+    top = pcqc.cli.Parser(prog="credit-lab", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     text = "compare each method's expected gradient with the exact one, in a tiny clinic"
     _command(commands, "audit", text, _audit)

@@ -1,23 +1,50 @@
-"""The command `pcqc`: one subcommand per rule of the workflow, and a few to look around."""
+"""The command `pcqc`: look at a study, make and change it, and the steps of its workflow."""
 
 import argparse
 import importlib.metadata
 import os
+import re
 import select
 import sys
+from collections.abc import Mapping
+from typing import NoReturn
 
 from pcqc.errors import UserError
-from pcqc.jobs.cli import load, run_command, study_command
+from pcqc.study.yaml_reader import nearest
 from pcqc.system.processes import report_to_launcher
-
-PLAN = """Prints the memory that each role needs and each device has, consultations and tokens,
-GPU-hours, checkpoints and disk, from the settings alone: nothing is loaded, no GPU is asked.
-The study's `placement` says which role sits on which devices, its `assumptions` what cannot be
-known before.
-Exit status 2, with what to change, where the placement cannot work. See docs/plan.md."""
-
+from pcqc.system.terminal import complain
 
 READER_LEFT = 141  # exit status that shells give a program whose reader has gone
+# What `pcqc --help` lists; the steps of the workflow are the third group.
+GROUPS = {
+    "Look at a study": "status answer diff explain consult check doctor plan",
+    "Make and change": "data vary accept clean restore tables figures docs archive",
+}
+STEPS = "Steps of the workflow, which snakemake runs"
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes no abbreviated option; its error is one line that names what may have been meant."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **{"allow_abbrev": False, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line and status 2."""
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            hint = nearest(choice[1], re.findall(r"'([^']*)'", choice[2]))
+            message = f"{message.split(':')[0]}: unknown '{choice[1]}'{hint}"
+        complain(f"{self.prog}: error: {message}; `{self.prog} --help` has more")
+        sys.exit(2)
+
+    def parse_known_args(self, args=None, namespace=None):
+        """Refuse what is unknown, here where the options of this command are known."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = re.findall(r"--?[a-z][\w-]*", self.format_usage())
+            hint = nearest(unknown[0], options) if unknown[0].startswith("-") else ""
+            self.error(f"unknown argument '{unknown[0]}'{hint}")
+        return namespace, unknown
 
 
 def main(arguments: list[str] | None = None, parser: argparse.ArgumentParser | None = None) -> int:
@@ -58,171 +85,45 @@ def _run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
             return 2 if expected else 1
         if not expected:
             raise
-        print(f"{parser.prog}: error: {error}", file=sys.stderr)
+        complain(f"{parser.prog}: error: {error}")
         return 2
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> Parser:
     from pcqc.study import ROOT
 
     # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
     sys.path.insert(0, str(ROOT))
     import analysis.cli
     import data_prep.cli
+    import pcqc.commands
     import pcqc.jobs.cli
 
-    parser = argparse.ArgumentParser(prog="pcqc", description=__doc__)
+    parser = Parser(prog="pcqc", formatter_class=argparse.RawDescriptionHelpFormatter)
     version = f"pcqc {importlib.metadata.version('pcqc')}"
     parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    pcqc.jobs.cli.register(commands)
-    _register_runs(commands)
-    _register_studies(commands)
-    data_prep.cli.register(commands)
-    analysis.cli.register(commands)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    for module in (pcqc.jobs.cli, pcqc.commands, data_prep.cli, analysis.cli):
+        module.register(commands)
+    parser.description = "\n".join([__doc__.split("\n")[0], *_listing(commands.choices)])
+    parser.usage = "pcqc [--version] COMMAND ..."
+    parser.epilog = "`pcqc COMMAND --help` says more of a command."
     return parser
 
 
-def _register_runs(commands) -> None:
-    """Commands that look at one run."""
-    text = "watch a run's doctor on a case, or be its patient, in the terminal"
-    consult = run_command(commands, "consult", _consult, text)
-    consult.add_argument("--case", metavar="ID", help="the benchmark's first by default")
-    consult.add_argument("--benchmark", help="the development benchmark by default")
-    consult.add_argument(
-        "--be-patient", action="store_true", help="answer the doctor's questions yourself"
-    )
-    consult.add_argument(
-        "--candidates",
-        type=_count,
-        default=1,
-        metavar="N",
-        help="show N candidates at each state with their utilities",
-    )
-    consult.add_argument("--seed", type=int, default=0, help="of the random numbers; 0 by default")
-    run_command(commands, "explain", _explain, "say whether a run would be made again, and why")
-    text = "declare a run still valid after an edit that is known to be harmless"
-    accept = run_command(commands, "accept", _accept, text)
-    accept.add_argument("--because", required=True, help="why; recorded with the run")
-
-
-def _register_studies(commands) -> None:
-    """Commands that look at a study, or change what is recorded of it."""
-    text = "list results of earlier recipes, or delete them"
-    clean = study_command(commands, "clean", _clean, text)
-    clean.add_argument("--remove", action="store_true", help="delete them; asks first")
-    clean.add_argument("--yes", action="store_true", help="do not ask before deleting")
-    vary = commands.add_parser(
-        "vary", help="record a variation of a method, which the workflow then makes by its name"
-    )
-    vary.add_argument("method", help="a method of the study")
-    vary.add_argument(
-        "--set",
-        dest="changes",
-        action="append",
-        required=True,
-        metavar="SETTING=VALUE",
-        help="such as beta=0.5, tree.budget=32 or rl.learning_rate=5e-4; may be repeated",
-    )
-    vary.add_argument("--study", default="clinic", help="name of a study, or a path")
-    vary.add_argument("--name", help="of the variation; made of method and settings by default")
-    vary.add_argument("--runs", default="", help="letters, e.g. A,B (default: the method's first)")
-    vary.set_defaults(handler=_vary)
-    status = commands.add_parser("status", help="what is done, running, stale, failed or left")
-    status.add_argument("study", nargs="?", help="all studies with results where none is named")
-    status.set_defaults(handler=_status)
-    study_command(commands, "check", _check, "check a study's settings and print them")
-    study_command(
-        commands, "doctor", _doctor, "check this machine against a study, each line with its remedy"
-    )
-    plan = study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
-    plan.epilog = PLAN
-    plan.add_argument("--json", action="store_true", help="print the plan as JSON")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to 100, not {text!r}")
-    return int(text)
-
-
-def _consult(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.consult import consult
-
-    options = ("case", "benchmark", "be_patient", "candidates", "seed")
-    given = {name: getattr(arguments, name) for name in options}
-    consult(load(arguments), arguments.method, arguments.run, **given)
-
-
-def _explain(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.explain import explain
-
-    print(explain(load(arguments), arguments.method, arguments.run))
-
-
-def _accept(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.explain import accept
-
-    study = load(arguments)
-    print("\n".join(accept(study, arguments.method, arguments.run, arguments.because)))
-
-
-def _vary(arguments: argparse.Namespace) -> None:
-    from pcqc.study.vary import vary
-
-    runs = [letter.strip() for letter in arguments.runs.split(",") if letter.strip()]
-    name, path = vary(
-        arguments.study, arguments.method, arguments.changes, name=arguments.name, runs=runs
-    )
-    print(f"{name} is recorded in {path}; make it with")
-    print(f"snakemake --cores all {name} --config study={arguments.study}")
-
-
-def _status(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.status import status, status_of_all
-
-    print(status(load(arguments)) if arguments.study else status_of_all())
-
-
-def _clean(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.clean import listing, outdated, remove
-
-    results = outdated(load(arguments))
-    print(listing(results))
-    if not arguments.remove or not results:
-        return
-    if not arguments.yes:
-        print("delete them for good? [y/N] ", end="", flush=True)
-        if sys.stdin.readline().strip().lower() != "y":
-            return print("nothing was deleted")
-    remove(results)
-    print("deleted")
-
-
-def _doctor(arguments: argparse.Namespace) -> None:
-    from pcqc.jobs.doctor import examine
-
-    examine(load(arguments), arguments.study)
-
-
-def _plan(arguments: argparse.Namespace) -> None:
-    import json
-
-    from pcqc.planning.checks import require_fit
-    from pcqc.planning.plan import make_plan, render
-
-    study = load(arguments)
-    plan = make_plan(study)
-    print(json.dumps(plan, indent=1) if arguments.json else render(plan), end="")
-    sys.stdout.flush()
-    require_fit(study)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    import json
-
-    print(json.dumps(load(arguments).to_dict(), indent=1))
+def _listing(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
+    """The commands by group, a line each."""
+    groups = {title: names.split() for title, names in GROUPS.items()}
+    listed = {name for names in groups.values() for name in names}
+    groups[STEPS] = [name for name in commands if name not in listed]
+    lines = []
+    for title, names in groups.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            first = str(commands[name].description).split(". ")[0].rstrip(".")
+            lines.append(f"  {name:13} {first[0].lower()}{first[1:]}")
+    return lines
 
 
 if __name__ == "__main__":

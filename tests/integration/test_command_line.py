@@ -6,6 +6,7 @@ What is wrong with settings is in `tests/unit/test_settings.py`, with files of c
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcqc.cli import main
+from pcqc.cli import _parser, main
+from pcqc.results.graph import KINDS
 from pcqc.study import ROOT
 
 # What is typed in an empty folder, and what the only line says.
@@ -32,10 +34,15 @@ COMMANDS = {
     "tables clinic": "missing, or its result is not finished; run the workflow again",
     "answer clinic grpo": "grpo of study 'clinic' is not evaluated yet; run `snakemake",
     "explain clinic grpo A": "clinic has no grpo run A yet; make it with `snakemake",
-    "consult clinic pcqc Q": "no run 'Q' in study 'clinic'",
+    "consult clinic pcqc Q": "pcqc has no run 'Q' in study 'clinic'; known are A, B, C",
+    "consult clinic pcqc A": "clinic has no pcqc run A yet; make it with `snakemake",
+    "explain clinic atpo_u1 B": "atpo_u1 has no run 'B' in study 'clinic'; known are A; add 'B' to",
     "vary pcqc --set rl.lerning_rate=1": "rl.lerning_rate: unknown setting",
     "select clinic grpo A --recipe 01234567": "settings or source changed since the workflow began",
-    "compare a.parquet b.parquet": "a.parquet",
+    "diff a.parquet b.parquet": "a.parquet: no such file; name a Parquet file of predictions",
+    "diff clinic/pcqc/A clinic/grpo/A": "results/clinic: no such folder; name a study's results",
+    "diff pcqc grpo": "'pcqc': write STUDY/METHOD/RUN, such as clinic/pcqc/A",
+    "status": "no study has results here; `make results` makes the clinic's",
     "data check none.jsonl": "none.jsonl",
 }
 
@@ -102,12 +109,37 @@ def test_the_ui_on_a_port_that_another_program_has(tmp_path):
     assert "Open http" not in done.stdout
 
 
-@pytest.mark.parametrize(("arguments", "said"), [([], "usage: pcqc"), (["trian"], "'trian'")])
-def test_a_command_that_is_none_is_told_the_known_ones(capsys, arguments, said):
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("", "the following arguments are required: COMMAND; `pcqc --help` has more"),
+        ("staus", "argument COMMAND: unknown 'staus'; did you mean 'status'?"),
+        ("tables clinic --only clams", "argument --only: unknown 'clams'; did you mean 'claims'?"),
+        ("consult clinic pcqc A --candidate 4", "'--candidate'; did you mean '--candidates'?"),
+        ("status clinic now", "unknown argument 'now'; `pcqc status --help` has more"),
+        ("data fech", "argument ACTION: unknown 'fech'; did you mean 'fetch'?"),
+    ],
+)
+def test_what_is_misspelt_is_one_line_with_the_nearest_that_there_is(capsys, typed, said):
     with pytest.raises(SystemExit) as stopped:
-        main(arguments)
+        main(typed.split())
     assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert said in line
+    assert line.count("\n") == 1
+
+
+def test_help_has_every_command_once_in_three_groups(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    titles = [line for line in said.splitlines() if line.endswith(":") and line[0].isupper()]
+    assert len(titles) == 3
+    listed = re.findall(r"^  (\w+) +\S", said.split("options:")[0], re.MULTILINE)
+    (commands,) = (a for a in _parser()._actions if a.metavar == "COMMAND")
+    assert sorted(listed) == sorted(commands.choices)
+    steps = said.split("Steps of the workflow")[1]
+    assert all(f"\n  {kind} " in steps for kind in KINDS)
 
 
 def test_the_version_is_that_of_the_citation(capsys):
@@ -141,7 +173,7 @@ def test_a_pipe_of_something_else_that_breaks_is_not_hidden(monkeypatch):
     def broken(_):
         raise BrokenPipeError("a worker's")
 
-    monkeypatch.setattr("pcqc.cli._check", broken)
+    monkeypatch.setattr("pcqc.commands._check", broken)
     monkeypatch.setattr("pcqc.cli._reader_left", lambda: False)
     with pytest.raises(BrokenPipeError, match="a worker's"):
         main(["check", "clinic"])

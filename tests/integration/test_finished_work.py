@@ -13,7 +13,7 @@ from small_runs import Killed, digests, small_study
 from pcqc.errors import UserError
 from pcqc.jobs import rl_loop
 from pcqc.jobs.clean import outdated
-from pcqc.jobs.explain import explain
+from pcqc.jobs.explain import explain, explained
 from pcqc.jobs.run import run_job
 from pcqc.results import recipe
 from pcqc.results.graph import Jobs
@@ -83,10 +83,10 @@ def test_what_no_job_names_is_listed_unless_it_is_under_way(done):
 
 
 def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
-    assert explain(done, METHOD, RUN).endswith("nothing would run again")
-    said = explain(with_rate(done, 0.002), METHOD, RUN)
-    assert "train pcqc A would run again: setting rl.learning_rate: 0.001 -> 0.002" in said
-    assert "evaluate pcqc A would run again: input " in said
+    assert explained(explain(done, METHOD, RUN)).endswith("nothing would run again")
+    said = explained(explain(with_rate(done, 0.002), METHOD, RUN))
+    assert "train pcqc A would run: setting rl.learning_rate: 0.001 -> 0.002" in said
+    assert "evaluate pcqc A would run: input " in said
     original = recipe.module_digests
     monkeypatch.setattr(
         recipe,
@@ -96,9 +96,9 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
             for name, digest in original(*modules, unused=unused).items()
         },
     )
-    said = explain(done, METHOD, RUN)
+    said = explained(explain(done, METHOD, RUN))
     assert "train pcqc A" not in said
-    assert "evaluate pcqc A would run again: module pcqc.jobs.evaluate changed" in said
+    assert "evaluate pcqc A would run: module pcqc.jobs.evaluate changed" in said
     with pytest.raises(UserError, match="has no grpo run A yet"):
         explain(done, "grpo", "A")
 

@@ -16,7 +16,7 @@ from pcqc.clinic.quality import early_quality
 from pcqc.clinic.world import load_world
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
-from pcqc.jobs.explain import explain
+from pcqc.jobs.explain import explain, explained
 from pcqc.jobs.run import run_job
 from pcqc.models.folder import load_tokenizer
 from pcqc.results.graph import latest
@@ -232,7 +232,7 @@ def test_a_run_that_levels_off_ends_there(levelling, finished):
     made, others = digests(folder, weights), digests(finished / TRAINED, weights)
     assert len(made) == 2
     assert made.items() <= others.items()
-    assert "4 updates (levelled off)" in explain(levelling, METHOD, RUN)
+    assert "4 updates (levelled off)" in explained(explain(levelling, METHOD, RUN))
     run_job(levelling, "select", METHOD, RUN)
     assert read_json(ROOT / SELECTED)["selected"]["update"] in (2, 4)
 

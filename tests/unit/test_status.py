@@ -6,7 +6,7 @@ import pytest
 from hand_made import finish_job
 
 from pcqc.jobs import status as module
-from pcqc.jobs.status import job_states, status, status_of_all
+from pcqc.jobs.status import job_states, status_of_all, told
 from pcqc.results.graph import Jobs, log_path
 from pcqc.results.manifest import hold_folder, lock, make_latest
 from pcqc.study import load_study
@@ -28,6 +28,10 @@ def study(tmp_path, monkeypatch):
     for job in Jobs(study).all():
         finish_job(study, job.kind, *job.arguments)
     return study
+
+
+def status(study) -> str:
+    return told(module.status(study))
 
 
 def states(study) -> dict[str, tuple[str, str]]:
@@ -52,7 +56,9 @@ def test_all_is_done(study):
     assert first == f"clinic: {len(states(study))} of {len(states(study))} jobs done"
     assert last == "report   results/clinic/report.html"
     # The study as its file has it has further methods.
-    assert " stale, " in status_of_all()
+    assert " stale, " in status_of_all()["clinic"]
+    data = module.status(study)
+    assert (data["done"], data["unfinished"], data["report_current"]) == (data["jobs"], [], True)
 
 
 def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):

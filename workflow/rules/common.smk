@@ -9,6 +9,8 @@ from pathlib import Path
 # `analysis` and `data_prep` belong to the checkout and are not installed.
 sys.path.insert(0, str(Path(workflow.basedir)))
 
+from snakemake.cli import parse_args
+
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
 from pcqc.study import load_study
@@ -41,7 +43,17 @@ try:
     # In the workflow's own process alone: each job reads these rules too.
     if workflow.is_main_process:
         prepare_to_run(STUDY)
-    JOBS = Jobs(STUDY)
+    # What is typed after `snakemake`; a job's own process is told other targets.
+    TYPED = "snakemake" in Path(sys.argv[0]).parts[-2:] and workflow.is_main_process
+    TARGETS = parse_args(sys.argv[1:])[1].targets if TYPED else []
+    RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
+    ATPO_ABLATIONS = [
+        name
+        for name in RUNNABLE
+        if STUDY.methods[name].method == "atpo" and STUDY.methods[name].on_demand
+    ]
+    WANTED = [*TARGETS, *(ATPO_ABLATIONS if "atpo_ablations" in TARGETS else [])]
+    JOBS = Jobs(STUDY, WANTED)
     REPLICATES = replicates(STUDY)
     _ = [job.path for job in JOBS.all()]  # now, so that what keeps a path unknown is one line
 except UserError as error:
@@ -49,12 +61,6 @@ except UserError as error:
 
 RESULTS = STUDY.results
 LOGS = RESULTS / "logs"
-RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
-ATPO_ABLATIONS = [
-    name
-    for name in RUNNABLE
-    if STUDY.methods[name].method == "atpo" and STUDY.methods[name].on_demand
-]
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
 # study's placement, one where it has none; the clinic and a test of the path need no device.
@@ -94,6 +100,16 @@ def manifests(jobs):
 def on_the_way(methods):
     """Input of a target: manifests of all jobs that these methods need."""
     return manifests([*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))])
+
+
+def shown(methods):
+    """Report and its copy in MLflow: they get what is made on demand, once the study is made."""
+    written = JOBS.job("report")
+    if not set(methods) <= set(WANTED):
+        return []
+    waits = [job for job in written.needs if job.arguments[:1] not in [(name,) for name in methods]]
+    made = all(job.manifest.exists() for job in waits)
+    return manifests([written, JOBS.job("publish")]) if made else []
 
 
 def patterns(kind):

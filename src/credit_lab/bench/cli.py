@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all subcommands; each sets `handler`, called with the arguments."""
-    top = argparse.ArgumentParser(prog="creditbench", description=__doc__)
+    top: argparse.ArgumentParser = pcqc.cli.Parser(prog="creditbench", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     text = "score the credits of a Python file, which is run, beside the bench's controls"
     command = commands.add_parser("run", help=text, description=text)

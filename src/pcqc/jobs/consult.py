@@ -19,6 +19,7 @@ from pcqc.consultation import (
 from pcqc.consultation.turns import keep_candidates, width
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
+from pcqc.jobs.explain import require_made
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.jobs.run import latest_task
 from pcqc.methods.question_groups import score_groups
@@ -27,8 +28,11 @@ from pcqc.roles.patient import Inquiry
 from pcqc.study import Study
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.determinism import single_threaded
+from pcqc.system.terminal import show
 from turn_credit.arithmetic import same_state_credit
 
+# Without a case, so many are looked at, for so many turns, for candidates that differ.
+LOOKED_AT, LOOKED_TURNS = 24, 3
 ENDINGS = {
     "invalid_answer": "The doctor's answer names no option.",
     "no_action": "The doctor neither asked nor answered at its last turn.",
@@ -77,7 +81,8 @@ def consult(
 
     Args:
         study, method, run: whose doctor; its checkpoint must have been chosen.
-        case: id of a case; the first of the benchmark where not given.
+        case: id of a case; where not given the first of the benchmark or, with several candidates,
+            the first of those whose candidates differ most.
         benchmark: the development benchmark where not given.
         be_patient: the person at the terminal answers.
         candidates: responses to sample at each state; several are scored and shown.
@@ -86,32 +91,35 @@ def consult(
     Raises:
         UserError: no such run, benchmark or case, or the run is not that far.
     """
-    study.require(method, run)
+    require_made(study, method, run, "select")
     name = benchmark or study.development
     if name not in study.benchmarks:
         raise UserError(f"no benchmark '{name}'{nearest(name, study.benchmarks)}")
     task = latest_task(study, "evaluate", method, run)
-    chosen = _case(checked_cases(task.inputs[f"cases {name}"]), name, case)
+    cases, streams = checked_cases(task.inputs[f"cases {name}"]), f"{seed}/consult"
+    chosen = _case(cases, name, case)
     single_threaded(study.deterministic)
     _, _, weights = selected_weights(task)
     context = make_context(task, weights)
+    if case is None and candidates > 1:
+        chosen = _telling(context, cases[:LOOKED_AT], candidates, streams)
     if be_patient:
         person = cast(Patient, Person(context.patient, _read_line))
         context = dataclasses.replace(context, patient=person)
     scorer = make_scorer(task) if candidates > 1 else None
-    _say(f"{study.method(method).title}, run {run}, on {chosen.case_id}: {chosen.initial}")
-    _say(chosen.question)
+    show(f"{study.method(method).title}, run {run}, on {chosen.case_id}: {chosen.initial}")
+    show(chosen.question)
     for label, text in chosen.options.items():
-        _say(f"  {label}. {text}")
+        show(f"  {label}. {text}")
     if be_patient:
-        _say("You are the patient. This is what you know:")
+        show("You are the patient. This is what you know:")
         for fact in chosen.facts:
-            _say(f"  {fact}")
-        _say(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
+            show(f"  {fact}")
+        show(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
     try:
-        _play(context, scorer, chosen, candidates, f"{seed}/consult")
+        _play(context, scorer, chosen, candidates, streams)
     except Left:
-        _say("\nYou have left the consultation.")
+        show("\nYou have left the consultation.")
 
 
 def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:
@@ -126,6 +134,22 @@ def _case(cases: Sequence[Case], benchmark: str, case_id: str | None) -> Case:
     return by_id[case_id]
 
 
+def _telling(context: RolloutContext, cases: Sequence[Case], candidates: int, name: str) -> Case:
+    """The first of the cases at whose first states most different questions are sampled."""
+    distinct = dict.fromkeys((case.case_id for case in cases), 0)
+    dialogues = open_dialogues(context, cases)
+    for _ in range(LOOKED_TURNS):
+        playing = [d for d in dialogues if d.consultation.ending is None]
+        widths = [width(context, dialogue, candidates) for dialogue in playing]
+        groups = map(keep_candidates, sample_responses(context, playing, widths, name))
+        for dialogue, group in zip(
+            playing, ask_patient(context, playing, list(groups), name), strict=True
+        ):
+            distinct[dialogue.case.case_id] += len({r.action.question for r in group}) - 1
+            advance(context, dialogue, group)
+    return max(cases, key=lambda case: distinct[case.case_id])
+
+
 def _play(
     context: RolloutContext, scorer: Scorer | None, case: Case, candidates: int, name: str
 ) -> None:
@@ -135,14 +159,14 @@ def _play(
         count = width(context, dialogue, candidates)
         (group,) = sample_responses(context, [dialogue], [count], name)
         group = keep_candidates(group)
-        _say(f"Doctor: {group[0].text.strip()}")
+        show(f"Doctor: {group[0].text.strip()}")
         (group,) = ask_patient(context, [dialogue], [group], name)
         if group[0].answer is not None and not isinstance(context.patient, Person):
-            _say(f"Patient: {group[0].answer}")
+            show(f"Patient: {group[0].answer}")
         advance(context, dialogue, group)
         if scorer and len(group) > 1 and group[0].answer is not None:
             _show_candidates(scorer, case, dialogue, group)
-    _say(_outcome(case, dialogue))
+    show(_outcome(case, dialogue))
 
 
 def _show_candidates(
@@ -153,16 +177,16 @@ def _show_candidates(
     turn = dataclasses.replace(consultation, turns=consultation.turns[-1:])
     (groups,) = score_groups(scorer, [(case, turn)])
     if not groups:
-        return _say("  The scorer's server failed: no candidates to show.")
+        return show("  The scorer's server failed: no candidates to show.")
     (scored,) = groups
     credits = same_state_credit(scored.gains)
-    _say(f"  The scorer gave the correct option {scored.baseline:.3f} before; the candidates:")
-    _say("    utility    gain  credit")
+    show(f"  The scorer gave the correct option {scored.baseline:.3f} before; the candidates:")
+    show("    utility    gain  credit")
     for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
         question = group[k].action.question or f"(no question) {group[k].text}"
         numbers = f"{scored.utilities[k]:7.3f} {scored.gains[k]:+7.3f} {credits[k]:+7.2f}"
         answer = f" -> {group[k].answer}" if group[k].answer is not None else ""
-        _say(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{question}{answer}'.split())}")
+        show(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{question}{answer}'.split())}")
 
 
 def _outcome(case: Case, dialogue: Dialogue) -> str:
@@ -174,10 +198,6 @@ def _outcome(case: Case, dialogue: Dialogue) -> str:
         label = consultation.predicted
         how = f"The doctor's diagnosis is {label}, {case.options[label]}: {verdict}."
     return f"{how} The correct option is {case.answer}, {case.options[case.answer]}."
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _read_line(prompt: str) -> str:

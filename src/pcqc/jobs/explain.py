@@ -1,11 +1,18 @@
-"""What a run was made from, whether and why it would be made again, and what may stay as it is."""
+"""What a run was made from: against today's settings and source, and against another run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tabulate import tabulate
 
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
+from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import read_manifest, verify, write_manifest
-from pcqc.results.recipe import Job, Recipe
+from pcqc.results.recipe import Job, Recipe, word
 from pcqc.study import Study
 from pcqc.system.machine import now
+
+MOST = 3  # modules or inputs that are named; the rest is counted
 
 
 def earlier(job: Job) -> Recipe | None:
@@ -24,28 +31,92 @@ def why(job: Job) -> list[str]:
     return recipe.changes(job.recipe) if recipe else ["it has not been made"]
 
 
-def explain(study: Study, method: str, run: str) -> str:
-    """A run's seed, recipe and totals, and of each job on its way whether it would run again.
+def require_made(study: Study, method: str, run: str, kind: str) -> None:
+    """Raise UserError unless a job of a run was ever begun; it names the command that does it."""
+    study.require_run(method, run)
+    if not latest(study, kind, method, run).parent.is_dir():
+        raise UserError(
+            f"{study.name} has no {method} run {run} yet; make it with "
+            f"`snakemake --cores all {method} --config study={study.name}`"
+        )
+
+
+def explain(study: Study, method: str, run: str) -> dict[str, Any]:
+    """What a run was made from, and of each job on its way whether and why it would run again.
+
+    Returns:
+        `run`, its `seed`, what `about` says of its newest training (of Shared SFT: its selection),
+        and by job `again`: the reasons for it to run; `accepted`: why it was declared valid.
 
     Raises:
         UserError: the run has not been made.
     """
     jobs = Jobs(study)
     own = jobs.run(method, run)
-    if not any(job.folder.is_dir() for job in own):
-        raise UserError(
-            f"{study.name} has no {method} run {run} yet; make it with "
-            f"`snakemake --cores all {method} --config study={study.name}`"
-        )
-    lines = [_heading(study, own[0])]
-    for job in [*jobs.shared(), *own]:
-        verb = "would run again" if job.latest.exists() else "would run"
-        lines += [f"{job.name} {verb}: {reason}" for reason in why(job)]
-        accepted = read_manifest(job.path)["also_for"] if job.manifest.exists() else {}
-        if because := accepted.get(job.recipe.short):
-            lines.append(f"{job.name} was accepted: {because}")
-    current = all(job.manifest.exists() for job in [*jobs.shared(), *own])
-    return "\n".join([*lines, "nothing would run again"] if current else lines)
+    require_made(study, method, run, own[0].kind)
+    every = [*jobs.shared(), *own]
+    accepted = {}
+    for job in every:
+        also_for = read_manifest(job.path)["also_for"] if job.manifest.exists() else {}
+        if because := also_for.get(job.recipe.short):
+            accepted[job.name] = because
+    return {
+        "run": f"{study.name} {method} run {run}",
+        "seed": study.seed(run),
+        **(about(read_manifest(own[0].latest)) if own[0].latest.exists() else {}),
+        "again": {job.name: reasons for job in every if (reasons := why(job))},
+        "accepted": accepted,
+    }
+
+
+def explained(data: dict[str, Any]) -> str:
+    """What `explain` returned, in lines."""
+    lines = [f"{data['run']}: seed {data['seed']}"]
+    if "recipe" in data:
+        lines = [f"{lines[0]}, {in_words(data)}"]
+    for job, reasons in data["again"].items():
+        lines += [f"{job} would run: {reason}" for reason in reasons]
+    lines += [f"{job} was accepted: {because}" for job, because in data["accepted"].items()]
+    return "\n".join(lines if data["again"] else [*lines, "nothing would run again"])
+
+
+def about(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Recipe, commit, time and totals of a finished result."""
+    totals = manifest.get("totals")
+    return {
+        "recipe": Recipe(**manifest["recipe"]).short,
+        "commit": manifest["git_commit"],
+        "finished": manifest["finished"],
+        **{name: manifest[name] for name in ("updates", "ended") if name in manifest},
+        **({"consultations": totals["trajectories"]} if totals else {}),
+        **({"device_hours": totals["device_seconds"] / 3600} if totals else {}),
+    }
+
+
+def in_words(about: Mapping[str, Any]) -> str:
+    """What `about` returned, in a clause."""
+    text = f"recipe {about['recipe']}, commit {about['commit'][:10]}, {about['finished']}"
+    if "ended" in about:
+        text += f", {about['updates']} updates ({about['ended']})"
+    if "consultations" in about:
+        text += f", {about['consultations']:,} complete consultations"
+        text += f", {about['device_hours']:.3f} device-hours"
+    return text
+
+
+def differing(first: Recipe, second: Recipe) -> list[str]:
+    """Settings, source and inputs in which two runs' recipes differ, in lines."""
+    found = first.differences(second)
+    rows = [(name, word(a), word(b)) for name, (a, b) in found["settings"].items()]
+    headers = ("setting", "A", "B")
+    table = tabulate(rows, headers, disable_numparse=True, maxcolwidths=[None, 40, 40])
+    lines = [table if rows else "The settings are the same."]
+    for kind, text in (("modules", "source"), ("inputs", "what it was made from")):
+        names = list(found[kind])
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        if names:
+            lines.append(f"Differing {text}: {', '.join(names[:MOST])}{more}.")
+    return lines
 
 
 def accept(study: Study, method: str, run: str, because: str) -> list[str]:
@@ -79,20 +150,3 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
         write_manifest(folder, {**manifest, "also_for": also_for})
         lines.append(f"{job.name} accepted: {'; '.join(changes)}")
     return lines or ["nothing to accept: nothing would run again"]
-
-
-def _heading(study: Study, job: Job) -> str:
-    method, run = job.arguments
-    lines = [f"{study.name} {method} run {run}: seed {study.seed(run)}"]
-    if job.latest.exists():
-        manifest = read_manifest(job.latest)
-        made = job.latest.resolve().name
-        lines.append(f"recipe {made}, commit {manifest['git_commit']}, {manifest['finished']}")
-        if job.kind == "train":
-            totals = manifest["totals"]
-            lines[0] += f", {manifest['updates']} updates ({manifest['ended']})"
-            lines.append(
-                f"{totals['trajectories']} complete consultations, "
-                f"{totals['device_seconds'] / 3600:.3f} device-hours"
-            )
-    return "\n".join(lines)

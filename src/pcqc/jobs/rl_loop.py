@@ -107,7 +107,8 @@ class Run:
             with phases.time("update"):
                 report = self.method.learn(self.services, update, batch)
             self._count(batch, metrics, time.perf_counter() - start)
-            progress.advance(accuracy=metrics["accuracy"], turns=metrics["turns"])
+            shown = {"accuracy (training)": metrics["accuracy"], "turns": metrics["turns"]}
+            progress.advance(**shown)
             self._record(update, batch, metrics, report, phases.seconds)
             if update % rl.checkpoint_every == 0 or update == last:
                 self._checkpoint(update)

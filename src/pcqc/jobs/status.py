@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pcqc.errors import UserError
 from pcqc.jobs.explain import why
@@ -33,31 +34,59 @@ class JobState:
     state: str
     reason: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.state:8} {self.job.name}{f': {self.reason}' if self.reason else ''}"
 
+def status(study: Study) -> dict[str, Any]:
+    """Where a study stands.
 
-def status(study: Study) -> str:
-    """What is done, running, stale and why, failed, and how much work is left, in lines."""
+    Returns:
+        `study`; `jobs`: how many; by state how many of them; `seconds_left` of work, one job at a
+        time; `running`: whether the workflow is; `unfinished`: state, job and reason of each job
+        that is not done; `report`: where it is, or None; `report_current`.
+    """
     states = job_states(study)
-    by_state = {name: [s for s in states if s.state == name] for name in STATES}
-    parts = [f"{len(by_state['done'])} of {len(states)} jobs done"]
-    parts += [f"{len(by_state[name])} {name}" for name in STATES[:-1] if by_state[name]]
-    line = f"{study.name}: {', '.join(parts)}"
-    if left := work_left(study, states):
-        line += f"; about {_duration(left)} of work left, one job at a time"
-    lines = [line]
-    if held(study.results / ".lock"):
+    counts = {name: sum(state.state == name for state in states) for name in STATES}
+    report = Jobs(study).job("report")
+    return {
+        "study": study.name,
+        "jobs": len(states),
+        **counts,
+        "seconds_left": round(work_left(study, states)),
+        "workflow_running": held(study.results / ".lock"),
+        "unfinished": [
+            {"state": state.state, "job": state.job.name, "reason": state.reason}
+            for state in sorted(states, key=lambda state: STATES.index(state.state))
+            if state.state != "done"
+        ],
+        "report": str(study.results / "report.html") if report.latest.exists() else None,
+        "report_current": report.manifest.exists(),
+    }
+
+
+def summary(data: dict[str, Any]) -> str:
+    """What `status` returned, in one line."""
+    parts = [f"{data['done']} of {data['jobs']} jobs done"]
+    parts += [f"{data[name]} {name}" for name in STATES[:-1] if data[name]]
+    line = f"{data['study']}: {', '.join(parts)}"
+    if left := data["seconds_left"]:
+        line += f"; about {duration(left)} of work left, one job at a time"
+    return line
+
+
+def told(data: dict[str, Any]) -> str:
+    """What `status` returned, in lines."""
+    lines = [summary(data)]
+    if data["workflow_running"]:
         lines.append("the workflow is running")
     for name in STATES[:-1]:
-        lines += [str(state) for state in by_state[name][:MOST]]
-        if len(by_state[name]) > MOST:
-            lines.append(f"{name:8} and {len(by_state[name]) - MOST} more")
-    report = Jobs(study).job("report")
-    made = "not made yet"
-    if report.latest.exists():
-        old = "" if report.manifest.exists() else ", older than a result"
-        made = f"{study.results / 'report.html'}{old}"
+        jobs = [job for job in data["unfinished"] if job["state"] == name]
+        lines += [
+            f"{name:8} {job['job']}{': ' * bool(job['reason'])}{job['reason']}"
+            for job in jobs[:MOST]
+        ]
+        if len(jobs) > MOST:
+            lines.append(f"{name:8} and {len(jobs) - MOST} more")
+    old = "" if data["report_current"] else ", older than a result"
+    made = f"{data['report']}{old}" if data["report"] else "not made yet"
     return "\n".join([*lines, f"report   {made}"])
 
 
@@ -77,16 +106,22 @@ def failures(study: Study, since: float) -> list[str]:
     return [f"pcqc: error: {error}" for error in dict.fromkeys(errors) if error]
 
 
-def status_of_all() -> str:
-    """One line for each study that has results here."""
-    lines = []
+def status_of_all() -> dict[str, str]:
+    """Study -> one line, for each that has results here.
+
+    Raises:
+        UserError: none has.
+    """
+    lines = {}
     for path in sorted((ROOT / "config" / "studies").glob("*.yaml")):
         if (Path("results") / path.stem).is_dir():
             try:
-                lines.append(status(load_study(path.stem)).splitlines()[0])
+                lines[path.stem] = summary(status(load_study(path.stem)))
             except UserError as error:
-                lines.append(f"{path.stem}: {error}")
-    return "\n".join(lines) or "no study has results here; `make results` makes the clinic's"
+                lines[path.stem] = f"{path.stem}: {error}"
+    if not lines:
+        raise UserError("no study has results here; `make results` makes the clinic's")
+    return lines
 
 
 def job_states(study: Study) -> list[JobState]:
@@ -174,7 +209,8 @@ def _seconds(job: Job) -> float:
     return (finished - begun).total_seconds()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min` or `3.5 h`."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 5400:

@@ -70,10 +70,6 @@ def _run(study: Study, method: Method, timed: bool) -> dict:
 
 def render(plan: dict) -> str:
     """The plan of `make_plan` in tables: sums of what its data has part by part."""
-    place = plan["placement"]
-    heading = "no `placement` in the settings, so no memory and no hours"
-    if place:
-        heading = f"{place['nodes']} x {place['devices_per_node']} {place['device']}"
     memory = [
         {
             "role": role["role"],
@@ -95,22 +91,30 @@ def render(plan: dict) -> str:
     ]
     courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
     runs = [_row(name, part) for name, part in {**plan["methods"], **courses}.items()]
-    if total := sum(row.get("of all", 0.0) for row in runs):
-        heading += f", {total:,.1f} GPU-hours"
     disk = [{"": name.removesuffix("_gib"), "GiB": gib} for name, gib in plan["storage"].items()]
     tables = {
+        "Runs and SFT; a tree search without pruning": runs,
+        "Disk": disk,
         "Memory of a role on each of its devices, GiB": memory,
         "Memory of a device in each phase, GiB": devices,
-        "Runs and SFT; a tree search without pruning": runs,
         "Ablations, made on demand; in no sum": [_row(*p) for p in plan["ablations"].items()],
-        "Disk": disk,
     }
     texts = [
         f"{title}\n{tabulate(rows, headers='keys', intfmt=',', floatfmt=',.2f')}"
         for title, rows in tables.items()
         if rows
     ]
-    return "\n\n".join([f"{plan['study']}: {heading}", *texts]) + "\n"
+    return "\n\n".join([f"{plan['study']}: {_total(plan, runs)}", *texts])
+
+
+def _total(plan: dict, runs: list[dict]) -> str:
+    """`1,391.2 GPU-hours on 1 x 8 H800, 4,408.8 GiB of disk`."""
+    place, disk = plan["placement"], f"{plan['storage']['total_gib']:,.1f} GiB of disk"
+    if not place:
+        return f"{disk}; no `placement` in the settings, so no memory and no hours"
+    where = f"{place['nodes']} x {place['devices_per_node']} {place['device']}"
+    total = sum(row.get("of all", 0.0) for row in runs)
+    return f"{f'{total:,.1f} GPU-hours on ' if total else ''}{where}, {disk}"
 
 
 def _row(name: str, part: dict) -> dict:

@@ -1,6 +1,6 @@
 """The jobs of a study: which there are, in order, and where the result of each is."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,11 @@ class Jobs:
 
     Args:
         study: the settings.
+        wanted: methods on demand that the workflow is told to make; the report will have them.
     """
 
-    def __init__(self, study: Study):
-        self.study = study
+    def __init__(self, study: Study, wanted: Collection[str] = ()):
+        self.study, self.wanted = study, wanted
         self._made: dict[tuple[str, ...], Job] = {}
 
     def job(self, kind: str, *arguments: str) -> Job:

@@ -197,10 +197,12 @@ def report(jobs: "Jobs") -> Given:
     inputs: dict[str, Any] = {"collected": jobs.job("collect")}
     for other in replicates(study):
         inputs[f"collected {other.name}"] = type(jobs)(other).job("collect")
-    # Ablations and peers have tables once they are evaluated; a report never waits for them.
+    # Ablations and peers have tables once they are evaluated; a report waits for those alone that
+    # the workflow is making.
     for method, run in jobs.runs():
         job = jobs.job("evaluate", method, run)
-        if study.method(method).on_demand and job.manifest.exists():
+        made = job.manifest.exists() or method in jobs.wanted
+        if study.method(method).on_demand and made:
             inputs[f"evaluate {method} {run}"] = job
     if not study.synthetic:
         inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}

@@ -9,7 +9,7 @@ the folder that is there already.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -43,14 +43,26 @@ class Recipe:
         """Digest of everything, 8 hex digits: the name of the result's folder."""
         return digest(dataclasses.asdict(self))[:8]
 
+    def differences(self, new: "Recipe") -> dict[str, dict[str, tuple[Any, Any]]]:
+        """`settings`, `modules` and `inputs` -> what differs in another recipe: (here, there).
+
+        None stands for what one of them does not have.
+        """
+        return {
+            "settings": _differences(flat(self.settings), flat(new.settings)),
+            "modules": _differences(self.modules, new.modules),
+            "inputs": _differences(self.inputs, new.inputs),
+        }
+
     def changes(self, new: "Recipe") -> list[str]:
-        """What is different in another recipe: settings, modules and inputs, a clause each."""
+        """What is different in another recipe, a clause each."""
+        differing = self.differences(new)
         clauses = [
-            f"setting {name}: {_word(before)} -> {_word(after)}"
-            for name, before, after in _differences(flat(self.settings), flat(new.settings))
+            f"setting {name}: {word(before)} -> {word(after)}"
+            for name, (before, after) in differing["settings"].items()
         ]
         for kind in ("modules", "inputs"):
-            for name, before, after in _differences(getattr(self, kind), getattr(new, kind)):
+            for name, (before, after) in differing[kind].items():
                 verb = (
                     "changed" if before and after else "is no longer read" if before else "is new"
                 )
@@ -168,12 +180,12 @@ def flat(settings: object, prefix: str = "") -> dict[str, object]:
     return names
 
 
-def _differences(before: Mapping, after: Mapping) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, old, new) of what differs; None where the name is absent."""
-    for name in sorted(before.keys() | after.keys()):
-        if before.get(name) != after.get(name):
-            yield name, before.get(name), after.get(name)
+def _differences(before: Mapping, after: Mapping) -> dict[str, tuple[Any, Any]]:
+    names = sorted(before.keys() | after.keys())
+    pairs = {name: (before.get(name), after.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _word(value: object) -> str:
+def word(value: object) -> str:
+    """A setting's value as text."""
     return "none" if value is None else str(value)

@@ -244,6 +244,15 @@ class Study:
         self.method(method)
         self.seed(run)
 
+    def require_run(self, method: str, run: str) -> None:
+        """Raise UserError unless the method has this run in the study."""
+        if run not in (known := self.method(method).runs):
+            remedy = f"; add '{run}' to its `runs` in the study's file" if run in self.runs else ""
+            raise UserError(
+                f"{method} has no run '{run}' in study '{self.name}'; known are "
+                f"{', '.join(known) or 'none'}{remedy}"
+            )
+
     def to_dict(self) -> dict:
         """All settings as plain data."""
         return dataclasses.asdict(self)

@@ -1,0 +1,80 @@
+"""Two runs against each other: what they were made from, and their accuracy case by case."""
+
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from pcqc.errors import UserError
+from pcqc.jobs.explain import about, differing, in_words
+from pcqc.runs import Run, compare, first_run, load
+
+COLUMNS = ("cases", "A (%)", "B (%)", "A − B (pp)", "95% interval", "only A", "only B", "McNemar p")
+
+
+def diff(a: str, b: str) -> dict[str, Any]:
+    """What sets two runs apart.
+
+    Args:
+        a, b: `STUDY/METHOD/RUN`; without `RUN` the method's first; or a Parquet file of
+            predictions, of which only the accuracy is compared.
+
+    Returns:
+        `a` and `b`: what each is; `differing`: lines on settings, source and inputs; `accuracy`:
+        benchmark -> the row of `compare`.
+
+    Raises:
+        UserError: no such run, or they were not evaluated on the same cases.
+    """
+    sides = {"a": _side(a), "b": _side(b)}
+    data: dict[str, Any] = {key: _named(side) for key, side in sides.items()}
+    recipes = [side.recipe for side in sides.values() if isinstance(side, Run)]
+    data["differing"] = differing(*recipes) if len(recipes) == 2 else []
+    rows = compare(*sides.values())
+    data["accuracy"] = rows.astype(object).where(rows.notna(), None).to_dict("index")
+    return data
+
+
+def told(data: dict[str, Any]) -> str:
+    """What `diff` returned, in lines."""
+    lines = []
+    for key in ("a", "b"):
+        side = data[key]
+        words = f", {in_words(side)}" if "recipe" in side else ""
+        lines.append(f"{key.upper()}: {side['name']}{words}")
+    rows = [
+        (
+            name,
+            row["cases"],
+            f"{row['minuend_accuracy']:.2f}",
+            f"{row['subtrahend_accuracy']:.2f}",
+            f"{row['gain']:+.2f}",
+            f"[{row['low']:+.2f}, {row['high']:+.2f}]",
+            row["only_minuend"],
+            row["only_subtrahend"],
+            "" if row["p"] is None else f"{row['p']:.2g}",
+        )
+        for name, row in data["accuracy"].items()
+    ]
+    right = ["left", *["right"] * len(COLUMNS)]
+    table = tabulate(rows, ["right diagnoses", *COLUMNS], disable_numparse=True, colalign=right)
+    note = "Intervals: resamples of the cases, both runs' outcomes together; one run of each."
+    return "\n\n".join(["\n".join(lines), *data["differing"], f"{table}\n{note}"])
+
+
+def _side(text: str) -> Run | Path:
+    if text.endswith(".parquet"):
+        return Path(text)
+    study, _, rest = text.partition("/")
+    method, _, run = rest.partition("/")
+    if not method:
+        raise UserError(f"'{text}': write STUDY/METHOD/RUN, such as clinic/pcqc/A")
+    results = Path("results") / study
+    return load(results, method, run or first_run(results, method))
+
+
+def _named(side: Run | Path) -> dict[str, Any]:
+    if isinstance(side, Path):
+        return {"name": str(side)}
+    manifest = side.training or side.evaluation
+    return {"name": str(side), "update": side.evaluation["update"], **about(manifest)}

@@ -1,0 +1,36 @@
+"""What commands print: in colour on a terminal, as plain text elsewhere."""
+
+import sys
+from typing import TextIO
+
+# Pattern -> style, in Rich's words.
+STYLES = {
+    r"(?m)^(running|Patient:|You:) ?": "cyan",
+    r"(?m)^failed .*|TOO LITTLE": "bold red",
+    r"(?m)^stale |would run( again)?": "yellow",
+    r"(?m)^to do .*|\[[+−-]\d[^]]*\]": "dim",
+    r"\d+ of \d+ jobs done|nothing would run again|(?m:^Doctor:)": "green",
+    r"`[^`]+`|[+−]\d[\d.,]* (pp|turns)\b": "bold",
+}
+
+
+def show(text: str) -> None:
+    """Print a text to standard output at once."""
+    _print(text, sys.stdout, STYLES)
+
+
+def complain(line: str) -> None:
+    """Print an error's line to standard error."""
+    _print(line, sys.stderr, {r"^[\w -]+: error:": "bold red", r"`[^`]+`": "bold"})
+
+
+def _print(text: str, stream: TextIO, styles: dict[str, str]) -> None:
+    if not stream.isatty():
+        return print(text, file=stream, flush=True)
+    from rich.console import Console
+    from rich.text import Text
+
+    coloured = Text(text)
+    for pattern, style in styles.items():
+        coloured.highlight_regex(pattern, style)
+    Console(file=stream).print(coloured, soft_wrap=True)
