@@ -9,8 +9,8 @@ study's settings. Equal contents give equal bytes.
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from analysis.tables import peers
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
+from pcqc.results.recipe import Job, flat
 from pcqc.study import ROOT, Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
@@ -26,6 +27,7 @@ from pcqc.system.files import parse_json, write_atomic
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"
 PEERS = "peers/"
+MOST = 6  # differing settings that are named; the rest is counted
 
 
 def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
@@ -102,11 +104,25 @@ def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
 
 def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
     """Job -> its settings; what is collected, and the peers' runs, come of these jobs."""
+    return {job.name: job.recipe.settings for job in _jobs(study, peers)}
+
+
+def _jobs(study: Study, peers: list[tuple[str, str]]) -> list[Job]:
     jobs = Jobs(study)
     runs = [(name, run) for name in jobs.methods for run in study.methods[name].runs]
     known = [pair for pair in peers if pair[0] in study.methods and pair[1] in study.runs]
-    every = [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
-    return {job.name: job.recipe.settings for job in every}
+    return [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
+
+
+def _left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of a dataclass's settings that have their default."""
+    for field in fields(settings):
+        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if is_dataclass(value):
+            yield from _left_alone(value, f"{name}.")
+        elif value == default:
+            yield name
 
 
 def _packed(files: dict[str, bytes]) -> bytes:
@@ -132,23 +148,27 @@ def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]
         raise UserError(f"{path}: damaged ({problem}); get the file again") from None
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
         raise UserError(f"{path}: holds files that lie elsewhere; get the file again")
-    if unlike := sorted(_differences(settings, _settings(study, peers))):
+    if unlike := sorted(_differences(settings, _jobs(study, peers))):
+        more = f" and {len(unlike) - MOST} more" if len(unlike) > MOST else ""
         raise UserError(
-            f"{path}: was made with other settings ({', '.join(unlike)}); run the study again: "
-            f"`make results STUDY={study.name}`"
+            f"{path}: was made with other settings ({', '.join(unlike[:MOST])}{more}); run the "
+            f"study again: `make results STUDY={study.name}`"
         )
     return settings, files
 
 
-def _differences(archived: dict[str, Any], today: dict[str, Any]) -> Iterator[str]:
-    """`train pcqc A: rl`: a job's settings that the two do not share, or a job that is no more.
+def _differences(archived: dict[str, Any], jobs: Sequence[Job]) -> Iterator[str]:
+    """`train pcqc A: rl.seed`: a setting that the two do not share, or a job that is no more.
 
-    A run that the study has got since may be added: see `pcqc collect --add`.
+    A run that the study has got since may be added: see `pcqc collect --add`. A setting that there
+    was not yet had the default of today.
     """
+    today = {job.name: job for job in jobs}
     yield from archived.keys() - today.keys()
-    yield from (job for job in today.keys() - archived.keys() if len(job.split()) == 1)
-    for job in archived.keys() & today.keys():
-        before, after = archived[job], today[job]
-        for key in before.keys() | after.keys():
+    yield from (name for name in today.keys() - archived.keys() if not today[name].arguments)
+    for name in archived.keys() & today.keys():
+        before, after = flat(archived[name]), flat(today[name].recipe.settings)
+        new = set(_left_alone(today[name].settings)) - before.keys()
+        for key in sorted((before.keys() | after.keys()) - new):
             if before.get(key) != after.get(key):
-                yield f"{job}: {key}"
+                yield f"{name}: {key}"
