@@ -35,7 +35,7 @@ def test_a_truncated_parquet(copy):
     for path in (predictions, collected):
         path.write_bytes(path.read_bytes()[:-200])
     other = str(copy.results / "evaluation/grpo/B/latest/clinic_dev.parquet")
-    assert "clinic_dev.parquet" in refuse("compare", str(predictions), other)
+    assert "clinic_dev.parquet" in refuse("diff", str(predictions), other)
     assert "predictions.parquet: altered" in refuse("tables", STUDY)
     shutil.rmtree(copy.results / "tracking" / "grpo")
     assert "clinic_dev.parquet" in refuse("mirror", STUDY, "grpo")

@@ -162,7 +162,9 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")
     last = copy.make("executed_local").splitlines()[-1]
     difference, _, limit = last.partition(" One run of each: ")
-    assert re.fullmatch(r"Executed-local − Shared SFT: \S+ turns \[.*\]\.", difference)
+    assert re.fullmatch(
+        r"Executed-local − Shared SFT: \S+ turns \[.*\] \(1 \+ 1 runs, 60 cases\)\.", difference
+    )
     assert limit == "the interval covers cases alone."
     after = digests(copy.results / "runs")
     assert before.items() < after.items()

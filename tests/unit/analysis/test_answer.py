@@ -212,10 +212,10 @@ def test_one_run_of_each_method_is_not_judged(collected):
             9,
             11.9,
             {},
-            "+11.90 pp [+5.45, +18.35], supported alone (Holm p over all comparisons 0.155)",
+            "[+5.45, +18.35] (3 + 3 runs), supported alone (Holm p over all comparisons 0.155)",
         ),
-        (0, 11.9, {"one": 24.8, "other": -1.0}, "+18.35], differs by base model"),
-        (0, 11.9, {}, "[+5.45, +18.35], supported"),
+        (0, 11.9, {"one": 24.8, "other": -1.0}, "+18.35] (3 + 3 runs), differs by base model"),
+        (0, 11.9, {}, "[+5.45, +18.35] (3 + 3 runs), supported"),
         (0, 6.0, {}, "undecided (about 4 runs of each would decide a difference of this size)"),
         (0, 0.1, {}, "undecided (not even 50 runs of each would decide a difference of this size)"),
     ],
@@ -224,4 +224,6 @@ def test_a_judgement_says_what_its_verdict_rests_on(others, difference, by_base,
     effect = Effect(difference, 1.5, 2, "case and run", by_base, runs=3)
     effects = [effect, *[replace(effect, difference=0.0, by_base={})] * others]
     judged = judge(effects, [0.01] * len(effects))[0]
-    assert answer._judgement(Comparison("it", effect, "pp", judged=judged)).endswith(end)
+    assert answer._judgement(Comparison("it", effect, "pp", "3 + 3 runs", judged=judged)).endswith(
+        end
+    )

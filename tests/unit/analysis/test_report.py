@@ -1,11 +1,9 @@
 """Figures, report and commands on the simulated study."""
 
 import argparse
-import json
 import re
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 import simulated
 from matplotlib.container import ErrorbarContainer
@@ -161,14 +159,3 @@ def test_commands_write_one_table_and_one_figure(collected, parser, capsys):
         "6 files in results/simulated/drawn/tables",
         "3 files in results/simulated/drawn/figures",
     ]
-
-
-def test_compare_prints_json(tmp_path, parser, capsys):
-    for name, correct in (("a", [True, True, False]), ("b", [True, False, False])):
-        frame = pd.DataFrame({"case_id": ["x", "y", "z"], "correct": correct})
-        frame.to_parquet(tmp_path / f"{name}.parquet")
-    run(parser, "compare", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"), "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert (found["only_minuend"], found["only_subtrahend"], found["p"]) == (1, 0, 1.0)
-    run(parser, "compare", str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet"))
-    assert "gain +33.33 points" in capsys.readouterr().out
