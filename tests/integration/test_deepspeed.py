@@ -32,7 +32,7 @@ from pcqc.study import LearnerPlacement, load_study
 from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
-from pcqc.training.state import ModelState, load_state, save_state
+from pcqc.training.state import ModelState, States, load_state
 from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 WORKER = Path(__file__).parents[1] / "support" / "deepspeed_worker.py"
@@ -98,6 +98,8 @@ def check(folder: Path, name: str, torch_run) -> None:
     # The norms were clipped, so that the clipping is torch's too.
     assert all(r.statistics["gradient_norm"] > RL.max_gradient_norm for r in reports)
     assert found["exact"], "a resumed run ended in other weights"
+    assert found["wide"] < 1e-5
+    assert found["overlap"] == name.startswith(("zero-2", "zero-3"))
     refused = "the gradient is not finite; lower rl.learning_rate and resume"
     assert found["refused"] == [refused, refused]
     expected = policy.next_logprobs([[5, 6, 7], [8, 9, 10, 11]], [[3, 4], [5]])
@@ -181,7 +183,7 @@ def test_a_state_of_the_other_kind_is_refused(trained, tmp_path):
         load_state(state.parent, {"actor": policy.state})
     model = tiny_model(0)
     optimizer = torch.optim.AdamW(model.parameters())
-    save_state(tmp_path, {"actor": ModelState(model, [optimizer])}, {"step": 1})
+    States(tmp_path, {"actor": ModelState(model, [optimizer])}).save({"step": 1})
     from pcqc.training.deepspeed_backend import ShardedState
 
     with pytest.raises(UserError, match=r"began without placement\.learner and cannot resume with"):

@@ -20,7 +20,7 @@ from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import KL, TrainingSequence
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import States, load_state
 
 
 def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:
@@ -204,7 +204,7 @@ def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
     policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
     assert load_state(tmp_path, {"actor": policy.state}) is None
     for step in (1, 2):
-        save_state(tmp_path, {"actor": policy.state}, {"step": step})
+        States(tmp_path, {"actor": policy.state}).save({"step": step})
     assert [p.name for p in tmp_path.iterdir()] == ["step-000002"]
     weights = tmp_path / "step-000002" / "actor" / "model.safetensors"
     content = bytearray(weights.read_bytes())

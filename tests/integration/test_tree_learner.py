@@ -19,7 +19,7 @@ from pcqc.study import Rl
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip
 from pcqc.training.sequences import KL, Term, TrainingSequence, ValueSequence
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import States, load_state
 from pcqc.training.value_model import value_loss
 
 
@@ -252,7 +252,7 @@ def test_actor_and_critic_resume_exactly(tmp_path):
     first = Learner(critic_updates=1)
     for update in (1, 2):
         first.learn(update, drawn(update))
-    save_state(tmp_path, first.parts, {"step": 2})
+    States(tmp_path, first.parts).save({"step": 2})
     second = Learner(seed=7, critic_updates=1)
     assert load_state(tmp_path, second.parts) == {"step": 2}
     for update in (3, 4):

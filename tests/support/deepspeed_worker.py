@@ -35,7 +35,7 @@ from pcqc.training.batching import TokenModel
 from pcqc.training.deepspeed_backend import DeepSpeedBackend
 from pcqc.training.policy import Policy
 from pcqc.training.sft import sft_plan
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import States, load_state
 from pcqc.training.supervised import train_supervised
 
 TWO = (0, 1)
@@ -52,12 +52,24 @@ SETTINGS = {
 SMALL = LearnerPlacement(TWO, zero=2, offload="optimizer")
 
 
-def make_policy(backend, seed: int = 0) -> Policy:
-    return Policy(tiny_model(seed), tiny_model(1), RL, backend)
+# All sequences of an update in one micro-batch.
+WIDE = dataclasses.replace(RL, tokens_per_micro_batch=32768)
+
+
+def make_policy(backend, seed: int = 0, settings=RL) -> Policy:
+    return Policy(tiny_model(seed), tiny_model(1), settings, backend)
 
 
 def whole(weights) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in weights}
+
+
+def distance(mine: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """How far apart two trainings of `tiny_model(0)` ended, as a share of the second's way."""
+    start = tiny_model(0).state_dict()
+    apart = torch.cat([(mine[n] - tensor).flatten() for n, tensor in other.items()])
+    way = torch.cat([(tensor - start[n]).flatten() for n, tensor in other.items()])
+    return float(apart.double().norm() / way.double().norm())
 
 
 def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
@@ -71,11 +83,17 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
         report = policy.update(sequences(step), COEFFICIENTS)
         reports.append({"losses": report.losses, "statistics": report.statistics})
     straight = whole(policy.weights())
+    wide = make_policy(backend, settings=WIDE)
+    for step in range(UPDATES):
+        wide.update(sequences(step), COEFFICIENTS)
     first = make_policy(backend)
     for step in range(SAVED):
         first.update(sequences(step), COEFFICIENTS)
     state = folder / "states" / name
-    save_state(state, {"actor": first.state}, {"step": SAVED}, processes)
+    states = States(state, {"actor": first.state}, processes)
+    states.save({"step": SAVED})
+    first.update(sequences(SAVED), COEFFICIENTS)  # as training goes on beside
+    states.finish()
     second = make_policy(backend, seed=7)
     load_state(state, {"actor": second.state}, processes)
     for step in range(SAVED, UPDATES):
@@ -87,6 +105,8 @@ def train(name: str, placement: LearnerPlacement, processes, folder: Path) -> No
     figures = [values.update(value_sequences(step)) for step in range(2)]
     results = {
         "reports": reports,
+        "wide": distance(whole(wide.weights()), straight),
+        "overlap": policy.backend.engine.zero_overlap_comm(),
         "exact": all(torch.equal(t, resumed[n]) for n, t in straight.items()),
         "refused": refused,
         "next_logprobs": mine,

@@ -186,6 +186,9 @@ class Alone(Processes):
 class Thread(Processes):
     """One of several processes that are threads; `group` is a barrier and their values."""
 
+    def apart(self):
+        return self
+
     def gather(self, value):
         barrier, values = self.group
         values[self.rank] = value

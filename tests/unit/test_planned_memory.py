@@ -73,11 +73,15 @@ class Memory(TorchDispatchMode):
 
 def fullest_tree(budget: int, length: int, prompt: int) -> Padded:
     """A micro-batch of one tree with `budget` nodes, of sequences of the longest length."""
-    own = (budget - length) // 2
-    common = [0] * (length - own)
-    selected = np.arange(length) >= (length - own)  # every node after the prompt is scored once
-    first = SelectedTokens([0] * length, np.arange(length) >= prompt)
-    rows = [first, *(SelectedTokens(common + [n] * own, selected) for n in (1, 2) if own)]
+    places, branches = np.arange(length), max(2, -(-(budget - length) // (length - prompt)))
+    own = [(budget - length + branch) // branches for branch in range(branches)]
+    # Every node after the prompt is scored once.
+    rows = [SelectedTokens([0] * length, places >= prompt)]
+    rows += [
+        SelectedTokens([0] * (length - count) + [number] * count, places >= length - count)
+        for number, count in enumerate(own, start=1)
+        if count
+    ]
     trees = merge_prefixes(rows, budget, "cpu")
     assert [len(tree.tokens) for tree in trees] == [budget]
     return pad_token_trees(trees, [row.selected for row in trees[0].members], "cpu")
@@ -128,6 +132,7 @@ def test_the_planned_peak_of_a_micro_batch(name, shape, dtype, checkpointing, de
     study = load_study(name)
     if dense:
         study = changed(study, "placement.device", "CPU")
+        study = changed(study, "rl.tokens_per_micro_batch", 8192)  # the mask is really made here
     study = changed(study, "placement.learner.gradient_checkpointing", checkpointing)
     planned = activation_bytes(study, shape, dtype.itemsize)
     with nullcontext() if dense else eager_blocks():

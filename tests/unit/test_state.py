@@ -1,33 +1,48 @@
-"""Resumable state of several processes: each writes and hashes its own part."""
+"""Resumable state of several processes: each writes its own part, beside the training."""
 
+import errno
+import threading
 from pathlib import Path
 
 import pytest
+import torch
 from helpers import in_processes
+from safetensors.torch import load_file
+from small_runs import Killed
 
 from pcqc.errors import UserError
+from pcqc.models import folder as folders
 from pcqc.models.folder import check_folder, settle
-from pcqc.training.state import load_state, save_state
+from pcqc.training import state
+from pcqc.training.state import States, load_state
 
 
 class Shard:
-    """What one process saves."""
+    """What one process saves: a tensor, which training changes in place."""
 
     def __init__(self, rank: int):
-        self.name, self.content = f"part-{rank}.txt", ""
+        self.name, self.tensor = f"part-{rank}", torch.zeros(3)
 
-    def write(self, folder: Path) -> list[Path]:
-        (folder / self.name).write_text(self.name)
-        return [folder / self.name]
+    def files(self) -> dict[str, dict[str, torch.Tensor]]:
+        return {self.name: {"tensor": self.tensor.clone()}}
 
     def read(self, folder: Path) -> None:
-        self.content = (folder / self.name).read_text()
+        self.tensor = load_file(folder / f"{self.name}.safetensors")["tensor"]
 
 
 def save(folder: Path, count: int, step: int) -> None:
-    in_processes(
-        count, lambda own: save_state(folder, {"actor": Shard(own.rank)}, {"step": step}, own)
-    )
+    """All processes save a state and go on while it is written."""
+
+    def work(own) -> None:
+        shard = Shard(own.rank)
+        states = States(folder, {"actor": shard}, own)
+        shard.tensor += step
+        states.save(cursor := {"step": step})
+        shard.tensor += 100
+        cursor["step"] += 100
+        states.finish()
+
+    in_processes(count, work)
 
 
 def test_each_process_hashes_what_it_wrote(tmp_path, monkeypatch):
@@ -39,9 +54,9 @@ def test_each_process_hashes_what_it_wrote(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pcqc.training.state.settle", noting)
     save(tmp_path, 3, 1)
-    assert sorted(hashed) == [[f"part-{rank}.txt"] for rank in range(3)]
+    assert sorted(hashed) == [[f"part-{rank}.safetensors"] for rank in range(3)]
     manifest = check_folder(tmp_path / "step-000001")
-    parts = {f"actor/part-{rank}.txt" for rank in range(3)}
+    parts = {f"actor/part-{rank}.safetensors" for rank in range(3)}
     assert set(manifest["files"]) == {"cursor.json", *parts}
 
 
@@ -51,7 +66,73 @@ def test_a_part_that_another_process_wrote_is_checked_too(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-000002"]
     part = Shard(1)
     assert load_state(tmp_path, {"actor": part}) == {"step": 2}
-    assert part.content == part.name
-    (tmp_path / "step-000002" / "actor" / "part-1.txt").write_text("another")
-    with pytest.raises(UserError, match=r"part-1\.txt: corrupted"):
+    assert part.tensor.tolist() == [2, 2, 2]
+    (tmp_path / "step-000002" / "actor" / "part-1.safetensors").write_text("another")
+    with pytest.raises(UserError, match=r"part-1\.safetensors: corrupted"):
         load_state(tmp_path, {"actor": part})
+
+
+STAGES = {
+    "before a file": (state, "save_file", False),
+    "after a file": (state, "save_file", True),
+    "before the digests": (state, "settle", False),
+    "before the manifest": (folders, "write_json", False),
+    "before the state has its name": (folders.os, "replace", False),
+    "after the state has its name": (folders, "sync", False),
+    "before the old state goes": (state.shutil, "rmtree", False),
+}
+# Of these functions' calls, the one whose last path has this name.
+OF = {"replace": "step-000002", "sync": "states", "rmtree": "step-000001"}
+
+
+@pytest.mark.parametrize(("module", "name", "after"), STAGES.values(), ids=STAGES)
+def test_a_kill_leaves_the_old_state_or_the_new(tmp_path, monkeypatch, module, name, after):
+    """And it is not in the way of the next."""
+    folder = tmp_path / "states"
+    save(folder, 1, 1)
+    real = getattr(module, name)
+
+    def killed(*arguments, **others):
+        if name in OF and Path(arguments[-1]).name != OF[name]:
+            return real(*arguments, **others)
+        if after:
+            real(*arguments, **others)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, killed)
+        with pytest.raises(Killed):
+            save(folder, 1, 2)
+    part = Shard(0)
+    cursor = load_state(folder, {"actor": part})
+    assert cursor == {"step": 2 if name in ("sync", "rmtree") else 1}
+    assert part.tensor.tolist() == [cursor["step"]] * 3
+    save(folder, 1, 2)
+    save(folder, 1, 3)
+    assert [path.name for path in folder.iterdir()] == ["step-000003"]
+    assert load_state(folder, {"actor": part}) == {"step": 3}
+    assert part.tensor.tolist() == [3, 3, 3]
+
+
+def test_training_goes_on_while_a_state_is_written(tmp_path, monkeypatch):
+    """A full disk is told at the next state, or at the end; a single process of torch waits."""
+    written, goes_on = threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        assert goes_on.wait(60)
+        written.set()
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr(state, "save_file", slow)
+
+    def work(own) -> None:
+        states = States(tmp_path, {"actor": Shard(0)}, own)
+        states.save({"step": 1})
+        assert not written.is_set()
+        goes_on.set()
+        with pytest.raises(UserError, match="No space left on device"):
+            states.save({"step": 2})
+
+    in_processes(1, work)
+    with pytest.raises(UserError, match="No space left on device"):
+        States(tmp_path, {"actor": Shard(0)}).save({"step": 1})

@@ -33,7 +33,7 @@ from pcqc.system.processes import Processes
 from pcqc.system.progress import Phases, Progress
 from pcqc.training.backend import MakeBackend
 from pcqc.training.policy import Policy
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import States, load_state
 
 # Cases and the dialogues on them -> further numbers of a validation.
 Measure = Callable[[Sequence[Case], Sequence[dict]], dict[str, float]]
@@ -87,6 +87,7 @@ class Run:
         self.parts = {"actor": self.policy.state} | ({"critic": critic.state} if critic else {})
         records = (*RECORDS, *self.method.records)
         self.folder = RunFolder(task.folder, records)
+        self.states = States(self.folder.state, self.parts, processes)
         counts = ("trajectories", "actor_tokens", "sampled_tokens", "scored_tokens")
         self.totals = {**dict.fromkeys(counts, 0), "device_seconds": 0.0}
 
@@ -115,6 +116,7 @@ class Run:
                 levelled = self._levelled()
             if update % rl.save_every == 0 or update == last or levelled:
                 self._save(update)
+        self.states.finish()
         progress.close()
         return self._summary(update) if self.processes.is_main else None
 
@@ -149,7 +151,7 @@ class Run:
         cursor = {"step": update, "totals": self.totals, "memory": self.services.memory}
         if self.processes.is_main:
             cursor["written"] = self.folder.written()
-        save_state(self.folder.state, self.parts, cursor, self.processes)
+        self.states.save(cursor)
 
     def _count(self, batch: RolloutBatch, metrics: dict[str, float], seconds: float) -> None:
         """Add an update to the totals; device-seconds are devices times the wall clock."""

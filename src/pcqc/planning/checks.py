@@ -162,9 +162,9 @@ def _too_small(study: Study) -> Iterator[str]:
         )
         if needed > place.host_memory_gib:
             yield (
-                f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded and "
-                f"asleep, and placement.host_memory_gib is {place.host_memory_gib:g}; let fewer "
-                "engines sleep, or set placement.learner.offload: none"
+                f"node {node} needs {needed:.0f} GiB of host memory for what is offloaded, saved "
+                f"and asleep, and placement.host_memory_gib is {place.host_memory_gib:g}; let "
+                "fewer engines sleep, or set placement.learner.offload: none"
             )
     needed = storage(study)["total_gib"]
     if place.disk_gib is not None and needed > place.disk_gib:

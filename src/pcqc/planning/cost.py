@@ -29,7 +29,7 @@ def run_cost(study: Study, method: Method) -> dict[str, float]:
         "scorer": _scorer(study, training),
         "update": _update(study, method, training),
         "validation": _actor(study, validation) + _patient(study, validation),
-        "saving": saved_gib(study, method) / study.assumptions.saving_gib_per_second,
+        "saving": _saving(study, method),
     }
     return _hours(study, hours)
 
@@ -51,6 +51,14 @@ def _hours(study: Study, seconds: dict[str, float]) -> dict[str, float]:
 def _sync(study: Study, method: Method) -> float:
     """New weights in every update: written once on each node, then read."""
     return 2 * method.updates * sync_gib(study) / study.assumptions.sync_gib_per_second
+
+
+def _saving(study: Study, method: Method) -> float:
+    """Checkpoints are written while all wait; of states only the copy is waited for."""
+    assumed, processes = study.assumptions, len(study.placement.learner.devices)
+    written, states = saved_gib(study, method)
+    copied = states / processes / assumed.copying_gib_per_second
+    return written / assumed.saving_gib_per_second + copied
 
 
 def _actor(study: Study, work: Work) -> float:

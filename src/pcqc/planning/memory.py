@@ -119,8 +119,8 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
     update = {} if critic else {"activations": activation_bytes(study, shape, number) / GIB}
     if place.zero == 3:
         resident["reduced"] = 4 * min(parameters, BUCKET) / GIB
-    elif place.zero and not critic:
-        update["reduced"] = 4 * min(parameters, BUCKET) / GIB
+    elif place.zero and not critic:  # ZeRO 2 fills a second buffer while the first is summed
+        update["reduced"] = (8 if place.zero == 2 else 4) * min(parameters, BUCKET) / GIB
     # Blocks that stay in use after the cache is emptied; policy and critic share one allocator.
     rollout = {"reserved": study.assumptions.learner_reserved_gib} if role == "learner" else {}
     return RoleMemory(
@@ -130,7 +130,8 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         resident,
         update,
         rollout,
-        states if offloaded else 0.0,
+        # A state is written from a copy on the host, which every process has of its share.
+        12 * parameters / len(place.devices) / GIB + (states if offloaded else 0.0),
     )
 
 

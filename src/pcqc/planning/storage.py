@@ -45,11 +45,11 @@ def storage(study: Study) -> dict[str, float]:
     return {**size, **total, "total_gib": sum(total.values())}
 
 
-def saved_gib(study: Study, method: Method) -> float:
-    """GiB that a run writes: all its states and checkpoints."""
+def saved_gib(study: Study, method: Method) -> tuple[float, float]:
+    """GiB that a run writes: in all checkpoints, and in all states."""
     size, saves = storage(study), -(-method.updates // study.rl_of(method).save_every)
-    states = saves * _run_state_gib(size, method)
-    return states + checkpoints(study, method) * size["checkpoint_gib"]
+    kept = checkpoints(study, method) * size["checkpoint_gib"]
+    return kept, saves * _run_state_gib(size, method)
 
 
 def _run_state_gib(size: dict[str, float], method: Method) -> float:

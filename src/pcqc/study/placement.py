@@ -91,7 +91,8 @@ class Assumptions:
     full_batches: Utilisation = 0.3
     start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
     sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
-    saving_gib_per_second: Positive = 0.6  # states and checkpoints, as one process hashes
+    saving_gib_per_second: Positive = 0.6  # checkpoints, as one process hashes
+    copying_gib_per_second: Positive = 2.0  # states, to the host, by each process. Estimated
     reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
     engine_working_gib: Weight = 2.0  # per device and engine: activations, captured graphs
     learner_reserved_gib: Weight = 1.0  # per device: what its allocator keeps during rollouts

@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,6 +54,14 @@ class Processes:
     def barrier(self) -> None:
         """Wait until all processes are here."""
         self.gather(None)
+
+    def apart(self) -> "Processes":
+        """The same processes, heard in a thread beside the main one; all call this together."""
+        if self.group is None:
+            return self
+        from torch.distributed import new_group
+
+        return replace(self, group=new_group(backend="gloo", timeout=TIMEOUT))
 
     def map_sharded(
         self, work: Callable[[Sequence[A]], Sequence[B]], items: Sequence[A]

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from pcqc.errors import UserError
 from pcqc.study import LearnerPlacement, Rl, Sft
@@ -153,8 +152,8 @@ class ShardedState:
     def __init__(self, backend: DeepSpeedBackend):
         self.backend = backend
 
-    def write(self, folder: Path) -> list[Path]:
-        """See `Part.write`; each process writes one file, and all gather each parameter in turn."""
+    def files(self) -> dict[str, dict[str, torch.Tensor]]:
+        """See `Part.files`; a file of each process, and all gather each parameter in turn."""
         rank, count = self.backend.processes.rank, self.backend.processes.count
         kept = {"steps": torch.tensor(self.backend.steps)}
         names = ("weight", *MOMENTS) if self.backend.steps else ("weight",)
@@ -163,8 +162,7 @@ class ShardedState:
                 value = self._gathered(number, parameter, key)
                 if number % count == rank:
                     kept[f"{name}/{key}"] = value.detach().to("cpu", copy=True).contiguous()
-        save_file(kept, file := folder / f"part-{rank:04d}.safetensors")
-        return [file]
+        return {f"part-{rank:04d}": kept}
 
     def read(self, folder: Path) -> None:
         """See `Part.read`.
@@ -255,7 +253,8 @@ def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
         "communication_data_type": "fp32",
         "zero_optimization": {
             "stage": placement.zero,
-            "overlap_comm": False,
+            # Below, DeepSpeed refuses it where the caller ends the steps.
+            "overlap_comm": placement.zero >= 2,
             "reduce_bucket_size": min(size, BUCKET),
         },
     }

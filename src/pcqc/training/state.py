@@ -1,10 +1,18 @@
-"""Resumable training state: weights, optimiser and cursor, as safetensors and JSON."""
+"""Resumable training state: weights, optimiser and cursor, as safetensors and JSON.
+
+Processes that a study places write a state beside the training: each copies its part into the
+host's memory, and a thread writes the copies. `torch.distributed.checkpoint` would do so too, but
+its index is a pickle, and no file is unpickled here. A single process of plain torch, as in the
+clinic, writes at once: its states are small, and a thread would take its only core.
+"""
 
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -21,36 +29,79 @@ from pcqc.system.processes import SINGLE_PROCESS, Processes
 class Part(Protocol):
     """A part of a run that is saved and resumed: a model with its optimiser."""
 
-    def write(self, folder: Path) -> list[Path]:
-        """Write the part into a folder that all processes share; returns this process's files."""
+    def files(self) -> dict[str, dict[str, torch.Tensor]]:
+        """What this process saves: name of a file -> its tensors, copies in the host's memory."""
 
     def read(self, folder: Path) -> None:
-        """Take over what `write` wrote."""
+        """Take over the files of all processes."""
 
 
-def save_state(
-    folder: Path, parts: Mapping[str, Part], cursor: dict, processes: Processes = SINGLE_PROCESS
-) -> None:
-    """Replace the state in `folder` by this one; each process hashes the files that it wrote.
+class States:
+    """The resumable state of a run: one at a time, `step-<n>`, replaced by the next.
 
     Args:
-        folder: on a disk that all processes share; holds one state, `step-<n>`.
+        folder: on a disk that all processes share.
         parts: by name; each gets a folder of its own.
-        cursor: plain data with the number of finished steps as `step`.
-        processes: that call this together.
-
-    Raises:
-        UserError: the disk is full or the folder not writable; the old state is still there.
+        processes: that make, save and finish this together.
     """
-    path = folder / f"step-{cursor['step']:06d}"
+
+    def __init__(
+        self, folder: Path, parts: Mapping[str, Part], processes: Processes = SINGLE_PROCESS
+    ):
+        self.folder, self.parts, self.processes = folder, parts, processes.apart()
+        self.beside = processes.group is not None
+        self.thread: threading.Thread | None = None
+        self.problem: BaseException | None = None
+
+    def save(self, cursor: dict) -> None:
+        """Begin to replace the state by this one, once the one before is whole.
+
+        Args:
+            cursor: plain data with the number of finished steps as `step`.
+
+        Raises:
+            UserError: the disk is full or the folder not writable; the old state is still there.
+        """
+        self.finish()
+        path, text = self.folder / f"step-{cursor['step']:06d}", json.dumps(cursor, sort_keys=True)
+        files = {
+            f"{name}/{file}.safetensors": tensors
+            for name, part in self.parts.items()
+            for file, tensors in part.files().items()
+        }
+        write = partial(_save, path, text, files, self.processes)
+        if not self.beside:
+            return write()
+        self.thread = threading.Thread(target=self._run, args=(write,), daemon=True)
+        self.thread.start()
+
+    def finish(self) -> None:
+        """Wait until the state is whole; raises what `save` does."""
+        if self.thread:
+            self.thread.join()
+        self.thread, problem, self.problem = None, self.problem, None
+        if problem:
+            raise problem
+
+    def _run(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BaseException as problem:  # it is `finish` that raises it
+            self.problem = problem
+
+
+def _save(path: Path, cursor: str, files: dict, processes: Processes) -> None:
+    """Write a state and remove the one before; each process hashes the files that it writes."""
 
     def write(temporary: Path) -> dict[str, str]:
         if processes.is_main:
-            for name in parts:
+            for name in {Path(file).parent for file in files}:
                 (temporary / name).mkdir()
-            (temporary / "cursor.json").write_text(json.dumps(cursor, sort_keys=True))
+            (temporary / "cursor.json").write_text(cursor)
         processes.barrier()
-        mine = [file for name, part in parts.items() for file in part.write(temporary / name)]
+        for file, tensors in files.items():
+            save_file(tensors, temporary / file)
+        mine = [temporary / file for file in files]
         shares = processes.gather(settle(temporary, mine))
         return {name: digest for share in shares for name, digest in share.items()}
 
@@ -59,7 +110,7 @@ def save_state(
             write(unfinished(path))
         return
     save_folder(path, write)
-    for old in folder.glob("step-*"):
+    for old in path.parent.glob("step-*"):
         if old != path:
             shutil.rmtree(old)
 
@@ -92,19 +143,20 @@ class ModelState:
     model: torch.nn.Module
     optimizers: Sequence[torch.optim.Optimizer]
 
-    def write(self, folder: Path) -> list[Path]:
-        """See `Part.write`."""
+    def files(self) -> dict[str, dict[str, torch.Tensor]]:
+        """See `Part.files`."""
         optimizer = {
             f"{name}/{key}": torch.as_tensor(value)
             for name, parameter in self.model.named_parameters()
             for optimizer in self.optimizers
             for key, value in optimizer.state.get(parameter, {}).items()
         }
-        files = [folder / "model.safetensors", folder / "optimizer.safetensors"]
-        for file, tensors in zip(files, (self.model.state_dict(), optimizer), strict=True):
-            # Own copies, since tied weights share memory, which safetensors refuses.
-            save_file({n: t.detach().clone().contiguous() for n, t in tensors.items()}, file)
-        return files
+        files = {"model": self.model.state_dict(), "optimizer": optimizer}
+        # Own copies, since tied weights share memory, which safetensors refuses.
+        return {
+            file: {n: t.detach().clone().contiguous() for n, t in tensors.items()}
+            for file, tensors in files.items()
+        }
 
     def read(self, folder: Path) -> None:
         """See `Part.read`."""

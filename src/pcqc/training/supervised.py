@@ -11,7 +11,7 @@ from pcqc.errors import UserError
 from pcqc.system.progress import Progress
 from pcqc.training.backend import Backend, share
 from pcqc.training.batching import pad, take_selected
-from pcqc.training.state import load_state, save_state
+from pcqc.training.state import States, load_state
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tupl
         UserError: a gradient is not finite, in any process; nothing has been changed by it.
     """
     parts, processes = {"model": backend.state}, backend.processes
+    states = States(state, parts, processes)
     cursor = load_state(state, parts, processes) or {"step": 0, "losses": []}
     losses = cursor["losses"]
     yield from enumerate(losses, start=1)
@@ -80,8 +81,8 @@ def train_supervised(backend: Backend, plan: Plan, state: Path) -> Iterator[tupl
         progress.advance(loss=loss)
         yield step + 1, loss
         if len(losses) % plan.save_every == 0:
-            cursor = {"step": len(losses), "losses": losses}
-            save_state(state, parts, cursor, processes)
+            states.save({"step": len(losses), "losses": losses})
+    states.finish()
     progress.close()
 
 
