@@ -1,5 +1,7 @@
 """The one exception that a user is meant to read, and how text from outside enters its message."""
 
+from pydantic import ValidationError
+
 
 class UserError(Exception):
     """Something the user can fix: a wrong file, row, setting or machine.
@@ -8,6 +10,18 @@ class UserError(Exception):
     command line prints it as ``pcqc: error: <message>`` and exits with status 2; any other
     exception is a defect of this program and keeps its traceback.
     """
+
+
+def reason(problem: Exception) -> str:
+    """The one line of another exception that says what is wrong.
+
+    Of several lines it is the first; where they quote a traceback, the last. Pydantic's name no
+    setting of ours and end in a link: of these, what the first fault is.
+    """
+    if isinstance(problem, ValidationError):
+        return problem.errors()[0]["msg"]
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return lines[-1 if lines[0].startswith("Traceback") else 0].strip()
 
 
 def one_line(text: str, most: int = 300) -> str:

@@ -23,6 +23,7 @@ NOT_HERE = {
     r"pcqc doctor real": GPUS,
     r"python -m benchmarks\.device .*": GPUS,
     r"VLLM_NO_USAGE_STATS=1 vllm serve .*": GPUS,
+    r"until curl .*/health; do sleep 5; done": GPUS,
     r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",
     r"pcqc data fetch \w.*": NETWORK,
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,

@@ -9,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+import pydantic
 import pytest
 import torch
 import urllib3
@@ -154,12 +155,31 @@ def test_what_cannot_work_is_said_before_it_starts(engines, folders, tmp_path, m
 def test_a_refusal_of_vllm_is_one_line(engines, folders, monkeypatch):
     from pcqc.engines.vllm import VllmEngine
 
+    @pydantic.dataclasses.dataclass
+    class Config:
+        max_model_len: int
+
+        def __post_init__(self):
+            raise ValueError("max_model_len (8192) is greater than 4096")
+
+    with pytest.raises(pydantic.ValidationError) as caught:
+        Config(8192)
+    problems = iter(
+        [
+            ValueError("Traceback\nno such kernel"),
+            RuntimeError("CUDA error: out of memory\nCompile with TORCH_USE_CUDA_DSA"),
+            caught.value,
+        ]
+    )
+
     def refuse(**settings):
-        raise ValueError("Traceback\nno such kernel")
+        raise next(problems)
 
     monkeypatch.setattr("vllm.LLM", refuse)
-    with pytest.raises(UserError, match="vLLM does not start with this model: no such kernel"):
-        VllmEngine(folders[TIED])
+    ends = "no such kernel", "CUDA error: out of memory", r"8192\) is greater than 4096"
+    for words in ends:
+        with pytest.raises(UserError, match=rf"vLLM does not start with this model: .*{words}$"):
+            VllmEngine(folders[TIED])
 
 
 @pytest.fixture(scope="module")

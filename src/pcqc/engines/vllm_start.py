@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, reason
 
 # Set by launchers of several processes; vLLM would take itself for one of those processes.
 LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -51,8 +51,8 @@ def start(
                 return vllm.LLM(**settings | _on_cpu(folder, settings))
             return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib))
     except (ValueError, RuntimeError) as problem:
-        reason = str(problem).strip().splitlines()[-1]
-        raise UserError(f"{folder}: vLLM does not start with this model: {reason}") from problem
+        why = reason(problem)
+        raise UserError(f"{folder}: vLLM does not start with this model: {why}") from problem
 
 
 def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
