@@ -1,6 +1,7 @@
 """Served roles: what a server may do to us, and that nothing of it is trained on."""
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -127,7 +128,7 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 
 
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
-    monkeypatch.setattr("pcqc.engines.server.MAX_REPLY", 300)
+    monkeypatch.setattr("pcqc.engines.replicas.MAX_REPLY", 300)
     engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine()
     assert result_of(engine).kind == "malformed"
     assert engine.counts == {"retries": 2, "malformed": 1}
@@ -157,6 +158,77 @@ def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch
     assert engine.take_counts() == {"retries": 5, "failures": 0}
 
 
+def by_prompt(body, attempt):
+    """What every server of a model answers to a request."""
+    return completion([(body["prompt"][0] + body["seed"]) % 50 + 10, STOP])
+
+
+def test_requests_go_to_all_servers_of_a_model(serve):
+    """To whichever has fewest in progress: the second keeps its first until it closes."""
+    slow = serve(unless((1,), lambda attempt: None))
+    fast = serve(by_prompt)
+    engine = slow.engine(replicas=(fast.url,), timeout_seconds=30.0, concurrent=2)
+    tickets = [engine.submit(Request((n,), (2 * n,)), SAMPLING) for n in range(1, 13)]
+    results: dict[int, list] = {}
+    while len(results) < 11:
+        results |= engine.collect(wait=True)
+    assert set(tickets) - set(results) == {tickets[0]}
+    assert len(fast.bodies) > len(slow.bodies) >= 1
+
+
+def test_one_of_two_servers_dies_in_an_update_and_nothing_is_lost(serve):
+    """Same samples as of one server alone; the other is asked for what the dead one dropped."""
+    wanted = [Request((n,), (2 * n, 2 * n + 2)) for n in range(60)]
+    alone = serve(by_prompt).engine().generate(wanted, SAMPLING)
+    dying, other = (serve(lambda *of: by_prompt(*of)) for _ in range(2))
+
+    def dies(body, attempt):
+        if len(dying.bodies) == 20:
+            threading.Thread(target=dying.close).start()
+        return by_prompt(body, attempt) if len(dying.bodies) < 20 else None
+
+    dying.reply = dies
+    engine = dying.engine(replicas=(other.url,), concurrent=4, timeout_seconds=5.0)
+    assert engine.generate(wanted, SAMPLING) == alone
+    counts = engine.take_counts()
+    assert (counts["failures"], counts["down"]) == (0, 1)
+    assert counts["retries"] >= 1
+    before = len(dying.bodies)
+    assert engine.generate(wanted, SAMPLING) == alone
+    engine.wake()
+    assert len(dying.bodies) == before
+    assert engine.take_counts() == {"retries": 0, "failures": 0, "down": 1}
+
+
+def test_a_server_that_is_back_is_asked_again_if_it_has_the_roles_weights(serve, tmp_path):
+    first, second = serve(by_prompt), serve(by_prompt)
+    engine = first.engine(replicas=(second.url,))
+    own, other = (model_folder(tmp_path / name, seed) for seed, name in enumerate(("own", "other")))
+    engine.check_weights(own)
+    wanted = [Request((n,), (2,)) for n in range(20)]
+    engine.replicas.all[1].down = True
+    engine.generate(wanted, SAMPLING)
+    assert not second.bodies
+    engine.wake()
+    engine.generate(wanted, SAMPLING)
+    assert second.bodies
+    engine.replicas.all[1].down = True
+    second.served["root"] = str(other)
+    with pytest.raises(UserError, match=f"{second.url}: serves {other}, whose weights are not"):
+        engine.wake()
+
+
+def test_a_run_starts_with_those_that_answer(serve):
+    first, second = serve(by_prompt), serve(by_prompt)
+    second.close()
+    engine = second.engine(replicas=(first.url,))
+    assert isinstance(engine.generate([Request((1,), (2,))], SAMPLING)[0][0], Completion)
+    assert engine.take_counts()["down"] == 1
+    first.close()
+    with pytest.raises(UserError, match=rf"{second.url}: it serves no model"):
+        second.engine(replicas=(first.url,))
+
+
 def test_a_server_that_answers_nothing_stops_the_run(serve):
     engine = serve(lambda body, attempt: (503, "gone")).engine()
     with pytest.raises(UserError, match=r"2 of 2 requests failed after 3 attempts .*503: gone"):
@@ -168,7 +240,7 @@ def test_a_server_that_is_not_there_or_not_ours_is_named(serve):
     with pytest.raises(UserError, match="status 404: no such model"):
         stub.engine().generate([Request((1,), (1,))], SAMPLING)
     stub.close()
-    with pytest.raises(UserError, match=rf"{stub.url}: .*connection: .*check the server"):
+    with pytest.raises(UserError, match=rf"{stub.url}: .*connection: .*start the server"):
         stub.engine()
 
 

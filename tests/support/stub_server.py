@@ -15,6 +15,7 @@ class Stub:
     """
 
     def __init__(self, reply):
+        self.reply = reply
         self.bodies: list[dict] = []
         self.served: dict = {"id": "the model"}  # what it says of its model
         self._closing = threading.Event()
@@ -30,7 +31,7 @@ class Stub:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 attempt = sum(seen == body for seen in stub.bodies)
                 stub.bodies.append(body)
-                answer = reply(body, attempt)
+                answer = stub.reply(body, attempt)
                 if answer is None:
                     stub._closing.wait(10)
                 else:
@@ -57,6 +58,8 @@ class Stub:
         return ServerEngine(Server(self.url, **(patience | settings)))
 
     def close(self) -> None:
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()

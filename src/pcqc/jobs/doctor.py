@@ -142,13 +142,17 @@ def _servers(study: Study) -> dict[str, Server]:
 
 
 def _server(study: Study, role: str, server: Server) -> str:
-    """A server answers and has the role's weights."""
+    """Each server of a role answers and has its weights."""
     jobs = Jobs(study)
     weights = jobs.models().get(role) or jobs.job("base") / role
-    # A job is more patient with a server.
-    engine = ServerEngine(dataclasses.replace(server, timeout_seconds=10.0, attempts=2))
-    engine.check_weights(weights.latest)
-    return f"{server.url} serves {engine.model}"
+    notes = []
+    for url in (server.url, *server.replicas):
+        alone = dataclasses.replace(server, url=url, replicas=())
+        # A job is more patient with a server.
+        engine = ServerEngine(dataclasses.replace(alone, timeout_seconds=10.0, attempts=2))
+        engine.check_weights(weights.latest)
+        notes.append(f"{url} serves {engine.model}")
+    return ", ".join(notes)
 
 
 def _try_here(study: Study) -> None:

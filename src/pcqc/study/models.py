@@ -102,11 +102,12 @@ class Server:
     """An OpenAI-compatible vLLM server of a frozen role."""
 
     url: Annotated[str, matching(*ADDRESS)]
+    replicas: tuple[Annotated[str, matching(*ADDRESS)], ...] = ()  # further servers of its model
     timeout_seconds: Seconds = 60.0  # of one attempt
     attempts: Annotated[int, Field(ge=1, le=100)] = 5
     # the first retry is immediate, the k-th waits about 2^(k-1) times this
     backoff_seconds: Annotated[float, Field(ge=0, le=3600)] = 0.5
-    concurrent: Count = 64  # requests at once
+    concurrent: Count = 64  # requests at once to each server
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -1,0 +1,178 @@
+"""Servers of one model, and requests to whichever of them is up.
+
+What a server answers depends on the request alone, so it does not matter which answers.
+"""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
+
+from pcqc.engines.base import Failure
+from pcqc.errors import UserError
+from pcqc.study import Server
+
+# The same request may succeed later.
+TRANSIENT = (408, 425, 429, *range(500, 600))
+# No request can succeed: wrong address or no permission.
+SETUP = (401, 403, 404, 405)
+MAX_REPLY = 2**26  # bytes
+UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
+Read = Callable[[dict, Any], Any]  # (reply, body) -> result; raises one of `UNREADABLE`
+
+logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # the record counts retries
+
+
+@dataclass
+class Replica:
+    """One of the servers.
+
+    Attributes:
+        url: its address.
+        pool: connections to it.
+        model: name of the model that it serves.
+        folder: model folder that it was started with; None if it does not say.
+        asked: requests in progress.
+        down: whether it failed to answer in time, and is not asked while another is up.
+    """
+
+    url: str
+    pool: urllib3.HTTPConnectionPool
+    model: str = ""
+    folder: str | None = None
+    asked: int = 0
+    down: bool = True
+
+
+class Replicas:
+    """The servers of a role, all down until they are looked up.
+
+    Args:
+        server: addresses, time-out and retries.
+    """
+
+    def __init__(self, server: Server):
+        self.server = server
+        self._lock = Lock()
+        limits: dict[str, Any] = {"maxsize": server.concurrent, "timeout": server.timeout_seconds}
+        self.all = [
+            Replica(url, urllib3.connection_from_url(url, block=True, **limits))
+            for url in (server.url, *server.replicas)
+        ]
+        self._retry = urllib3.Retry(
+            total=server.attempts - 1,
+            backoff_factor=server.backoff_seconds,
+            backoff_jitter=server.backoff_seconds,
+            retry_after_max=int(server.timeout_seconds),
+        )
+
+    def look_up(self) -> list[Replica]:
+        """Those that were down and answer again; while another is up, each is asked once.
+
+        Raises:
+            UserError: none is up.
+        """
+        answer, back = None, []
+        for replica in [replica for replica in self.all if replica.down]:
+            retry = self._retry if all(r.down for r in self.all) else self._retry.new(total=0)
+            answer, _ = self._request([replica], "/v1/models", None, _first_model, retry)
+            if not isinstance(answer, Failure):
+                replica.model, replica.folder = answer
+                replica.down = False
+                back.append(replica)
+        if all(replica.down for replica in self.all):
+            raise UserError(
+                f"{self.server.url}: it serves no model ({answer}); start the server, or correct "
+                "the study's 'servers'"
+            )
+        return back
+
+    def request(self, path: str, body: dict, read: Read) -> tuple[Any, int]:
+        """What `read` makes of the reply, or the last attempt's failure; and the retries made."""
+        return self._request(self.all, path, body, read, self._retry)
+
+    def _request(
+        self, among: list[Replica], path: str, body: dict | None, read: Read, retry: urllib3.Retry
+    ) -> tuple[Any, int]:
+        replica = None
+        while True:
+            replica = _least_asked(among, but=replica)
+            result, reply = self._try(replica, path, body, read)
+            if not isinstance(result, Failure) or result.kind == "refused":
+                return result, len(retry.history)
+            replica.down = replica.down or result.kind in ("timeout", "connection")
+            if not retry.total:
+                return result, len(retry.history)
+            retry = retry.increment("POST", path, reply)
+            retry.sleep(reply)
+
+    def _try(self, replica: Replica, path: str, body: dict | None, read: Read) -> tuple[Any, Any]:
+        """One attempt: its result or failure, and the reply that may say how long to wait."""
+        content, send = b"", body and body | {"model": replica.model}
+        options: dict[str, Any] = {"retries": False, "redirect": False, "preload_content": False}
+        try:
+            with self._lock:
+                replica.asked += 1
+            method = "POST" if body else "GET"
+            reply = replica.pool.request(method, path, json=send, **options)
+            content = _content(reply)
+            if reply.status != 200:
+                return _refusal(replica.url + path, reply.status, content), reply
+            return read(json.loads(content), body), None
+        except HTTPError as problem:
+            return self._failure(problem), None
+        except UNREADABLE:
+            return Failure("malformed", _start(content)), None
+        finally:
+            with self._lock:
+                replica.asked -= 1
+
+    def _failure(self, problem: Exception) -> Failure:
+        # To urllib3 a connection that is refused is a kind of time-out.
+        refused = isinstance(problem, NewConnectionError)
+        if isinstance(problem, TimeoutError) and not refused:
+            return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
+        return Failure("connection", str(problem))
+
+
+def _least_asked(among: list[Replica], but: Replica | None) -> Replica:
+    """The one to ask next: if possible, one that is up and has not just failed."""
+    up = [replica for replica in among if not replica.down]
+    others = [replica for replica in up if replica is not but]
+    return min(others or up or among, key=lambda replica: replica.asked)
+
+
+def _refusal(url: str, status: int, content: bytes) -> Failure:
+    if status in SETUP:
+        raise UserError(
+            f"{url}: status {status}: {_start(content)}; correct the study's 'servers', or have "
+            "that server answer without a key"
+        )
+    message = f"{status}: {_start(content)}"
+    return Failure("status" if status in TRANSIENT else "refused", message)
+
+
+def _content(reply) -> bytes:
+    """A reply's bytes; ValueError if there are more than `MAX_REPLY`."""
+    content = reply.read(MAX_REPLY + 1)
+    if len(content) > MAX_REPLY:
+        reply.close()
+        raise ValueError("the reply is too long")
+    reply.release_conn()
+    return content
+
+
+def _start(content: bytes) -> str:
+    """The beginning of a reply, on one line."""
+    return " ".join(content[:200].decode(errors="replace").split())
+
+
+def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
+    model = reply["data"][0]
+    name, root = model["id"], model.get("root")  # vLLM's own field: what `--model` was
+    return name, root if isinstance(root, str) else None
