@@ -19,6 +19,7 @@ from pcqc.study import Study
 
 SUPPORTED, CONTRADICTED = DECIDED
 IN_PART = "supported in part"
+CASES_ALONE = " One run of each: the interval covers cases alone."
 
 
 def conclusion(collected: Collected) -> list[str]:
@@ -62,7 +63,8 @@ def _how_sure(collected: Collected, judged: list[Claim]) -> list[str]:
     sentences = []
     if main := [claim.comparisons[0] for claim in judged[:2] if claim.comparisons]:
         texts = [f"{_difference(comparison)}, {comparison.judged.verdict}" for comparison in main]
-        sentences.append(f"How sure: {'; '.join(texts)}.")
+        alone = CASES_ALONE * any(comparison.single for comparison in main)
+        sentences.append(f"How sure: {'; '.join(texts)}.{alone}")
     outcomes = [_outcome(claim) for claim in judged]
     counts = [
         f"{outcomes.count(outcome) or 'none'} {outcome}"
@@ -200,6 +202,6 @@ def answer_of(study: Study, *methods: str) -> list[str]:
         )
         sentences.append(captioned(study, text))
     for one in data["differences"]:
-        alone = " One run of each: the interval covers cases alone." * one["one_run_each"]
+        alone = CASES_ALONE * one["one_run_each"]
         sentences.append(f"{one['text']}.{alone}")
     return sentences

@@ -199,7 +199,9 @@ def test_one_run_of_each_method_is_not_judged(collected):
         name: replace(method, runs=method.runs[:1]) for name, method in study.methods.items()
     }
     single = replace(collected, study=replace(study, methods=methods))
-    assert "not judged: one run" in conclusion(single)[1]
+    how_sure = conclusion(single)[1]
+    assert "not judged: one run" in how_sure
+    assert how_sure.endswith(" One run of each: the interval covers cases alone.")
     assert "make results STUDY=clinic-full" in conclusion(single)[2]
     verdicts = [c.judged.verdict for claim in claims(single) for c in claim.comparisons if c.single]
     assert verdicts == ["not judged: one run"] * 5
