@@ -189,6 +189,7 @@ PARTS = (
             _figure("cost_curves", "shared_sft", trained=True),
             _table("training_cost", paper=True),
             _table("equal_budgets"),
+            _table("checkpoint_choice", trained=True, shows="all"),
             _table("generation_length", "grpo", "pcqc", paper=True),
         ),
     ),
