@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
+from analysis.tables.layout import FIXED
 from pcqc.evaluation.bootstrap_intervals import NORMAL
 from pcqc.study import Study
 
@@ -41,6 +42,7 @@ def companion(ours: Table, study: Study) -> list[Table]:
 def differences(ours: Table, paper: Table) -> Table:
     """One row per cell that both tables have, ours minus published, with its uncertainty.
 
+    What ours has at a fixed update too is compared with the same row of the paper.
     These combine both sides' standard errors (over runs, or over cases for one run) and are
     missing where a side has none.
     """
@@ -54,7 +56,7 @@ def differences(ours: Table, paper: Table) -> Table:
         above = tuple(new or old for new, old in zip(row.cells[:width], above, strict=True))
         label = ": ".join(above)
         for column, cell in list(zip(ours.columns, row.cells, strict=True))[width:]:
-            other = printed.get(row.key, {}).get(column.key)
+            other = printed.get(row.key.removesuffix(FIXED), {}).get(column.key)
             if other is not None:
                 title = f"{column.group}: {column.title}" if column.group else column.title
                 cells = (label, title, *_compared(other, cell, column.numeric))

@@ -183,6 +183,11 @@ class Collected:
         if len(bases) == 1:
             return self
         frames = [b.predictions.assign(run=b.predictions["run"] + n) for n, b in bases.items()]
+        further = [
+            b.further.assign(run=b.further["run"] + n)
+            for n, b in bases.items()
+            if b.further is not None
+        ]
         methods = {
             name: replace(m, runs=tuple(run + n for n, b in bases.items() for run in b.runs(name)))
             for name, m in self.study.methods.items()
@@ -191,6 +196,7 @@ class Collected:
             self,
             study=replace(self.study, methods=methods),
             predictions=pd.concat(frames, ignore_index=True),
+            further=pd.concat(further, ignore_index=True) if len(further) == len(bases) else None,
             records={},
             others=(),
             base_models=len(bases),
@@ -256,8 +262,9 @@ class Collected:
         return replace(self, predictions=fixed, fixed=updates)
 
     def each_at_fixed_update(self, methods: Iterable[str]) -> "Collected":
-        """`at_fixed_update` of one method after another, each at an update of its own."""
-        return reduce(lambda runs, method: runs.at_fixed_update([method]), methods, self)
+        """`at_fixed_update` of one method after another that ran, each at an update of its own."""
+        ran = [method for method in methods if self.runs(method)]
+        return reduce(lambda runs, method: runs.at_fixed_update([method]), ran, self)
 
     def on_development(self) -> "Collected":
         """The same on the development benchmark alone."""

@@ -137,13 +137,20 @@ def design(collected: Collected, policy: Continued) -> str:
     text = (
         f"{manifest['states']:,} cases of {benchmark} at their initial state, "
         f"{manifest['candidates']} candidates each, {manifest['continuations']} continuations of "
-        f"each candidate by {policy.title}: {manifest['trajectories']:,} in all. "
+        f"each candidate by {policy.title}{_checkpoint(policy)}: "
+        f"{manifest['trajectories']:,} in all. "
         f"{manifest['replaced']:,} cases were replaced, in which not every candidate was a "
         "question."
     )
     if manifest["states"] != wanted:
         text += f" Fewer were available than the {wanted:,} wanted."
     return text
+
+
+def _checkpoint(policy: Continued) -> str:
+    """At which checkpoint a trained policy is; an early one's title says it."""
+    update = policy.manifest["update"]
+    return f" at its selected update {update}" if update and not policy.early else ""
 
 
 def _whose(collected: Collected, policy: Continued) -> str:

@@ -7,6 +7,8 @@ from analysis.notices import on_base_models
 from analysis.statistics.crossed_intervals import Effect
 from analysis.table import Number, listed
 
+FIXED = ":fixed"  # ends the key of a row that has a method at a fixed update, not a selected one
+
 
 def sizes(collected: Collected, benchmarks: Iterable[str]) -> str:
     """`Title (1,268), ...`: benchmarks with their numbers of cases, for a caption."""
@@ -38,6 +40,16 @@ def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
         each = " of each base model" if collected.base_models > 1 else each
         sentences.append(f"{listed(single)}: one checkpoint{each}.")
     return " ".join(sentences)
+
+
+def checkpoints_sentence(collected: Collected, methods: Iterable[str]) -> str:
+    """At which checkpoints a table's runs are, for a caption; further rows may have fixed ones."""
+    reported = [
+        f"{collected.title(method)} {update}"
+        for method, update in collected.each_at_fixed_update(methods).fixed.items()
+    ]
+    fixed = f"; in rows that say so, at a fixed update ({listed(reported)})" if reported else ""
+    return f"At selected checkpoints{fixed}."
 
 
 def by_base(effect: Effect) -> str:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from analysis.collected import Collected
-from analysis.table import MISSING, Column, Row, Table, mark_best, number
-from analysis.tables.layout import runs_sentence, sizes
+from analysis.table import MISSING, Cell, Column, Row, Table, mark_best, number
+from analysis.tables.layout import FIXED, checkpoints_sentence, runs_sentence, sizes
 
 AVERAGE = "Avg.: unweighted mean over benchmarks, its SD over the runs' averages."
 DIGITS = {"accuracy": 2, "turns": 3}
@@ -23,7 +23,9 @@ def accuracy(collected: Collected) -> Table:
     """Percent correct."""
     caption = (
         f"Cases: {sizes(collected, collected.benchmarks)}. "
-        f"{runs_sentence(collected, collected.methods('method'))} {AVERAGE} Best results are bold."
+        f"{runs_sentence(collected, collected.methods('method'))} "
+        f"{checkpoints_sentence(collected, collected.methods('method'))} {AVERAGE} "
+        "Best results are bold."
     )
     title = f"Diagnostic accuracy (%): {collected.study.title}."
     return _of_methods(collected, "main_accuracy", title, caption, "accuracy")
@@ -34,7 +36,8 @@ def turns(collected: Collected) -> Table:
     caption = (
         f"Cases: {sizes(collected, collected.benchmarks)}; at most "
         f"{collected.study.protocol.max_turns} turns with the final answer. "
-        f"{runs_sentence(collected, collected.methods('method'))} {AVERAGE}"
+        f"{runs_sentence(collected, collected.methods('method'))} "
+        f"{checkpoints_sentence(collected, collected.methods('method'))} {AVERAGE}"
     )
     title = f"Mean inquiry turns per consultation (Q/ep.): {collected.study.title}."
     return _of_methods(collected, "inquiry_turns", title, caption, "turns")
@@ -67,7 +70,8 @@ def supervision(collected: Collected) -> Table:
     caption = (
         "Terminal-only has no question objective; Executed-local supervises the executed question "
         "and PCQC all candidates, with the same frozen scorer. "
-        f"Cases: {sizes(collected, collected.primary)}. {runs_sentence(collected, methods)}"
+        f"Cases: {sizes(collected, collected.primary)}. {runs_sentence(collected, methods)} "
+        f"{checkpoints_sentence(collected, methods)}"
     )
     title = f"Question-level supervision at terminal group size G_T = {group}."
     return Table("question_supervision", title, caption, columns, rows)
@@ -78,6 +82,8 @@ def _grid(
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
     """Columns and rows: methods down, measures across; PCQC set apart as in the paper.
 
+    Below stand the methods that were evaluated at a fixed update too, at that update.
+
     Args:
         collected: the study, all base models pooled.
         labels: method -> label.
@@ -86,18 +92,29 @@ def _grid(
     """
     rows = []
     for method, label in labels.items():
-        cells = [MISSING] * len(measures)
-        if collected.runs(method):
-            cells = []
-            for measure in measures:
-                alone = len(measure.benchmarks) == 1 and measure.metric == "accuracy"
-                cases = collected.number_of_cases(measure.benchmarks[0]) if alone else None
-                mean = collected.average(method, measure.benchmarks, measure.metric)
-                cells.append(number(mean, DIGITS[measure.metric], cases))
+        cells = _cells(collected, method, measures)
         pcqc = method == "pcqc"
         rows.append(Row(method, (label, *cells), rule=pcqc, strong=pcqc))
     for i, measure in enumerate(measures, start=1):
         if best and measure.metric == "accuracy":
             rows = mark_best(rows, i)
+    fixed = collected.each_at_fixed_update(labels)
+    for i, (method, update) in enumerate(fixed.fixed.items()):
+        label = f"{labels[method]} at update {update}"
+        cells = _cells(fixed, method, measures)
+        rows.append(Row(f"{method}{FIXED}", (label, *cells), rule=i == 0))
     first = Column("method", "Method", numeric=False)
     return (first, *(measure.column for measure in measures)), tuple(rows)
+
+
+def _cells(collected: Collected, method: str, measures: list[Measure]) -> list[Cell]:
+    """A method's means; missing where it has no runs."""
+    if not collected.runs(method):
+        return [MISSING] * len(measures)
+    cells: list[Cell] = []
+    for measure in measures:
+        alone = len(measure.benchmarks) == 1 and measure.metric == "accuracy"
+        cases = collected.number_of_cases(measure.benchmarks[0]) if alone else None
+        mean = collected.average(method, measure.benchmarks, measure.metric)
+        cells.append(number(mean, DIGITS[measure.metric], cases))
+    return cells

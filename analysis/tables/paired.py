@@ -1,9 +1,11 @@
 """Paired comparisons of fixed checkpoints: gain, case-bootstrap interval, McNemar."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from analysis.collected import Collected
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
+from analysis.tables.layout import FIXED, checkpoints_sentence
 from pcqc.evaluation.bootstrap_intervals import RESAMPLES
 from pcqc.evaluation.paired import paired_comparison
 
@@ -30,13 +32,13 @@ def build(collected: Collected) -> Table:
         if independent and set(CONTROLS[1]) <= set(controls):
             pairs.append((name, *CONTROLS[1]))
     caption = (
-        f"Run {collected.run} of each method at its selected checkpoint. Intervals: "
+        f"Run {collected.run} of each method. {_checkpoints(collected, pairs)} Intervals: "
         f"{RESAMPLES:,} percentile bootstrap resamples of evaluation cases, both methods' outcomes "
         "kept together; p: exact two-sided McNemar. Discordant: cases that only the first, and "
         "only the second, got right."
     )
     title = "Paired diagnostic accuracy comparisons."
-    return Table("paired", title, caption, COLUMNS, _rows(collected, pairs))
+    return Table("paired", title, caption, COLUMNS, _both(collected, pairs))
 
 
 def supervision(collected: Collected) -> Table:
@@ -46,16 +48,41 @@ def supervision(collected: Collected) -> Table:
     if "same_state_q1" in collected.methods():
         pairs.append(("pcqc", "same_state_q1"))
     benchmark = collected.benchmarks[development].title
+    places = [(development, *pair) for pair in pairs]
     caption = (
-        f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases; "
-        f"intervals from {RESAMPLES:,} resamples of cases."
+        f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases. "
+        f"{_checkpoints(collected, places)} Intervals from {RESAMPLES:,} resamples of cases."
     )
     title = f"Paired {benchmark} comparisons for question supervision."
-    rows = _rows(collected, [(development, *pair) for pair in pairs])
+    rows = _both(collected, places)
     return Table("question_supervision_paired", title, caption, COLUMNS, rows)
 
 
-def _rows(collected: Collected, pairs: Iterable[tuple[str, str, str]]) -> tuple[Row, ...]:
+Place = tuple[str, str, str]  # benchmark, minuend, subtrahend
+
+
+def _checkpoints(collected: Collected, pairs: Iterable[Place]) -> str:
+    methods = dict.fromkeys(method for _, *pair in pairs for method in pair)
+    return checkpoints_sentence(collected, methods)
+
+
+def _both(collected: Collected, pairs: Iterable[Place]) -> tuple[Row, ...]:
+    """Rows at the selected checkpoints, then the same with methods at fixed updates they have."""
+    fixed = collected.each_at_fixed_update(collected.methods())
+    ran = set(collected.methods())
+    both = [p for p in pairs if fixed.fixed.keys() & set(p[1:]) and ran >= set(p[1:])]
+    again = [
+        replace(
+            row,
+            key=f"{row.key}{FIXED}",
+            cells=(row.cells[0], f"{row.cells[1]} (fixed updates)", *row.cells[2:]),
+        )
+        for row in _rows(fixed, both)
+    ]
+    return (*_rows(collected, pairs), *again)
+
+
+def _rows(collected: Collected, pairs: Iterable[Place]) -> tuple[Row, ...]:
     """One row per (benchmark, minuend, subtrahend)."""
     rows, above = [], ""
     for name, minuend, subtrahend in pairs:

@@ -162,7 +162,7 @@ def _continue(folder: Path, world: World, cases: list[Case], record: dict) -> di
     pd.DataFrame(judged).to_csv(folder / "grounding.csv", index=False)
     drawn = {
         name: {
-            "update": 20 if name == "early" else 60,
+            "update": 20 if name == "early" else record["evaluation"]["update"],
             "states": len(sets[name]),
             "replaced": 5,
             "trajectories": len(rows) * CONTINUATIONS,

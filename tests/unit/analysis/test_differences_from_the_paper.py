@@ -37,6 +37,17 @@ def test_differences_carry_both_sides_uncertainty():
     assert row.cells[5] == "—"
 
 
+def test_a_method_at_a_fixed_update_is_compared_with_the_papers_row():
+    columns = (Column("method", "Method", numeric=False), Column("medqa", "MedQA"))
+
+    def table(**rows):
+        made = tuple(Row(key.replace("_", ":"), (key, Number(v))) for key, v in rows.items())
+        return Table("main_accuracy", "t", "c", columns, made)
+
+    selected, fixed = differences(table(pcqc=61.0, pcqc_fixed=64.0), table(pcqc=62.5)).rows
+    assert [row.cells[4].text() for row in (selected, fixed)] == ["−1.50", "+1.50"]
+
+
 @pytest.mark.parametrize("name", BESIDE)
 def test_comparable_study_gets_differences(comparable, name):
     (found,) = companion(build(name, comparable), comparable.study)

@@ -52,6 +52,36 @@ def test_tables_at_a_fixed_update_show_the_last_one_that_all_runs_share(collecte
     assert "selected" in build("pcqc_runs", none).caption
 
 
+def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
+    """PCQC at update 4, where everybody is right after 4 questions; GRPO has no such update."""
+    chosen = collected.predictions
+    further = chosen[chosen.method == "pcqc"].assign(update=4, correct=True, turns=4)
+    fixed = replace(collected, further=further)
+    main, turns = build("main_accuracy", fixed), build("inquiry_turns", fixed)
+    assert [row.key for row in main.rows][-1] == "pcqc:fixed"
+    assert cell(main, "pcqc:fixed", "average").value == 100
+    assert cell(turns, "pcqc:fixed", "average").value == 4
+    assert cell(main, "pcqc", "average") == cell(
+        build("main_accuracy", collected), "pcqc", "average"
+    )
+    assert (
+        "At selected checkpoints; in rows that say so, at a fixed update (PCQC 4)." in main.caption
+    )
+    assert "At selected checkpoints." in build("main_accuracy", collected).caption
+    paired = build("paired", fixed)
+    right = chosen[(chosen.method == "grpo") & (chosen.run == "A")]
+    right = right[right.benchmark == "clinic_dev"]["correct"].mean()
+    gain = cell(paired, "clinic_dev:pcqc-grpo:fixed", "gain").value
+    assert gain == pytest.approx(100 * (1 - right))
+    assert main.rows[-1].cells[0] == "PCQC at update 4"
+    methods = fixed.study.methods
+    absent = methods | {"executed_local": replace(methods["executed_local"], runs=())}
+    without = build(
+        "question_supervision", replace(fixed, study=replace(fixed.study, methods=absent))
+    )
+    assert [row.key for row in without.rows][-1] == "pcqc:fixed"
+
+
 def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(collected):
     """GRPO at 5 and PCQC at 7, where nobody asks or says much; ATPO at its selected checkpoint."""
     chosen = collected.predictions
