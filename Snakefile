@@ -68,10 +68,9 @@ def conclude(targets):
     """Print a study's conclusion, or the numbers of single methods."""
     methods = [name for name in RUNNABLE if name in targets]
     methods += ATPO_ABLATIONS if "atpo_ablations" in targets else []
-    tables = {**LAB_TABLES, "peers": JOBS.job("peers").path / "peers.md"}
-    for target, table in tables.items():
-        if target in targets:
-            print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
+    if "peers" in targets:
+        table = JOBS.job("peers").path / "peers.md"
+        print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
     if methods or (targets <= {"all"} and JOBS.job("report").manifest.exists()):
         command = [sys.executable, "-m", "pcqc.cli", "answer", STUDY_ARGUMENT, *methods]
         subprocess.run(command, stdout=sys.stderr)

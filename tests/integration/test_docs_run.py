@@ -31,7 +31,6 @@ NOT_HERE = {
     r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
-    r"snakemake --cores 2 credit_quality": "takes long; see workflow/test_small_dag.py",
     r"make ui": "opens a server; see test_ui.py",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }

@@ -192,3 +192,40 @@ def add_course(
         number = clinic.states[state]
         weights.choice[number, kind] += more
         content_of(weights, kind)[number, content] += more
+
+
+STEPS, RATE = 150, 2.0  # of the trained policies: well on their way, and not at their best yet
+
+
+def policies(clinic: TinyClinic) -> dict[str, TabularPolicy]:
+    """Name -> a policy at which gradients are compared; random ones have fixed seeds."""
+    first, second = (random_policy(clinic, seed) for seed in (1, 2))
+    return {
+        "uniform": TabularPolicy(clinic, clinic.zeros()),
+        "random 1": first,
+        "random 2": second,
+        "diagnoses well": diagnostician(clinic),
+        "random 1, trained": trained(first),
+        "diagnoses well, trained": trained(diagnostician(clinic)),
+    }
+
+
+def random_policy(clinic: TinyClinic, seed: int) -> TabularPolicy:
+    """Standard normal logits."""
+    rng = np.random.default_rng(seed)
+    parts = (rng.standard_normal(part.shape) for part in clinic.zeros())
+    return TabularPolicy(clinic, Parts(*parts))
+
+
+def diagnostician(clinic: TinyClinic) -> TabularPolicy:
+    """Answers with Bayes' posterior; asks, stops and chooses its questions at random."""
+    logits = clinic.zeros()
+    logits.answer = np.log([clinic.posterior(state) for state in clinic.states])
+    return TabularPolicy(clinic, logits)
+
+
+def trained(policy: TabularPolicy) -> TabularPolicy:
+    """After `STEPS` steps along the exact gradient."""
+    for _ in range(STEPS):
+        policy = TabularPolicy(policy.clinic, policy.logits.plus(RATE, exact_gradient(policy)))
+    return policy

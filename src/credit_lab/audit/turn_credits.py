@@ -7,7 +7,7 @@ have the same reward; a turn credit reads nothing else.
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations_with_replacement
-from math import comb, factorial
+from math import factorial
 
 import numpy as np
 
@@ -20,10 +20,7 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
-from pcqc.methods.grpo import Grpo
-from pcqc.methods.turn_credit import TurnCredit
 from turn_credit import Credit, Group, credit_update
-from turn_credit.arithmetic import leave_one_out, terminal_advantages
 
 # Consultations in an update that stands for an infinite one; each course is as frequent as its
 # probability says.
@@ -32,25 +29,17 @@ LARGE_UPDATE = 20_000
 Credits = dict[tuple[Patient, Course], np.ndarray]  # float [turns]
 
 
-def turn_credits(policy: TabularPolicy, method: Grpo) -> Credits:
-    """E[A_t | course] of every turn of every course of every patient.
-
-    Args:
-        policy: that samples; its belief is read where the method says so.
-        method: its `turn_credit`, group size and belief.
-    """
-    if not isinstance(method, TurnCredit):
-        return outcome_credits(policy, method.terminal_group)
-    if method.turn_credit == "vineppo":
-        return across_update(policy, method.turn_credit)
-    reader = policy if method.belief == "actor" else None
-    return group_credits(policy, method.turn_credit, method.terminal_group, reader)
-
-
 def group_credits(
     policy: TabularPolicy, credit: str | Credit, size: int, reader: TabularPolicy | None
 ) -> Credits:
-    """Of a credit that compares the consultations of one case; arguments are those of `_groups`."""
+    """E[A_t | course] of every turn of every course of every patient, over groups of one case.
+
+    Args:
+        policy: that samples.
+        credit: compares the consultations of a group.
+        size: of a group.
+        reader: whose belief the credit reads; see `_groups`.
+    """
     clinic, credits_of_courses = policy.clinic, {}
     for patient in clinic.patients:
         kinds = _kinds(clinic, patient)
@@ -66,34 +55,6 @@ def group_credits(
             for course in courses:
                 credits_of_courses[patient, course] = of_kind[: len(course)]
     return credits_of_courses
-
-
-def outcome_credits(policy: TabularPolicy, group: int, credit=terminal_advantages) -> Credits:
-    """Group-relative advantages of GRPO: how many of the others succeed is binomial.
-
-    Args:
-        policy: that samples.
-        group: G_T.
-        credit: rewards [G_T] -> advantages [G_T].
-    """
-    tables = [
-        [credit(np.array([own] + [1.0] * n + [0.0] * (group - 1 - n)))[0] for n in range(group)]
-        for own in (0.0, 1.0)
-    ]
-    credits: Credits = {}
-    for patient in policy.clinic.patients:
-        p = policy.value(patient, ())
-        others = [comb(group - 1, n) * p**n * (1 - p) ** (group - 1 - n) for n in range(group)]
-        of_reward = [float(np.dot(others, table)) for table in tables]
-        for course in policy.clinic.courses:
-            own = of_reward[int(reward(patient, course))]
-            credits[patient, course] = np.full(len(course), own)
-    return credits
-
-
-def reference_credits(policy: TabularPolicy, group: int) -> Credits:
-    """Reward less the mean of the others', undivided: its expected gradient is the exact one."""
-    return outcome_credits(policy, group, leave_one_out)
 
 
 @cache

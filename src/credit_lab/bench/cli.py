@@ -1,19 +1,17 @@
-"""The command `creditbench`: score a credit, make the leaderboard, record the material."""
+"""The command `creditbench`: score a credit, train with it, make the tables and the material."""
 
 import argparse
-import runpy
 import sys
-import tempfile
 from pathlib import Path
 
 import pcqc.cli
 from pcqc.errors import UserError
 from pcqc.jobs.cli import load, run_command
 from pcqc.study import ROOT
+from pcqc.system.files import write_atomic
 
 # `analysis` belongs to the checkout: a name so common is not installed.
 sys.path.insert(0, str(ROOT))
-PAGE = Path(__file__).with_name("README.md")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,64 +24,89 @@ def parser() -> argparse.ArgumentParser:
     top: argparse.ArgumentParser = pcqc.cli.Parser(prog="creditbench", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     text = "score the credits of a Python file, which is run, beside the bench's controls"
-    command = commands.add_parser("run", help=text, description=text)
-    command.add_argument("file", type=Path, help="defines a function under `@turn_credit.credit`")
-    command.set_defaults(handler=_run)
-    text = "score all credits of turn_credit; write the table into the bench's README"
-    command = commands.add_parser("leaderboard", help=text, description=text)
-    command.set_defaults(handler=_leaderboard)
-    text = "record a bundle from Shared SFT and a run's first and last checkpoint"
+    command = _command(commands, "run", _run, text)
+    command.add_argument("file", help="defines a function under `@turn_credit.credit`")
+    command.add_argument("--bundle", type=Path, help="other candidate groups than the bench's own")
+    text = "train with a credit or a method for some minutes; a row beside those that were kept"
+    command = _command(commands, "train", _train, text)
+    command.add_argument("what", nargs="+", metavar="FILE", help="as of `run`; or a method's name")
+    text = "write the rows into the bench's README"
+    command.add_argument("--keep", action="store_true", help=text)
+    text = "score all credits of turn_credit; write the tables into the bench's README"
+    command = _command(commands, "leaderboard", _leaderboard, text)
+    text = "write nothing, and fail where README has other tables"
+    command.add_argument("--check", action="store_true", help=text)
+    text = "record a bundle and its card from Shared SFT and a run's first and last checkpoint"
     command = run_command(commands, "record", _record, text)
-    command.add_argument("bundle", type=Path, help="the file to write")
+    text = "the file to write; without it the bench's own, and the tables of `leaderboard`"
+    command.add_argument("bundle", type=Path, nargs="?", help=text)
     return top
 
 
+def _command(commands, name: str, handler, text: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(handler=handler)
+    return command
+
+
 def _run(arguments: argparse.Namespace) -> None:
-    from credit_lab.bench.table import CONTROLS, markdown, rows
+    from credit_lab.bench.bundle import PUBLISHED
+    from credit_lab.bench.methods import credits_of
+    from credit_lab.bench.table import CONTROLS, gradients, scored, scores
+
+    every = scored([*credits_of(arguments.file), *CONTROLS], arguments.bundle or PUBLISHED)
+    print(f"{scores(every)}\n\n{gradients(every)}")
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    from credit_lab.bench.table import PAGE, replaced, shown
+    from credit_lab.bench.train import joined, train
+
+    page = PAGE.read_text(encoding="utf-8")
+    rows = [row for what in arguments.what for row in train(what)]
+    table = joined(shown(page, "trained"), rows)
+    print(table)
+    if arguments.keep:
+        _write(replaced(page, "trained", table))
+
+
+def _leaderboard(arguments: argparse.Namespace) -> None:
+    page, new = _tables()
+    if not arguments.check:
+        _write(new)
+    elif new != page:
+        from credit_lab.bench.table import PAGE
+
+        raise UserError(f"{PAGE}: its tables are others; run `creditbench leaderboard`, and commit")
+
+
+def _tables() -> tuple[str, str]:
+    """The bench's page as it is, and with the tables of all credits; these are printed."""
+    from credit_lab.bench.table import CONTROLS, PAGE, gradients, replaced, scored, scores
     from turn_credit import CREDITS
 
-    if not arguments.file.is_file():
-        raise UserError(f"{arguments.file}: no such file; name a Python file")
-    before = {*CREDITS}
-    runpy.run_path(str(arguments.file))
-    own = [credit for name, credit in CREDITS.items() if name not in before]
-    if not own:
-        raise UserError(
-            f"{arguments.file}: it defines no credit; put `@turn_credit.credit(title, of)` above "
-            "a function of a group"
-        )
-    print(markdown(rows([*own, *CONTROLS])))
+    every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
+    page = new = PAGE.read_text(encoding="utf-8")
+    for name, table in (("scores", scores(every)), ("gradients", gradients(every))):
+        new = replaced(new, name, table)
+        print(f"{table}\n")
+    return page, new
 
 
-def _leaderboard(_: argparse.Namespace) -> None:
-    from credit_lab.bench.table import CONTROLS, markdown, replaced, rows
-    from turn_credit import CREDITS
+def _write(page: str) -> None:
+    from credit_lab.bench.table import PAGE
 
-    credits = [credit for credit in CREDITS.values() if credit.of != "nodes"]
-    text = markdown(rows([*credits, *CONTROLS]))
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
-    print(text)
+    write_atomic(PAGE, page)
 
 
 def _record(arguments: argparse.Namespace) -> None:
-    from credit_lab.bench.bundle import write_bundle
-    from credit_lab.bench.record import Sizes, record
-    from pcqc.results.graph import Jobs
-    from pcqc.results.manifest import read_manifest
-    from pcqc.system.files import sha256_file
+    from credit_lab.bench.bundle import PUBLISHED
+    from credit_lab.bench.record import record_run
 
-    study = load(arguments)
-    folder = Jobs(study).job("train", arguments.method, arguments.run).path
-    first, *_, last = read_manifest(folder)["checkpoints"]
-    name = arguments.method
-    policies = {
-        "shared_sft": None,
-        f"{name}_early": folder / first["path"],
-        f"{name}_late": folder / last["path"],
-    }
-    with tempfile.TemporaryDirectory(prefix="creditbench-") as scratch:
-        write_bundle(arguments.bundle, record(study, policies, Sizes(), Path(scratch)))
-    print(f"{arguments.bundle}: SHA-256 {sha256_file(arguments.bundle)}; write it on the card")
+    bundle = arguments.bundle or PUBLISHED
+    print(record_run(load(arguments), arguments.method, arguments.run, bundle))
+    if bundle == PUBLISHED:
+        _write(_tables()[1])
 
 
 if __name__ == "__main__":

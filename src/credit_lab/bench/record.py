@@ -13,23 +13,28 @@ import numpy as np
 
 from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import read_findings
-from credit_lab.bench.bundle import state_name
+from credit_lab.bench.bundle import state_name, write_bundle
 from pcqc.cases.case import Case
 from pcqc.clinic.expected import heard
+from pcqc.clinic.world import load_world
 from pcqc.consultation import Consultation as ConsultationLog
 from pcqc.consultation import Dialogue, RolloutContext, require_answers, roll_out
-from pcqc.jobs.make_roles import Weights, make_context, make_scorer
+from pcqc.errors import UserError
+from pcqc.jobs.make_roles import Weights, make_context, make_scorer, role_weights, weights_of
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.jobs.run import rollout_task
+from pcqc.jobs.run import latest_task
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import after_candidates, continue_each
 from pcqc.methods.question_groups import QuestionGroup, score_groups
 from pcqc.methods.reward import correctness
-from pcqc.models.pretrained import install
+from pcqc.results.manifest import checked, read_manifest, result_of
+from pcqc.results.tasks import Task
 from pcqc.roles import Scorer
 from pcqc.study import Study
 from pcqc.system.determinism import single_threaded
+from pcqc.system.files import sha256_file, write_atomic
 
+CARD = Path(__file__).with_name("card.md")  # of every bundle, to be filled in
 STAGE = "creditbench"
 FIRST_SEED = 1_000_000  # of the cases; no leaderboard of the environment begins there
 CONTINUED_TURNS = (1, 3, 5)
@@ -47,48 +52,89 @@ class Sizes:
         continuations: of each candidate.
     """
 
-    groups: int = 1000
-    cases: int = 250
+    groups: int = 1667
+    cases: int = 500
     candidates: int = 4
     continued: int = 170
-    continuations: int = 2
+    continuations: int = 4
 
 
-def record(
-    study: Study, policies: Mapping[str, Path | None], sizes: Sizes, scratch: Path
-) -> Iterator[dict]:
+def record_run(study: Study, method: str, run: str, bundle: Path, sizes: Sizes = Sizes()) -> str:
+    """Record Shared SFT and the first and last checkpoint of a run; write the bundle and its card.
+
+    Args:
+        study: with the trained run.
+        method, run: whose checkpoints.
+        bundle: the file to write; the card goes beside it.
+        sizes: how much is recorded.
+
+    Returns:
+        What was written, a line.
+
+    Raises:
+        UserError: the run is not trained, has one checkpoint, or is of another world.
+    """
+    task = latest_task(study, "train", method, run)
+    checkpoints = read_manifest(task.folder)["checkpoints"]
+    if len(checkpoints) < 2:
+        raise UserError(f"{task.folder}: one checkpoint; a bundle needs an early and a late one")
+    if load_world(checked(task.inputs["world"])) != ClinicEnv(exact=False).world:
+        raise UserError(f"study '{study.name}': its world is not clinic-v1's, whose cases are used")
+    weights = {"shared_sft": role_weights(task, "actor")}
+    for when, entry in (("early", checkpoints[0]), ("late", checkpoints[-1])):
+        weights[f"{method}_{when}"] = weights_of(
+            task.folder / entry["path"], task.settings.dtypes["actor"]
+        )
+    rows = list(record(task, weights, sizes))
+    write_bundle(bundle, rows)
+    policies = [
+        _card_row(name, own, [row for row in rows if row["policy"] == name])
+        for name, own in weights.items()
+    ]
+    size = f"{bundle.stat().st_size / 1e6:.1f} MB"
+    text = CARD.read_text(encoding="utf-8").format(
+        bundle=bundle.name,
+        sha256=sha256_file(bundle),
+        size=size,
+        policies="\n".join(policies),
+        **dataclasses.asdict(sizes),
+    )
+    write_atomic(bundle.with_suffix(".md"), text)
+    return f"{bundle}: {len(rows):,} groups, {size}; its card is beside it"
+
+
+def _card_row(name: str, own: Weights, rows: Sequence[dict]) -> str:
+    """What a card says of a policy: its rows, and where its weights are from."""
+    made = read_manifest(result_of(own.folder))
+    place = own.folder.resolve().relative_to(Path.cwd()).as_posix()
+    cells = [f"`{name}`", f"{len(rows):,}", f"{sum('rewards' in row for row in rows):,}"]
+    cells += [f"`{place}`", made["finished"][:10], made["git_commit"][:7]]
+    digest = sha256_file(own.folder / "model.safetensors")
+    cells += [made["machine"]["processor"], f"`{digest[:8]}`"]
+    return f"| {' | '.join(cells)} |"
+
+
+def record(task: Task, policies: Mapping[str, Weights], sizes: Sizes) -> Iterator[dict]:
     """Rows of the bundle, policy by policy.
 
     Args:
-        study: of published models: its protocol, patient and scorer are used.
-        policies: name -> folder of the actor's weights; None for the study's Shared SFT.
+        task: of a run, whose protocol, patient and scorer are used.
+        policies: name -> the actor's weights.
         sizes: how much is recorded.
-        scratch: an empty folder, for copies of the published models.
     """
-    single_threaded(study.deterministic)
-    for place, (policy, folder) in enumerate(policies.items()):
-        context, scorer = _roles(study, folder, scratch / policy)
+    single_threaded(task.settings.deterministic)
+    scorer, env = make_scorer(task), ClinicEnv(exact=False)
+    for place, (policy, weights) in enumerate(policies.items()):
+        context = make_context(task, weights)
+        # It samples as in training.
+        actor = policy_sampler(task.settings.actor_decoding, context)
+        context = dataclasses.replace(context, actor=actor)
         cases = [_case(FIRST_SEED + place * sizes.cases + n) for n in range(sizes.cases)]
         groups = _groups(context, scorer, cases, sizes)[: sizes.groups]
         played = _continued(context, scorer, groups, sizes)
-        env = ClinicEnv(exact=False)
         for number, (group, _) in enumerate(groups):
             row = {"policy": policy, **_described(group), **_exact(env, group)}
             yield row | played.get(number, {})
-
-
-def _roles(study: Study, folder: Path | None, scratch: Path) -> tuple[RolloutContext, Scorer]:
-    """Actor, patient and scorer; the actor samples as in training."""
-    inputs = {}
-    for role in ("actor", "patient", "scorer"):
-        inputs[role] = scratch / role
-        install(study.pretrained[study.starts_from(role)], inputs[role])
-    task = dataclasses.replace(rollout_task(study, scratch), inputs=inputs)
-    weights = {role: Weights(inputs[role], study.dtype(role)) for role in inputs}
-    actor = Weights(folder or inputs["actor"], study.dtype("actor"))
-    context = make_context(task, actor, patient=weights["patient"])
-    context = dataclasses.replace(context, actor=policy_sampler(study.actor_decoding, context))
-    return context, make_scorer(task, weights["scorer"])
 
 
 def _case(seed: int) -> Case:

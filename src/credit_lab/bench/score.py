@@ -5,18 +5,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from clinic_env import load
 from clinic_env.world import asked_findings
+from credit_lab.audit.gradients import Beside, compare
 from credit_lab.bench.bundle import State, each_executed
-from credit_lab.bench.gradients import cosines
 from credit_lab.bench.probes import Behaviour, behaviour, costs
-from credit_lab.quality.measures import SAME, Estimate, estimate, regret, spearman
+from pcqc.evaluation.bootstrap_intervals import percentile_interval, resampled_means
 from turn_credit import Credit, Group, credit_update
 
 VALUES = ("q_star", "last")
+SAME = 1e-9  # exact values that differ by less are equal
 # Sampled for the share of luck of credits that read one answer.
 LUCK_STATES, LUCK_DRAWS = 400, 8
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over cases with its 95 % interval from resampled cases."""
+
+    mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -30,7 +41,7 @@ class Score:
         states: of the bundle that have what it reads.
         rank: exact value -> Spearman's correlation with it, mean over states.
         regret: exact value -> of the question that it favours, in points.
-        cosines: part -> with the exact policy gradient, at each policy.
+        gradients: policy of the tiny clinic -> its expected gradient beside the exact one.
         luck: share of its variance that another answer or continuation changes, %.
         idle: questions that can tell nothing, credited above their state's mean, %; ties half.
         samples, reads: responses sampled and readings, for each credited question.
@@ -42,7 +53,7 @@ class Score:
     states: int = 0
     rank: dict[str, Estimate] | None = None
     regret: dict[str, Estimate] | None = None
-    cosines: dict[str, list[float]] | None = None
+    gradients: dict[str, Beside] | None = None
     luck: float | None = None
     idle: float = np.nan
     samples: float = np.nan
@@ -62,7 +73,7 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         return Score(credit.title, credit.of, known)
     played = [state for state in states if state.draws]
     continued = credit.of == "turns" or ("continued" in known.reads and not exact)
-    reader = "actor" if "policy's own" in _needs(credit) else "scorer"
+    reader = reader_of(credit)
     used = played if continued else states
     credits = _credits(credit, used, continued, exact, reader)
     paths = [(s, len(path)) for s in played for rows in s.row["states"] for path in rows]
@@ -74,14 +85,29 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         credit.of,
         known,
         len(used),
-        {value: _over_cases(spearman, credits, used, value) for value in VALUES},
+        {value: _over_cases(rank_correlation, credits, used, value) for value in VALUES},
         {value: _over_cases(regret, credits, used, value) for value in VALUES},
-        cosines(credit, known.reads, reader, known.alone),
+        compare(credit, known.reads, reader, known.alone),
         _luck(credit, known, credits, states, continued),
         _idle(credits, used),
         samples,
         reads,
     )
+
+
+def rank_correlation(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Spearman's, of each row; 0 where a row's credits, or values, are all equal."""
+    ranks = [rankdata(np.round(rows, 9), axis=-1) for rows in (credits, values)]
+    own, true = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
+    norms = np.sqrt((own**2).sum(axis=-1) * (true**2).sum(axis=-1))
+    return (own * true).sum(axis=-1) / np.where(norms > 0, norms, 1)
+
+
+def regret(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Value of a row's best candidate less that of its favourite, in points; equals share it."""
+    favourite = credits >= credits.max(axis=-1, keepdims=True) - SAME
+    chosen = (favourite * values).sum(axis=-1) / favourite.sum(axis=-1)
+    return 100 * (values.max(axis=-1) - chosen)
 
 
 def _over_cases(
@@ -95,14 +121,19 @@ def _over_cases(
     differ = np.ptp(values, axis=1) > SAME
     measured = measure(credits[:, differ], values[differ]).mean(axis=0)
     cases = np.array([state.row["case"] for state in states])[differ]
-    return estimate(pd.Series(measured).groupby(cases).mean())
+    means = pd.Series(measured, dtype=float).groupby(cases).mean().to_numpy()
+    if not len(means):
+        return Estimate(np.nan, np.nan, np.nan)
+    interval = percentile_interval(resampled_means(means[:, None])[:, 0])
+    return Estimate(float(means.mean()), interval.low, interval.high)
 
 
-def _needs(credit: Credit) -> str:
+def reader_of(credit: Credit) -> str:
+    """Whose beliefs a credit reads, `actor` or `scorer`; one of somebody's file need not tell."""
     try:
-        return credit.section("Needs")
-    except ValueError:  # a credit of somebody's file need not tell
-        return ""
+        return "actor" if "policy's own" in credit.section("Needs") else "scorer"
+    except ValueError:
+        return "scorer"
 
 
 def _credits(

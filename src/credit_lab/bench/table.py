@@ -1,17 +1,19 @@
-"""The rows of CreditBench as a table, best first, and the controls that it must get right."""
+"""CreditBench's tables, best credit first, and the controls that it must get right."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
-from credit_lab.bench.bundle import read_bundle
+from credit_lab.bench.bundle import PUBLISHED, State, read_bundle
 from credit_lab.bench.score import Score, score
 from pcqc.errors import UserError
 from turn_credit import Credit, Group, Ragged
+from turn_credit.arithmetic import leave_one_out
 
-START, END = "<!-- creditbench leaderboard: made -->", "<!-- creditbench leaderboard: end -->"
-HEADS = (
+PAGE = Path(__file__).with_name("README.md")
+SCORES = (
     *("credit", "of", "states", "rank, Q*", "regret, Q*", "rank, last", "regret, last"),
     *("cosine", "luck", "idle", "samples", "reads", "ties", "single"),
 )
@@ -32,58 +34,121 @@ def at_random(group: Group) -> Ragged:
     return [_RANDOM.standard_normal(len(values)) for values in q_star(group)]
 
 
+def reinforce(group: Group) -> Ragged:
+    """Reward less the mean of the others', undivided: its expected gradient is the exact one."""
+    credits = leave_one_out(np.asarray(group.rewards, float))
+    return [np.full(turns, own) for turns, own in zip(group.lengths, credits, strict=True)]
+
+
 _RANDOM = np.random.default_rng(0)
 CONTROLS = (
     Credit("q_star", "*Q\\* itself*", "questions", "group", q_star),
     Credit("negated", "*Q\\* negated*", "questions", "group", negated),
     Credit("at_random", "*random*", "questions", "group", at_random),
+    Credit("reinforce", "*REINFORCE*", "turns", "group", reinforce),
 )
 
 
-def rows(credits: Sequence[Credit]) -> list[Score]:
-    """A score for each credit; the best ranks first, controls and what cannot be scored last."""
-    states = read_bundle()
-    scores = [(score(credit, states, credit in CONTROLS), credit in CONTROLS) for credit in credits]
+def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
+    """A score for each credit; the best ranks first, what cannot be scored and controls last."""
+    states = read_bundle(bundle)
+    scores = [_score(credit, states) for credit in credits]
+    controls = [control.title for control in CONTROLS]
 
-    def place(entry: tuple[Score, bool]) -> tuple:
-        own, control = entry
+    def place(own: Score) -> tuple:
+        control = own.title in controls
         return control, own.rank is None, 0 if control or not own.rank else -own.rank["last"].mean
 
-    return [own for own, _ in sorted(scores, key=place)]
+    return sorted(scores, key=place)
 
 
-def markdown(scores: Iterable[Score]) -> str:
-    """A row for each score."""
-    lines = [f"| {' | '.join(HEADS)} |", "|---|---|" + "---:|" * (len(HEADS) - 4) + "---|---|"]
-    for own in scores:
-        lines.append(f"| {' | '.join([own.title, own.of, *_cells(own)])} |")
-    return "\n".join(lines)
+def _score(credit: Credit, states: Sequence[State]) -> Score:
+    return score(credit, states, exact=credit in CONTROLS)
+
+
+def scores(every: Sequence[Score]) -> str:
+    """What each credit reached, as Markdown."""
+    return markdown(
+        SCORES,
+        "ll" + "r" * (len(SCORES) - 4) + "ll",
+        [[own.title, own.of, *_cells(own)] for own in every],
+    )
+
+
+def gradients(every: Sequence[Score]) -> str:
+    """Each credit's expected gradient beside the exact one, as Markdown."""
+    known = [own for own in every if own.gradients]
+    names = [
+        name
+        for name in (known[0].gradients if known else ())
+        if any(not math.isnan(own.gradients[name].question) for own in known)
+    ]
+    heads = ["credit", "choice", *(f"question: {name}" for name in names), "norm", "asking"]
+    rows = []
+    for own in known:
+        at = own.gradients.values()
+        rows.append(
+            [
+                own.title,
+                _span([beside.choice for beside in at]),
+                *(_number(own.gradients[name].question, 2) for name in names),
+                _span([beside.norm for beside in at]),
+                _span([beside.asking for beside in at]),
+            ]
+        )
+    return markdown(heads, "l" + "r" * (len(heads) - 1), rows)
+
+
+def markdown(heads: Sequence[str], sides: str, rows: Sequence[Sequence[str]]) -> str:
+    """A table; of each column its side, `l` or `r`."""
+    rule = "".join("---|" if side == "l" else "---:|" for side in sides)
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return "\n".join([lines[0], f"|{rule}", *lines[1:]])
 
 
 def _cells(own: Score) -> list[str]:
     if own.rank is None:
-        return [f"not scored: {own.known.missing}", *[""] * (len(HEADS) - 3)]
+        return [f"not scored: {own.known.missing}", *[""] * (len(SCORES) - 3)]
     cells = [str(own.states)]
     for value in ("q_star", "last"):
         rank, lost = own.rank[value], own.regret[value]
         cells += [f"{rank.mean:.2f} [{rank.low:.2f}, {rank.high:.2f}]", f"{lost.mean:.1f}"]
-    cosines = own.cosines["question"]
-    cells.append(f"{np.mean(cosines):.2f} ({min(cosines):.2f})" if cosines else "—")
+    known = [b.question for b in own.gradients.values() if not math.isnan(b.question)]
+    cells.append(f"{np.mean(known):.2f} ({min(known):.2f})" if known else "—")
     cells += [_number(own.luck, 0), _number(own.idle, 0), _number(own.samples, 1)]
     return [*cells, _number(own.reads, 1), own.known.ties, own.known.single]
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "—" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+    """Rounded; a zero has no sign."""
+    if value is None or math.isnan(value):
+        return "—"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def replaced(page: str, table: str) -> str:
-    """The page with this table between the two marks.
+def _span(values: Sequence[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    return f"{_number(min(known), 2)} to {_number(max(known), 2)}" if known else "—"
+
+
+def shown(page: str, name: str) -> str:
+    """The table between the marks of that name on the bench's page.
 
     Raises:
         UserError: the page lacks them.
     """
-    if page.count(START) != 1 or page.count(END) != 1:
-        raise UserError("CreditBench's README: the marks of the leaderboard are gone; restore them")
-    head, rest = page.split(START)
-    return f"{head}{START}\n\n{table}\n\n{END}{rest.split(END)[1]}"
+    return _parts(page, name)[1]
+
+
+def replaced(page: str, name: str, table: str) -> str:
+    """The page with another table between the marks of that name; see `shown`."""
+    before, _, after = _parts(page, name)
+    return f"{before}{table}{after}"
+
+
+def _parts(page: str, name: str) -> tuple[str, str, str]:
+    before, start, rest = page.partition(f"<!-- creditbench: {name} -->\n\n")
+    table, end, after = rest.partition("\n\n<!-- end -->")
+    if not (start and end):
+        raise UserError(f"{PAGE}: the marks of the table '{name}' are gone; restore them")
+    return before + start, table, end + after

@@ -13,10 +13,9 @@ RESERVED_BENCHMARKS = (
 )
 # Rules of the workflow. A method's name is one too.
 RULES = (
-    *("all", "atpo_ablations", "audit_credits", "base", "clinic", "collect", "continuation"),
-    *("continue_candidates", "convert", "credit_audit", "credit_quality", "credits", "evaluate"),
-    *("ground_answers", "instruction", "map", "map_cell", "map_figure", "mirror", "overlap"),
-    *("peers", "peers_table", "prepare", "publish", "question_credits", "replicate", "report"),
+    *("all", "atpo_ablations", "base", "clinic", "collect", "continuation", "continue_candidates"),
+    *("convert", "evaluate", "ground_answers", "instruction", "map", "map_cell", "map_figure"),
+    *("mirror", "overlap", "peers", "peers_table", "prepare", "publish", "replicate", "report"),
     *("select", "sft", "train"),
 )
 
@@ -33,8 +32,6 @@ def contradictions(study: Study) -> Iterator[Problem]:
     yield from _further_updates(study)
     if study.continuation:
         yield from _continuation(study)
-    if study.credit_quality:
-        yield from _credit_quality(study)
 
 
 def _benchmarks(study: Study) -> Iterator[Problem]:
@@ -185,17 +182,6 @@ def _sizes(study: Study) -> Iterator[Problem]:
             "'learner' leaves vLLM in a process that DeepSpeed ends; with a placement set it to "
             "'own'",
         )
-
-
-def _credit_quality(study: Study) -> Iterator[Problem]:
-    if not study.synthetic:
-        yield "credit_quality", "only the clinic knows what a question is worth; remove it"
-    for name in study.credit_quality.methods:
-        if name not in study.methods:
-            known = nearest(name, study.methods)
-            yield "credit_quality.methods", f"no method '{name}'{known}"
-        elif not study.methods[name].runs:
-            yield "credit_quality.methods", f"method '{name}' has no runs; name another"
 
 
 def _continuation(study: Study) -> Iterator[Problem]:

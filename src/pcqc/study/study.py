@@ -83,19 +83,6 @@ class Continuation:
 
 
 @dataclass(frozen=True, config=STRICT)
-class CreditQuality:
-    """How well does each credit rank questions (docs/credits.md)?"""
-
-    methods: tuple[str, ...] = ("shared_sft", "pcqc")  # whose states and questions, first run each
-    cases: Count = 32  # of the development benchmark
-    turns: tuple[Count, ...] = (1, 3, 5)  # at which a state is taken from each consultation
-    candidates: Annotated[int, Field(ge=2, le=100)] = 4  # questions compared at a state
-    continuations: Annotated[int, Field(ge=2, le=100)] = 2  # of each
-    imagined_answers: Count = 4  # to each, for the expected answer without the world
-    seed: int = 0
-
-
-@dataclass(frozen=True, config=STRICT)
 class Equivalence:
     """Differences that would not matter, fixed before a study is run; `docs/analysis.md`."""
 
@@ -132,7 +119,6 @@ class Study:
     absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
     path_test: bool = False  # too small to say anything: tables and report say so
     continuation: Continuation | None = None
-    credit_quality: CreditQuality | None = None
     equivalence: Equivalence = field(default_factory=Equivalence)
     engine: Engine = field(default_factory=Engine)
     servers: Servers = field(default_factory=Servers)
@@ -169,12 +155,6 @@ class Study:
         if reference := self.continuation.reference:
             pairs.append((reference, self.method(reference).runs[0]))
         return pairs
-
-    @property
-    def credited(self) -> list[tuple[str, str]]:
-        """Method and run of every policy at whose states credits are compared."""
-        settings = self.credit_quality
-        return [(m, self.method(m).runs[0]) for m in settings.methods] if settings else []
 
     @property
     def raw_files(self) -> dict[str, RawFile]:

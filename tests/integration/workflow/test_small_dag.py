@@ -3,17 +3,13 @@
 import dataclasses
 import re
 
-import pyarrow.parquet as pq
 import pytest
 from test_small_dag_reruns import CONTINUED, RUNS, SETTINGS
 from workplace import STUDY, Workplace
 
 from analysis.tables_and_figures import contents
-from credit_lab.quality.credits import QUESTIONS, TURNS
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
-
-STATE_CREDITS = (*QUESTIONS, *TURNS)
 
 
 def test_everything_is_made(mini):
@@ -119,24 +115,6 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
     for name in roles["ablation"]:
         own = dataclasses.asdict(study.method(name).tree)
         assert sum(own[key] != whole[key] for key in whole) == 1
-
-
-def test_credits_are_compared_at_the_states_of_what_is_there(copy):
-    done = copy.run(copy.workflow("credit_quality"))
-    assert done.returncode == 0, done.stderr
-    folder = copy.results / "credit_quality"
-    rows = (copy.results / "credits/latest/credit_quality.csv").read_text().splitlines()
-    assert len(rows) > len(STATE_CREDITS)
-    assert "| Expected answer | 1.00 |" in done.stderr  # the exact one: nothing ranks better
-    for method in ("shared_sft", "pcqc"):
-        questions = pq.read_table(folder / method / "A/latest/questions.parquet").to_pandas()
-        assert set(STATE_CREDITS) < set(questions.columns)
-        assert questions.groupby(["case_id", "turn", "draw"]).size().eq(2).all()
-        costs = read_json(folder / method / "A/latest/manifest.json")
-        assert costs["sampled"]["utilities"] == 0 < costs["read"]["utilities"]
-        assert 0 < costs["sampled"]["imagined answers"] < costs["read"]["imagined answers"]
-        assert 0 < costs["sampled"]["candidates"] < costs["read"]["candidates"]
-    assert copy.planned("credit_quality") == []
 
 
 def test_what_is_wrong_or_misspelt_stops_the_workflow_in_a_line(tmp_path):

@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from test_audit import METHODS, RANDOM, together
+from test_audit import RANDOM, together
 
 from credit_lab.audit.gradients import question_gradient, terminal_gradient
 from credit_lab.audit.tabular import ANSWER, ASK, CLINIC, TabularPolicy, content_of, reward, visited
-from credit_lab.audit.turn_credits import turn_credits
+from credit_lab.audit.turn_credits import group_credits
 from credit_lab.parts import Parts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER, Exchange
@@ -19,8 +19,10 @@ from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.study import load_study
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import token_counts
+from turn_credit import CREDITS
 from turn_credit.arithmetic import terminal_advantages
 
 
@@ -156,14 +158,16 @@ def worst_score(pairs, gradient) -> float:
 @pytest.mark.parametrize("name", ["pcqc", "same_state_q1"])
 def test_expected_gradients_are_means_of_the_learners(name):
     """Against sampled cases, whose sequences and loss are the ones that training has."""
-    method = dataclasses.replace(METHODS[name], terminal_group=2, question_group=3)
+    method = dataclasses.replace(
+        load_study("paper").method(name), terminal_group=2, question_group=3
+    )
     # No act is rare: one that a sample lacks would make its deviation look small.
     policy = TabularPolicy(CLINIC, RANDOM.logits.times(0.3))
     rng = np.random.default_rng(2)
     cases = [sampled_case(rng, policy, method) for _ in range(1000)]
     for term, exact in (
-        (TERMINAL, terminal_gradient(policy, turn_credits(policy, method))),
-        (QUESTION, question_gradient(policy, method)),
+        (TERMINAL, terminal_gradient(policy, group_credits(policy, "grpo", 2, None))),
+        (QUESTION, question_gradient(policy, CREDITS[name], name == "same_state_q1", 3)),
     ):
         pairs = [learner_gradient(policy, case, term) for case in cases]
         assert worst_score(pairs, exact) < 4

@@ -1,29 +1,25 @@
 """CreditBench: its controls come out as they must, and its numbers are those of other paths."""
 
-import dataclasses
-
 import numpy as np
-import pandas as pd
-import pyarrow.parquet as pq
 import pytest
-from scipy import stats
+from scipy.stats import spearmanr
 
 from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import asked_findings, read_findings
-from credit_lab.audit.gradients import question_gradient, question_term
-from credit_lab.audit.table import cosine, diagnostician, random_policy
-from credit_lab.audit.tabular import CLINIC
-from credit_lab.bench import cli, gradients
-from credit_lab.bench.bundle import PUBLISHED, SCHEMA, State, read_bundle, write_bundle
+from credit_lab.bench import cli, table
+from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.probes import behaviour, costs
-from credit_lab.bench.record import Sizes, record
-from credit_lab.bench.score import score
-from credit_lab.bench.table import CONTROLS, END, START, markdown, replaced
-from credit_lab.quality.measures import regret, spearman
+from credit_lab.bench.score import rank_correlation, regret, score
+from credit_lab.bench.table import CONTROLS, PAGE, gradients, scores, shown
 from pcqc.errors import UserError
-from pcqc.study import load_study
 from turn_credit import CREDITS, Credit, credit_update
 from turn_credit.arithmetic import same_state_credit, terminal_advantages
+
+
+def questions_of(own) -> list[float]:
+    """Cosines of the question part, where there is one."""
+    cosines = [beside.question for beside in own.gradients.values()]
+    return [value for value in cosines if not np.isnan(value)]
 
 
 @pytest.fixture(scope="module")
@@ -79,27 +75,36 @@ def test_what_is_exact_in_the_bundle_is_what_the_clinic_says(few):
 
 
 def test_controls_come_out_right(few):
-    exact, negated, at_random = (score(credit, few, exact=True) for credit in CONTROLS)
+    exact, negated, at_random, reinforce = (score(c, few, exact=True) for c in CONTROLS)
     assert exact.rank["q_star"].mean == pytest.approx(1)
     assert exact.regret["q_star"].mean == pytest.approx(0)
     assert negated.rank["q_star"].mean == pytest.approx(-1)
     assert negated.regret["q_star"].mean > at_random.regret["q_star"].mean > 0
     assert abs(at_random.rank["last"].mean) < 0.2
-    assert min(exact.cosines["question"]) > 0.9
-    assert max(negated.cosines["question"]) < -0.9
+    assert min(questions_of(exact)) > 0.9
+    assert max(questions_of(negated)) < -0.9
+    assert min(questions_of(reinforce)) == pytest.approx(1)
     assert exact.idle + negated.idle == pytest.approx(100)
     assert at_random.luck > 90
 
 
-def test_measures_are_those_of_single_states():
+def test_ranks_are_spearman_s_and_zero_without_differences():
     rng = np.random.default_rng(0)
-    credits, values = rng.integers(0, 3, (2, 40, 4)).astype(float)
-    rows = [tuple(map(pd.Series, pair)) for pair in zip(credits, values, strict=True)]
-    assert spearman(credits, values) == pytest.approx([spearman(*row) for row in rows])
-    assert regret(credits, values) == pytest.approx([regret(*row) for row in rows])
-    differ = [row for row in rows if min(map(np.ptp, row)) > 0]
-    by_scipy = [stats.spearmanr(*row).statistic for row in differ]
-    assert [spearman(*row) for row in differ] == pytest.approx(by_scipy)
+    credits, values = rng.integers(0, 9, (2, 40, 4)).astype(float)
+    credits[:3] = 1.0
+    differ = [np.ptp(c) > 0 < np.ptp(v) for c, v in zip(credits, values, strict=True)]
+    assert 30 < sum(differ) < 40
+    wanted = [
+        spearmanr(c, v).statistic if differs else 0.0
+        for c, v, differs in zip(credits, values, differ, strict=True)
+    ]
+    assert rank_correlation(credits, values) == pytest.approx(wanted)
+
+
+def test_equal_favourites_share_the_regret():
+    value = np.array([[0.9, 0.6, 0.5]])
+    for credits, lost in (([0.0, 1, 0], 30), ([1.0, 1, 0], 15), ([1.0, 0, 0], 0)):
+        assert regret(np.array([credits]), value) == pytest.approx([lost])
 
 
 def test_a_credit_of_questions_is_asked_for_each_candidate(few):
@@ -120,16 +125,6 @@ def test_a_credit_of_turns_sees_the_consultations_that_came_to_the_state(states)
     others = [path[0] for path in state.row["rewards"]]
     assert [values[3] for values in group.values] == others
     assert group.values[0][2] == np.mean(others)
-
-
-@pytest.mark.parametrize("name", ["pcqc", "executed_local", "c3", "expected_answer"])
-def test_expected_gradients_are_those_of_the_audit(name):
-    method = load_study("paper").methods[name]
-    method = dataclasses.replace(method, question_group=gradients.CANDIDATES)
-    for policy in (random_policy(CLINIC, 1), diagnostician(CLINIC)):
-        trained = 1 if name == "executed_local" else gradients.CANDIDATES
-        own = question_term(policy, gradients._credited(policy, CREDITS[name]), trained)
-        assert cosine(own.question, question_gradient(policy, method).question) > 1 - 1e-9
 
 
 def test_what_credits_read_and_do_where_nothing_differs():
@@ -170,68 +165,89 @@ def test_one_answer_is_luck_and_an_expectation_is_none(few):
 
 
 def test_what_the_material_lacks_is_named():
-    text = markdown([score(CREDITS["arew"], [])])
-    assert "not scored: this credit needs `critiques`" in text
+    every = [score(CREDITS["arew"], [])]
+    assert "not scored: this credit needs `critiques`" in scores(every)
+    assert "AReW" not in gradients(every)
 
 
-def test_a_file_s_credit_is_scored_beside_the_controls(few, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("credit_lab.bench.table.read_bundle", lambda: few)
-    monkeypatch.setattr("turn_credit.registry.CREDITS", CREDITS)
+@pytest.fixture
+def own_file(tmp_path):
+    """A file with a credit of questions, `mine`, which is forgotten afterwards."""
     file = tmp_path / "mine.py"
     file.write_text(
         "from turn_credit import credit\n\n\n@credit('Mine', 'questions')\n"
         "def mine(group):\n    return group.read('expected')\n"
     )
-    try:
-        assert cli.main(["run", str(file)]) == 0
-    finally:
-        CREDITS.pop("mine")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2].startswith("| Mine | questions | ")
-    assert len(lines) == 2 + 1 + len(CONTROLS)
+    yield file
+    CREDITS.pop("mine", None)
 
 
+def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, monkeypatch):
+    monkeypatch.setattr(table, "read_bundle", lambda path: few)
+    assert cli.main(["run", str(own_file)]) == 0
+    ranks, besides = capsys.readouterr().out.strip().split("\n\n")
+    assert ranks.splitlines()[2].startswith("| Mine | questions | ")
+    assert len(ranks.splitlines()) == len(besides.splitlines()) == 2 + 1 + len(CONTROLS)
+    assert "| *REINFORCE* | 1.00 to 1.00 | 1.00 |" in besides
+
+
+@pytest.mark.parametrize("command", ["run", "train"])
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "no such file"), ("x = 1\n", "it defines no credit")]
 )
-def test_a_file_without_a_credit_is_told(content, message, tmp_path, capsys):
+def test_a_file_without_a_credit_is_told(command, content, message, tmp_path, capsys):
     file = tmp_path / "mine.py"
     if content:
         file.write_text(content)
-    assert cli.main(["run", str(file)]) == 2
+    assert cli.main([command, str(file)]) == 2
     assert message in capsys.readouterr().err
 
 
 def test_the_page_has_a_row_for_every_credit():
-    page = cli.PAGE.read_text(encoding="utf-8")
-    table = page.split(START)[1].split(END)[0].strip()
-    titles = {line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]}
+    page = PAGE.read_text(encoding="utf-8")
+    titles = {
+        line.split(" | ")[0].removeprefix("| ") for line in shown(page, "scores").splitlines()[2:]
+    }
     credits = [credit for credit in CREDITS.values() if credit.of != "nodes"]
     assert titles == {credit.title for credit in (*credits, *CONTROLS)}
-    assert replaced(page, table) == page
-    with pytest.raises(UserError, match="the marks of the leaderboard are gone"):
-        replaced("nothing", table)
+    with pytest.raises(UserError, match="the marks of the table 'scores' are gone"):
+        shown("nothing", "scores")
+
+
+@pytest.fixture
+def own_page(few, tmp_path, monkeypatch):
+    """A copy of the page, whose tables are of GRPO alone and of few states from here on."""
+    monkeypatch.setattr(table, "read_bundle", lambda path: few)
+    monkeypatch.setattr(table, "PAGE", tmp_path / "README.md")
+    monkeypatch.setattr("turn_credit.CREDITS", {"grpo": CREDITS["grpo"]})
+    table.PAGE.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    return table.PAGE
+
+
+def test_a_page_with_other_tables_is_refused(own_page, capsys):
+    assert cli.main(["leaderboard", "--check"]) == 2
+    assert "its tables are others; run `creditbench leaderboard`" in capsys.readouterr().err
+    assert cli.main(["leaderboard"]) == cli.main(["leaderboard", "--check"]) == 0
+    assert "| GRPO | turns |" in own_page.read_text(encoding="utf-8")
+    # The table between other marks stays.
+    before, after = (
+        shown(page.read_text(encoding="utf-8"), "trained") for page in (PAGE, own_page)
+    )
+    assert before == after
+
+
+def test_a_recording_without_a_file_is_the_bench_s_own(own_page, tmp_path, monkeypatch):
+    recorded = []
+    monkeypatch.setattr("credit_lab.bench.record.record_run", lambda *given: recorded.append(given))
+    assert cli.main(["record", "clinic", "pcqc", "A", str(tmp_path / "my.parquet")]) == 0
+    assert own_page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+    assert cli.main(["record", "clinic", "pcqc", "A"]) == 0
+    assert [bundle for *_, bundle in recorded] == [tmp_path / "my.parquet", PUBLISHED]
+    assert len(shown(own_page.read_text(encoding="utf-8"), "scores").splitlines()) == 3 + len(
+        CONTROLS
+    )
 
 
 def test_the_page_s_row_of_a_quick_credit_is_what_the_command_prints(states):
     own = score(CREDITS["expected_answer"], states)
-    assert markdown([own]).splitlines()[-1] in cli.PAGE.read_text(encoding="utf-8")
-
-
-@pytest.mark.numerical
-def test_a_recording_has_the_cases_of_the_bundle_and_what_followed(states, tmp_path):
-    sizes = Sizes(groups=6, cases=2, candidates=4, continued=1, continuations=2)
-    rows = list(record(load_study("clinic"), {"shared_sft": None}, sizes, tmp_path))
-    write_bundle(tmp_path / "own.parquet", rows)
-    table = pq.read_table(tmp_path / "own.parquet", schema=SCHEMA).to_pylist()
-    assert [row["policy"] for row in table] == ["shared_sft"] * 6
-    assert (table[0]["case"], table[0]["initial"]) == tuple(
-        states[0].row[name] for name in ("case", "initial")
-    )
-    (played,) = (State(row) for row in table if row["rewards"])
-    assert played.draws == 2
-    for k, question in enumerate(played.row["candidates"]):
-        (finding,) = asked_findings(ClinicEnv(exact=False).world, question)
-        assert played.row["exact_utilities"][k] > 0
-        assert len(played.row["states"][k][0]) == len(played.row["scorer_beliefs"][k][0])
-        assert 0 <= finding < 16
+    assert scores([own]).splitlines()[-1] in PAGE.read_text(encoding="utf-8")

@@ -8,8 +8,7 @@ import pytest
 
 from credit_lab.audit import stopping
 from credit_lab.audit.stopping import estimated, hidden_bonus, intended
-from credit_lab.audit.table import policies
-from credit_lab.audit.tabular import CLINIC
+from credit_lab.audit.tabular import CLINIC, policies
 
 POLICIES = policies(CLINIC)
 

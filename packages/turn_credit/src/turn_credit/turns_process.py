@@ -71,7 +71,7 @@ def a2tgpo(group: Group, weight: float = 0.3, discount: float = 1.0) -> Ragged:
     Formula: A_t = α Σ_{t≤k<n} γ^{k−t} z_k(b_{k+1} − b_k) / √(n − t) + z(R)
     Needs: beliefs: the policy's own, and the label
     Costs: a reading per turn by the actor
-    Bias: not measured
+    Bias: can oppose the policy gradient of questions
     Source: Chen et al. 2026 (arXiv 2605.06200), release CuSO4-Chen/A-TGPO f3121f7
     """
     gains = [np.diff(belief) for belief in group.read("beliefs")]

@@ -1,0 +1,192 @@
+"""Any credit as a method: what it reads is sampled for it, and it is trained on.
+
+Entry points offer these to every study (docs/add-a-method.md); `creditbench train` makes an entry
+for a file's credit. A credit of turns is trained as `turn_credit` is, one of questions as `pcqc`.
+"""
+
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain, groupby
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic.dataclasses import dataclass as settings
+
+from credit_lab.bench.probes import Behaviour, behaviour
+from pcqc.consultation import RolloutContext
+from pcqc.errors import UserError
+from pcqc.methods.base import Services
+from pcqc.methods.c3 import C3
+from pcqc.methods.expected_answer import ExpectedAnswer
+from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
+from pcqc.methods.turn_credit import TurnCredit
+from pcqc.study.yaml_reader import STRICT, Whole
+from turn_credit import CREDITS, Credit, Group, credit_update
+
+# What training has for a credit: fields of `Group`.
+HAD = {
+    "turns": {"rewards", "states", "beliefs", "values"},
+    "questions": {"utilities", "baselines", "continued", "expected"},
+}
+
+PLAYED_ON = {"values", "continued"}  # fields that need continuations
+
+
+@cache
+def credits_of(file: str) -> list[Credit]:
+    """The credits that a Python file registers; it is run, once.
+
+    Raises:
+        UserError: there is no such file, or it registers none.
+    """
+    before = {*CREDITS}
+    try:
+        runpy.run_path(file)
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file; name a Python file") from None
+    own = [credit for name, credit in CREDITS.items() if name not in before]
+    if not own:
+        raise UserError(
+            f"{file}: it defines no credit; put `@turn_credit.credit(title, of)` above a function "
+            "of a group"
+        )
+    return own
+
+
+@cache
+def known(of: str, name: str, file: str | None, continuations: int) -> Behaviour:
+    """What a credit of turns or questions reads; of that name, from the file or `turn_credit`.
+
+    Raises:
+        UserError: there is none, or it reads what training does not have.
+    """
+    if file:
+        credits_of(file)
+    names = [credit.name for credit in CREDITS.values() if credit.of == of]
+    if name not in names:
+        raise UserError(f"no credit of {of} is called '{name}'; known are {', '.join(names)}")
+    own = behaviour(CREDITS[name])
+    if own.missing:
+        raise UserError(f"credit '{name}' cannot be trained here: {own.missing}")
+    if stray := own.reads - HAD[of]:
+        raise UserError(
+            f"credit '{name}' reads {', '.join(sorted(stray))}; for a credit of {of} training has "
+            f"{', '.join(sorted(HAD[of]))}"
+        )
+    if own.reads & PLAYED_ON and not continuations:
+        raise UserError(f"credit '{name}' reads what was played on; set `continuations`")
+    return own
+
+
+@settings(frozen=True, config=STRICT)
+class CreditedTurns(TurnCredit):
+    """A credit of turns, `turn_credit` by its name; one that reads values needs `continuations`."""
+
+    turn_credit: str = field(kw_only=True)  # type: ignore[assignment]
+    file: str | None = None  # that registers it; a credit of the package needs none
+
+    def __post_init__(self):
+        pass
+
+    @property
+    def reads_beliefs(self) -> bool:
+        """See `TurnCredit.reads_beliefs`."""
+        return "beliefs" in known("turns", self.turn_credit, self.file, self.continuations).reads
+
+    @property
+    def words(self) -> str:
+        """See `Method.words`."""
+        return (
+            f"{self.terminal_group} consultations a case; credit: each turn by {self.turn_credit}"
+        )
+
+
+@dataclass
+class KnownGroup(QuestionGroup):
+    """A state's candidates with all that their credit reads.
+
+    Attributes:
+        continued, expected: float [K], as of `turn_credit.Group`.
+    """
+
+    continued: np.ndarray | None = None
+    expected: np.ndarray | None = None
+
+
+@settings(frozen=True, config=STRICT)
+class CreditedQuestions(Pcqc):
+    """A credit of questions, `question_credit` by its name."""
+
+    question_credit: str = field(kw_only=True)
+    file: str | None = None  # see `CreditedTurns`
+    continuations: Whole = 0  # of each candidate, for a credit that reads what was played on
+
+    imagined_answers: ClassVar[int] = 0  # see `ExpectedAnswer`
+
+    @property
+    def _reads(self) -> set[str]:
+        return known("questions", self.question_credit, self.file, self.continuations).reads
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Method.needs`."""
+        own = {"world"} if "expected" in self._reads else set()
+        own |= {"scorer"} if self._reads & {"utilities", "baselines"} else set()
+        return super().needs - {"scorer"} | own
+
+    def judge(
+        self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
+    ) -> Judged:
+        """See `Pcqc.judge`; all that the credit reads."""
+        given = services, context, firsts, stage
+        judged = {}
+        if self._reads & {"utilities", "baselines"}:
+            judged["utilities"] = super().judge(*given)
+        if "continued" in self._reads:
+            judged["continued"] = C3.judge(self, *given)  # type: ignore[arg-type]
+        if "expected" in self._reads:
+            judged["expected"] = ExpectedAnswer.judge(self, *given)  # type: ignore[arg-type]
+        rows = zip(*(each.groups for each in judged.values()), strict=True)
+        groups: list[list[QuestionGroup]] = [
+            [self._joined(dict(zip(judged, same, strict=True))) for same in zip(*row, strict=True)]
+            for row in rows
+        ]
+        return Judged(
+            groups,
+            sum(each.consultations for each in judged.values()),
+            sum(each.sampled_tokens for each in judged.values()),
+        )
+
+    def _joined(self, judged: dict[str, QuestionGroup]) -> KnownGroup:
+        """One state, as each judge has it."""
+        first = next(iter(judged.values()))
+        more = {n: g.utilities for n, g in judged.items() if n != "utilities"}
+        return KnownGroup(
+            first.case, first.number, first.turn, first.baseline, first.utilities, **more
+        )
+
+    def credit(self, groups: Sequence[QuestionGroup]) -> None:
+        """See `Pcqc.credit`; the states of a case are one group."""
+        cases = [[*row] for _, row in groupby(groups, key=lambda group: group.case.case_id)]
+        credited = credit_update(self.question_credit, [self._group(row) for row in cases])
+        for group, own in zip(groups, chain.from_iterable(credited), strict=True):
+            trained = slice(self.trained_candidates)
+            group.credits[trained] = np.nan_to_num(own)[trained]
+
+    def _group(self, states: Sequence[QuestionGroup]) -> Group:
+        more = self._reads & {"continued", "expected"}
+        return Group(
+            utilities=[state.utilities for state in states],
+            baselines=[state.baseline for state in states],
+            **{name: [getattr(state, name) for state in states] for name in more},
+        )
+
+    rule: ClassVar[str] = "by name"
+    compared: ClassVar[str] = "questions are credited by a function that the settings name"
+
+    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
+        """See `Pcqc.why_credit`."""
+        return f"`{self.question_credit}` gives it the credit {candidate['credit']:+.2f}."
