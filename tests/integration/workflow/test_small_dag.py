@@ -2,12 +2,14 @@
 
 import dataclasses
 import re
+import runpy
 
 import pytest
 from test_small_dag_reruns import CONTINUED, RUNS, SETTINGS
 from workplace import STUDY, Workplace
 
 from analysis.tables_and_figures import contents
+from clinic_env.players import measure, table
 from pcqc.study import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
 
@@ -115,6 +117,23 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
     for name in roles["ablation"]:
         own = dataclasses.asdict(study.method(name).tree)
         assert sum(own[key] != whole[key] for key in whole) == 1
+
+
+def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, tmp_path, monkeypatch):
+    monkeypatch.chdir(mini.folder)
+    names = runpy.run_path(str(ROOT / "examples" / "clinic" / "doctors.py"))
+    doctors = names["selected"](STUDY, ["pcqc"])
+    assert list(doctors) == [f"Shared SFT (`{STUDY}`)", f"PCQC, run A (`{STUDY}`)"]
+    choice = read_json(mini.results / "selection/pcqc/A/latest/selection.json")["selected"]
+    assert doctors[f"PCQC, run A (`{STUDY}`)"].name == f"{choice['update']:06d}"
+    scores = {name: measure(names["doctor"](folder), 3) for name, folder in doctors.items()}
+    assert all(score.episodes == 3 for score in scores.values())
+    page = tmp_path / "README.md"
+    page.write_text(f"Before.\n\n{table({})}\n| old |\n\nAfter.\n")
+    names["write"](table(scores), page)
+    assert page.read_text() == f"Before.\n\n{table(scores)}\n\nAfter.\n"
+    with pytest.raises(SystemExit, match="doctors: error: no method 'pcqcc'"):
+        names["selected"](STUDY, ["pcqcc"])
 
 
 def test_what_is_wrong_or_misspelt_stops_the_workflow_in_a_line(tmp_path):

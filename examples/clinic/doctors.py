@@ -1,0 +1,115 @@
+"""Trained doctors in the clinic, as players of its leaderboard.
+
+    python -m clinic_env leaderboard --player examples/clinic/doctors.py
+    python examples/clinic/doctors.py clinic grpo pcqc --write
+
+The first plays the published Shared SFT, or the model in the folder MODEL. The second plays the
+selected checkpoints of a study, first runs, beside the players without a model, and with `--write`
+puts the table into the README of `clinic_env`.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from clinic_env.env import ClinicEnv
+from clinic_env.players import PLAYERS, Player, measure, table
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "models" / "clinic-1" / "sft"
+FOLDER = Path(os.environ.get("MODEL", PUBLISHED))
+NAME = "Shared SFT (`models/clinic-1/sft`)" if FOLDER == PUBLISHED else FOLDER.name
+# Their protocol: the system message that they were trained under, and their decoding.
+INSTRUCTION = "You are a doctor. Ask one question or give the final answer."
+DECODING = {"max_new_tokens": 32, "do_sample": True, "temperature": 1.0, "top_p": 0.8, "top_k": 0}
+TOGETHER = 256  # cases that are answered together, which bounds the memory
+SHARED_SFT = "shared_sft"
+
+
+@cache
+def doctor(folder: Path) -> Player:
+    """The player of a checkpoint; it begins with a seed of its own."""
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+
+    def texts(envs: Sequence[ClinicEnv]) -> list[str]:
+        chats = [[{"role": "system", "content": INSTRUCTION}, *env.messages] for env in envs]
+        prompts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+        inputs = tokenizer(
+            prompts, return_tensors="pt", padding=True, add_special_tokens=False,
+            return_token_type_ids=False,
+        )  # fmt: skip
+        with torch.inference_mode():
+            sampled = model.generate(**inputs, **DECODING)[:, inputs["input_ids"].shape[1] :]
+        decoded = tokenizer.batch_decode(sampled, skip_special_tokens=False)
+        return [text.split("<|im_end|>")[0] for text in decoded]
+
+    def player(envs: Sequence[ClinicEnv]) -> list[str]:
+        starts = range(0, len(envs), TOGETHER)
+        return [text for start in starts for text in texts(envs[start : start + TOGETHER])]
+
+    return player
+
+
+def play(envs: Sequence[ClinicEnv]) -> list[str]:
+    """The doctor's next text in each consultation."""
+    return doctor(FOLDER)(envs)
+
+
+def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
+    """Row of the leaderboard -> folder of a first run's selected checkpoint.
+
+    Raises:
+        SystemExit: the study has no such run, or it is not that far.
+    """
+    from pcqc.errors import UserError
+    from pcqc.jobs.make_roles import selected_weights
+    from pcqc.jobs.run import latest_task
+    from pcqc.study import load_study
+
+    study, folders = load_study(name), {}
+    for method in (SHARED_SFT, *methods):
+        try:
+            entry = study.method(method)
+            _, _, weights = selected_weights(latest_task(study, "evaluate", method, entry.runs[0]))
+        except UserError as problem:
+            sys.exit(f"doctors: error: {problem}")
+        run = "" if method == SHARED_SFT else f", run {entry.runs[0]}"
+        folders[f"{entry.title}{run} (`{name}`)"] = weights.folder
+    return folders
+
+
+def write(text: str, page: Path) -> None:
+    """Put the table where the page has one that begins as it does."""
+    head = text.splitlines()[0]
+    before, rest = page.read_text(encoding="utf-8").split(head)
+    after = rest.split("\n\n", 1)[1]
+    page.write_text(f"{before}{text}\n\n{after}", encoding="utf-8")
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description="Selected checkpoints of a study in the clinic.")
+    parser.add_argument("study")
+    parser.add_argument("methods", nargs="*", help="beside Shared SFT")
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--write", action="store_true", help="the table into clinic_env's README")
+    given = parser.parse_args()
+    doctors = selected(given.study, given.methods)
+    rows = {name: measure(player, given.episodes) for name, player in PLAYERS.items()}
+    rows |= {name: measure(doctor(folder), given.episodes) for name, folder in doctors.items()}
+    text = table(rows)
+    print(text)
+    if given.write:
+        write(text, ROOT / "packages" / "clinic_env" / "README.md")
+
+
+if __name__ == "__main__":
+    main()
