@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from helpers import PROTOCOL, in_processes, make_case, scripted_context
 
-from pcqc.consultation import RolloutContext, roll_out
+from pcqc.consultation import RolloutContext, roll_out, stream
 from pcqc.engines.base import Failure, Request, Sampling
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
@@ -118,6 +118,48 @@ def test_processes_share_the_dialogues_out():
     (first, of_first), (second, of_second) = in_processes(2, work)
     assert first == second == played(context())
     assert (of_first, of_second) == (7, 8)  # of fifteen
+
+
+class Timed(Streaming):
+    """Computes between calls, by a clock that all share: a request takes 1 to 3 times `seconds`."""
+
+    def __init__(self, engine: ScriptedEngine, clock: list[float], seconds: float, patient: bool):
+        super().__init__(engine, 0, [0])
+        self.clock, self.seconds, self.blocks = clock, seconds, not patient
+        self.ends: dict[int, float] = {}
+
+    def submit(self, request: Request, sampling: Sampling) -> int:
+        ticket = super().submit(request, sampling)
+        factor = 1 + request.streams[0] % 5 / 2
+        self.ends[ticket] = self.clock[0] + factor * self.seconds
+        return ticket
+
+    def collect(self, wait: bool) -> dict[int, list]:
+        if wait or self.blocks:
+            self.clock[0] = max(self.clock[0], min(self.ends.values()))
+        done = [ticket for ticket, end in self.ends.items() if end <= self.clock[0]]
+        opened = {ticket: self.open.pop(ticket) for ticket in done if self.ends.pop(ticket)}
+        return {t: ScriptedEngine.generate(self, [r], s)[0] for t, (r, s) in opened.items()}
+
+
+def elapsed(monkeypatch, blocks: tuple[str, ...], actor: float, patient: float) -> float:
+    """Seconds by the clock; engines of `blocks` wait although told not to."""
+    clock, made = [0.0], context()
+    monkeypatch.setattr(stream.time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
+    for role, seconds in (("actor", actor), ("patient", patient)):
+        engine = Timed(getattr(made, role).engine, clock, seconds, role not in blocks)
+        getattr(made, role).engine = engine
+    assert played(made) == played(context())
+    return clock[0]
+
+
+@pytest.mark.parametrize(("actor", "patient", "gain"), [(0.001, 0.010, 1.2), (0.010, 0.001, 1.05)])
+def test_the_slower_engine_does_not_hold_the_faster(actor, patient, gain, monkeypatch):
+    """By hand the longest dialogue takes at most four turns of three times both, and pauses."""
+    free = elapsed(monkeypatch, (), actor, patient)
+    assert free <= 4 * 3 * (actor + patient) + 8 * stream.PAUSE
+    slower = "patient" if patient > actor else "actor"
+    assert elapsed(monkeypatch, (slower,), actor, patient) > gain * free
 
 
 class Reading(ScriptedEngine):

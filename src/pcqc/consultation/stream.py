@@ -6,6 +6,7 @@ engine of its own. What is drawn depends on the random streams alone, so the con
 that are played turn by turn.
 """
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,6 +32,8 @@ Steps = Generator[tuple[str, list[Request] | list[Pass]], list[Any], None]
 # Where both engines take turns, the patient's turn ends when its requests are fewer than this share
 # of the actor's: a long answer alone in a batch costs as much as with others beside it.
 FEW = 0.25
+# Seconds until engines that compute between calls are asked again.
+PAUSE = 0.001
 
 
 def can_stream(context: RolloutContext) -> bool:
@@ -106,13 +109,19 @@ class _Scheduler:
     def run(self) -> None:
         """Until all steps have ended."""
         while roles := self._roles_to_collect():
+            idle = len(roles) > 1
             for role in roles:
-                for ticket, result in self.engines[role].collect(wait=len(roles) == 1).items():
+                engine = self.engines[role]
+                finished = engine.collect(wait=len(roles) == 1)
+                idle = idle and not finished and not engine.in_turns
+                for ticket, result in finished.items():
                     waiting, number = self.tickets[role].pop(ticket)
                     waiting.results[number] = result
                     waiting.missing -= 1
                     if not waiting.missing:
                         self._continue(waiting)
+            if idle:
+                time.sleep(PAUSE)
 
     def _roles_to_collect(self) -> list[str]:
         """Roles with requests in progress, of which those that take turns have one at a time.

@@ -87,11 +87,13 @@ class Engine(Protocol):
         processes: that load the same weights at the same time, each into an engine of its own.
         streams: whether it accepts requests one by one, beside those in progress.
         in_turns: whether it computes only inside a call, so that no other engine computes then.
+        empty: whether it has lost its weights in its sleep, and needs new ones before it is used.
     """
 
     processes: Processes = SINGLE_PROCESS
     streams: bool = False
     in_turns: bool = False
+    empty: bool = False
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """Accept a request beside those in progress; for engines that stream."""

@@ -5,14 +5,15 @@ do, but they are other samples.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pcqc.engines import weight_files
+from pcqc.engines import weight_files, weight_handles
 from pcqc.engines.base import Completion, Engine, Request, Sampling, Ticket, vllm_seed
 from pcqc.engines.vllm_start import start
 from pcqc.engines.weight_checksums import noted
@@ -35,6 +36,8 @@ class VllmEngine(Engine):
         sleeps: whether `sleep` frees memory; on a CPU it never does.
         working_gib: memory of a GPU beside weights and cache; all three must be free at the start.
         float32_head: whether logits stay in float32, where weights are bfloat16.
+        renewed: whether new weights come after each sleep, so that it need not keep the old ones.
+        transfer: how weights reach another process on a GPU, `handles` or `files`.
 
     Raises:
         UserError: vLLM is missing, is not the build for this machine, or refuses the model.
@@ -54,6 +57,8 @@ class VllmEngine(Engine):
         sleeps: bool = True,
         working_gib: float = 2.0,
         float32_head: bool = False,
+        renewed: bool = False,
+        transfer: str = "handles",
     ):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not own_process:
             raise UserError(
@@ -77,6 +82,7 @@ class VllmEngine(Engine):
         self.running: dict[Ticket, tuple[Callable[[Any], Any], dict[int, Any]]] = {}
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode
+        self.renewed, self.transfer = renewed, transfer
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """See `Engine.generate`.
@@ -99,16 +105,23 @@ class VllmEngine(Engine):
         return self._begin(prompt, [_choice_params(choices)], partial(_row, choices=choices))
 
     def collect(self, wait: bool) -> dict[Ticket, list]:
-        """See `Engine.collect`; one step for all requests in progress, if there are any."""
+        """See `Engine.collect`; in a shared process, one step for all requests in progress."""
         finished: dict[Ticket, list] = {}
-        for output in self.llm.llm_engine.step() if self.running else []:
-            ticket, number = map(int, output.request_id.split("/"))
-            read, results = self.running[ticket]
-            results[number] = read(output.outputs[0])
-            if None not in results.values():
-                finished[ticket] = list(results.values())
-                del self.running[ticket]
+        must = wait or self.shared
+        while self.running and (must or self._has_output()):
+            must = False
+            for output in self.llm.llm_engine.step():
+                ticket, number = map(int, output.request_id.split("/"))
+                read, results = self.running[ticket]
+                results[number] = read(output.outputs[0])
+                if None not in results.values():
+                    finished[ticket] = list(results.values())
+                    del self.running[ticket]
         return finished
+
+    def _has_output(self) -> bool:
+        """Whether a step in vLLM's own process has ended, so that asking for it does not wait."""
+        return not self.shared and not self.llm.llm_engine.engine_core.outputs_queue.empty()
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]
@@ -118,26 +131,38 @@ class VllmEngine(Engine):
         return [_row(output, ids) for output, ids in zip(outputs, choices, strict=True)]
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """See `Engine.load_weights`; tensor by tensor in a shared process, else by files.
+        """See `Engine.load_weights`.
 
         Raises:
             UserError: vLLM did not get the same bytes, or did not take all of them.
         """
         sent: dict[str, int] = {}
         weights = noted(((name, tensor.detach()) for name, tensor in weights), sent)
-        if self.shared:
-            taken = self.llm.collective_rpc("take_weights", args=(weights,))
-        else:
-            with weight_files.written(weights, self.processes) as folder:
-                taken = self.llm.collective_rpc("take_weights", args=(str(folder),))
-        for received, kept in taken:
+        self.llm.collective_rpc("begin_weights")
+        with self._parts(weights) as parts:
+            for part in parts:
+                self.llm.collective_rpc("take_weights", args=(part,))
+        for received, kept in self.llm.collective_rpc("end_weights"):
             wrong = [n for n in {**sent, **received} if sent.get(n) != received.get(n)] or kept
             if wrong:
                 raise UserError(
                     f"vLLM does not have the learner's weights: {wrong[0]} and {len(wrong) - 1} "
-                    "more did not arrive as they were sent, or were not taken; rerun"
+                    "more did not arrive as they were sent, or were not taken; rerun, and if it "
+                    "happens again, set placement.transfer: files"
                 )
+        self.empty = False
         self.reset_cache()
+
+    @contextmanager
+    def _parts(self, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[Iterable]:
+        """What vLLM's workers are handed, one after another: see `WeightReceiver.take_weights`."""
+        if self.shared:
+            yield [weights]
+        elif torch.cuda.is_available() and self.transfer == "handles":
+            yield weight_handles.parts(weights)
+        else:
+            with weight_files.written(weights, self.processes) as folder:
+                yield [str(folder)]
 
     def reset_cache(self) -> None:
         """See `Engine.reset_cache`."""
@@ -145,9 +170,13 @@ class VllmEngine(Engine):
             raise RuntimeError("vLLM kept its prefix cache; are requests still running?")
 
     def sleep(self) -> None:
-        """See `Engine.sleep`; on a CPU vLLM has no such mode and keeps its memory."""
+        """See `Engine.sleep`; on a CPU vLLM has no such mode and keeps its memory.
+
+        Weights that come anew are dropped, the others kept in the host's memory.
+        """
         if self.sleeps:
-            self.llm.sleep(level=1)
+            self.empty = self.renewed
+            self.llm.sleep(level=2 if self.renewed else 1)
 
     def wake(self) -> None:
         """See `Engine.wake`; first the learner's allocator frees what it does not use."""
@@ -181,6 +210,10 @@ class VllmEngine(Engine):
 
     def _check(self, prompts, new_tokens: int) -> None:
         """Raise UserError where prompt and completion do not fit the context."""
+        if self.empty:
+            raise RuntimeError(
+                "the engine dropped its weights in its sleep: hand it new ones first"
+            )
         longest = max(map(len, prompts), default=0)
         if longest + new_tokens > self.context:
             raise UserError(

@@ -11,38 +11,54 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pcqc.engines import weight_files
+from pcqc.engines import weight_files, weight_handles
 from pcqc.engines.weight_checksums import noted
 
 
 class WeightReceiver:
     """Methods added to vLLM's worker (its `worker_extension_cls`)."""
 
-    reload_weights: Callable[..., None]  # the worker's own
-    get_model: Callable[[], torch.nn.Module]
+    get_model: Callable[[], Any]  # these three are the worker's own
+    vllm_config: Any
+    model_config: Any
+    received: dict[str, int]
 
-    @torch.no_grad()
-    def take_weights(
-        self, weights: Iterable[tuple[str, torch.Tensor]] | str
-    ) -> tuple[dict[str, int], list[str]]:
-        """Load named weights, or those of the safetensors files in a folder.
+    def begin_weights(self) -> None:
+        """Make the old weights NaN, so that what the new ones leave is noticed."""
+        from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
 
-        Returns:
-            The checksum of each that arrived, and the names of vLLM's own weights that the new
-            ones did not replace whole: the old ones are made NaN before.
-        """
+        self.received = {}
+        with torch.no_grad():
+            for parameter in self.get_model().parameters():
+                if parameter.is_floating_point():
+                    parameter.fill_(torch.nan)
+        initialize_layerwise_reload(self.get_model())
+
+    def take_weights(self, weights: "Iterable[tuple[str, torch.Tensor]] | str | list") -> None:
+        """Load named weights, those of the safetensors files in a folder, or those of handles."""
+        from vllm.config import set_current_vllm_config
+
         if isinstance(weights, str):
             weights = weight_files.read(Path(weights))
-        model, received = self.get_model(), dict[str, int]()
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                parameter.fill_(torch.nan)
-        self.reload_weights(weights_iterator=noted(weights, received))
-        _tie(model)
-        return received, [n for n, p in model.named_parameters() if p.isnan().any()]
+        elif isinstance(weights, list):
+            weights = weight_handles.opened(weights)
+        with set_current_vllm_config(self.vllm_config):
+            self.get_model().load_weights(noted(weights, self.received))
+
+    def end_weights(self) -> tuple[dict[str, int], list[str]]:
+        """The checksums of what arrived, and the names of vLLM's weights that are not whole."""
+        from vllm.config import set_current_vllm_config
+        from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+        model = self.get_model()
+        with set_current_vllm_config(self.vllm_config):
+            finalize_layerwise_reload(model, self.model_config)
+            _tie(model)
+        return self.received, [n for n, p in model.named_parameters() if p.isnan().any()]
 
     def end_with(self, learner: int) -> None:
         """End vLLM's processes when the learner's ends, in whatever way.

@@ -1,7 +1,6 @@
 """Weights handed to other processes as safetensors files, in memory where the system can.
 
-vLLM's own transfer is not used: over IPC it opens a process to any pickle (vLLM 0.32.0), over NCCL
-it wants learner and engine on different devices.
+What a machine without GPUs does, and one where handles (`weight_handles.py`) cannot be opened.
 """
 
 import shutil

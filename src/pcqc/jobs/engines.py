@@ -45,6 +45,7 @@ class Engines:
         self.sync = make_sync(task, context, policy, cases)
         own = {name: role.engine for name, role in roles.items()}
         self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
+        self.sampler = own["actor"]
         self.synced: tuple[int, float | None] | None = None  # version of the weights, and the gap
         # Inside the shards, so that a process counts its own; what compares weights is not counted.
         self.meters = {name: MeteredEngine(engine) for name, engine in own.items()}
@@ -60,7 +61,7 @@ class Engines:
     def awake(self) -> Iterator[dict[str, float]]:
         """All engines, awake inside the context, the actor's with the learner's weights.
 
-        An engine keeps its weights while it sleeps, so the same ones are not handed over twice.
+        The same weights are handed over twice only to an engine that dropped them in its sleep.
         No cache outlives an update, so a resumed run has the same caches.
 
         Yields:
@@ -71,7 +72,7 @@ class Engines:
         for engine in self.engines:
             engine.wake()
             engine.reset_cache()
-        if self.synced is None or self.synced[0] != self.policy.version:
+        if self.synced is None or self.synced[0] != self.policy.version or self.sampler.empty:
             gaps = self.processes.gather(self.sync(self.policy.weights()))
             self.synced = self.policy.version, None if gaps[0] is None else max(gaps)
         gap = self.synced[1]

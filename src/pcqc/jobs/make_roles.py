@@ -134,6 +134,8 @@ def make_engine(
             sleeps=placed.sleeps if placed else where.placement is None,
             working_gib=where.assumptions.engine_working_gib,
             float32_head=settings.float32_head,
+            renewed=role == "actor",  # it sleeps in training alone
+            transfer=where.placement.transfer if where.placement else "handles",
             **sizes,
         )
     from pcqc.engines.transformers import TransformersEngine

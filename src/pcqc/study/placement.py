@@ -53,6 +53,8 @@ class Placement:
     devices_per_node: Annotated[int, Field(ge=1, le=64)] = 8
     # On GPUs: kernels whose results do not depend on the batch. Slower; see docs/engines.md.
     deterministic: bool = False
+    # How new weights reach vLLM on a GPU: where they lie, by CUDA IPC handles, or by files.
+    transfer: Literal["handles", "files"] = "handles"
     host_memory_gib: Positive | None = None  # of a node; default: not checked
     disk_gib: Positive | None = None  # for the study's results; default: not checked
 
