@@ -1,19 +1,20 @@
 """Adapters for verl, prime-rl and rLLM: recorded consultations get credit on the same tokens.
 
-None of the trainers is installed. Their structures are those of `trainers.json`: names of fields
+The trainers are not installed here. Their structures are those of `trainers.json`: names of fields
 and arguments as in the commit that it cites, so that an adapter which asks for another one fails.
+`examples/own_environment.py` runs a trainer's test where it is installed, on its own structures.
 `python tests/unit/test_trainer_adapters.py` records the consultations anew.
 """
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from turn_credit import Term, pcqc, token_advantages
 from turn_credit.group import Group
@@ -21,6 +22,7 @@ from turn_credit.group import Group
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "trainers"
 BETA = 0.5
+OWN = "OWN_ENVIRONMENT" in os.environ  # the trainer is there: nothing stands in for it
 TRAINERS = json.loads((FIXTURES / "trainers.json").read_text())
 CASES = json.loads((FIXTURES / "consultations.json").read_text())["cases"]
 
@@ -31,7 +33,7 @@ def adapter(monkeypatch):
     loaded = []
 
     def load(name: str, **modules: dict):
-        for path, names in modules.items():
+        for path, names in () if OWN else modules.items():
             parts = path.split("__")
             for end in range(1, len(parts)):
                 monkeypatch.setitem(sys.modules, ".".join(parts[:end]), ModuleType(parts[0]))
@@ -111,8 +113,9 @@ def credits_of(turn) -> np.ndarray:
     return pcqc(Group(utilities=[[r["utility"] for r in turn["responses"]]]))[0]
 
 
+@pytest.mark.numerical
 def test_verl(adapter):
-    pydantic = pytest.importorskip("pydantic")
+    torch, pydantic = pytest.importorskip("torch"), pytest.importorskip("pydantic")
     recorded = TRAINERS["verl-project/verl"]
     fields = dict.fromkeys(recorded["classes"]["AgentLoopOutput"], (object, None))
 
@@ -171,13 +174,28 @@ def test_verl(adapter):
         "config": {"question_weight": BETA},
     }
     assert set(given) == set(recorded["estimator"])
-    advantages, _ = registered["pcqc"](**given)
+    if OWN:
+        advantages = advantages_of_verl(padded, given)
+    else:
+        advantages, _ = registered["pcqc"](**given)
     assert not advantages[padded["response_mask"] == 0].any()
     # Candidates without a question are no rows.
     laid = {p: np.zeros(v.shape) for p, v in expected(CASES).items()}
     for row, where in zip(advantages.numpy(), places, strict=True):
         laid |= {place: row[start : start + length] for start, place, length in where}
     same(laid, expected(CASES))
+
+
+def advantages_of_verl(padded: dict, given: dict):
+    """As verl's own trainer has them from the registry, of its own batch."""
+    from verl.protocol import DataProto
+    from verl.trainer.ppo.ray_trainer import compute_advantage
+
+    data = DataProto.from_dict(
+        {"token_level_rewards": padded["rm_scores"], "response_mask": padded["response_mask"]},
+        {"uid": given["index"]},
+    )
+    return compute_advantage(data, "pcqc", config=given["config"]).batch["advantages"]
 
 
 def test_prime_rl(adapter):
