@@ -66,7 +66,7 @@ def test_no_line_is_red_on_the_clinic_before_anything_is_made(capsys):
 
 def dead_server(stub):
     stub.close()
-    return served(stub), "server patient", "check the server and rerun"
+    return served(stub), "server patient", "start the server, or correct the study's 'servers'"
 
 
 def a_server_of_other_weights(stub):
