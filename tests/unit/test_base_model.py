@@ -10,6 +10,7 @@ from pcqc.study import load_study
 SETTINGS = replace(
     load_study("clinic-scratch").scratch_model,
     mixture_steps=20,
+    least_rounds=1,
     warmup_steps=1,
     least_patient_accuracy=0.99,
     most_scorer_gap=0.08,
@@ -45,6 +46,14 @@ def test_a_sound_model_ends_with_the_round():
 def test_an_unsound_model_has_another_round(scores):
     assert not finished(20, scores)
     assert finished(40, SOUND)
+
+
+def test_a_model_has_its_least_rounds_before_it_is_judged():
+    def ends_after(mixture):
+        twice = replace(SETTINGS, least_rounds=2)
+        return is_finished(after(mixture), twice, lambda step: SOUND)
+
+    assert [mixture for mixture in (20, 40, 60) if ends_after(mixture)] == [40, 60]
 
 
 def test_each_round_of_the_mixture_lowers_the_learning_rate_anew():

@@ -8,7 +8,6 @@ rule base:
         result("base"),
     log:
         log("base"),
-    threads: 2 if STUDY.scratch_model else 1
     message:
         "Base model, from scratch" if STUDY.scratch_model else "Pretrained models"
     shell:

@@ -103,10 +103,10 @@ def most_options(world: World) -> int:
 
 
 def draw_subject(world: World, chat: ChatFormat, rng: np.random.Generator) -> Subject:
-    """Draw a patient with 4 to 8 options; a quarter have the `reported` wording."""
+    """Draw a patient with 4 to 8 options; half have the `reported` wording."""
     options = int(rng.integers(4, most_options(world) + 1))
     patient = draw_patient(world, rng, options, world.rates("uniform"))
-    benchmark = _REPORTED if rng.random() < 0.25 else _PLAIN
+    benchmark = _REPORTED if rng.random() < 0.5 else _PLAIN
     case = as_case(world, patient, "corpus-0", benchmark, rng)
     order = [int(f) for f in rng.permutation(len(world.findings))]
     return Subject(world, chat, rng, patient, case, order, benchmark.wording)

@@ -42,9 +42,6 @@ from pcqc.training.supervised import Example, Plan, train_supervised
 # far apart as in prompts. The next level begins when the loss of the last one is low.
 LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0), (8, 1.0))
 FACTS = 0.4  # share of look-ups that ask for a fact rather than a label
-# The same on every machine, since the number of threads decides the order of sums. No other job can
-# run before the base model exists.
-THREADS = 2
 WINDOW = 8  # steps over which a level's loss is averaged
 # Kinds of document after the look-ups: share, and weight of one document in the loss. First
 # diagnoses with decisive evidence, then the mixture that the roles will see.
@@ -123,7 +120,6 @@ def pretrain(
         UserError: the model is not sound after `most_steps`.
     """
     single_threaded()
-    torch.set_num_threads(THREADS)
     tokenizer = make_tokenizer(world, instruction)
     chat = ChatFormat(tokenizer, instruction)
     model = make_model(settings, len(tokenizer), tokenizer)
@@ -231,7 +227,8 @@ def is_finished(
         scores: step -> `validate` of the model at that step; called at the end of a round.
     """
     stage = current_stage(losses, settings)
-    if not stage.mixture or stage.step == 0 or stage.step % settings.mixture_steps:
+    rounds, rest = divmod(stage.step, settings.mixture_steps)
+    if not stage.mixture or rest or rounds < settings.least_rounds:
         return False
     reached = scores(len(losses))
     return (

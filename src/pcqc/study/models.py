@@ -37,6 +37,7 @@ class ScratchModel:
     most_scorer_gap: Share  # of a sound model: the exact posterior's accuracy less the scorer's
     most_steps: Count  # the curriculum moves on by what was learned; this bounds it
     seed: int
+    least_rounds: Count = 1  # that a sound model has had
 
 
 @dataclass(frozen=True, config=STRICT)

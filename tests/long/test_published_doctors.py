@@ -1,0 +1,54 @@
+"""The published models' Shared SFT is as good a doctor as the card says (models/README.md)."""
+
+import re
+
+import pytest
+from workplace import ROOT, Workplace
+
+from analysis.tables.thoughts import thoughts_of
+from clinic_env.world import World
+from pcqc.cases.case import read_cases
+from pcqc.system.files import read_json, read_jsonl, sha256_file
+
+MODELS = sorted(folder.name for folder in (ROOT / "models").glob("clinic-*"))
+CARD = (ROOT / "models" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(params=MODELS)
+def evaluated(request, tmp_path):
+    """The study `clinic` from one of the models, of which Shared SFT is evaluated on 400 cases."""
+    place = Workplace(tmp_path / "place")
+    place.results = place.folder / "results" / "clinic"
+    for role in ("base", "sft", "patient"):
+        folder = ROOT / "models" / request.param / role
+        file = place.folder / "config/studies/clinic.yaml"
+        named = rf"(source: )models/clinic-1/{role}(\n +sha256: )\w+"
+        digest = sha256_file(folder / "model.safetensors")
+        file.write_text(re.sub(named, rf"\g<1>{folder}\g<2>{digest}", file.read_text()))
+    place.edit("config/studies/clinic.yaml", "cases: 100", "cases: 400")
+    done = place.run(place.workflow("shared_sft", study="clinic"))
+    assert done.returncode == 0, done.stderr[-3000:]
+    return request.param, place.results
+
+
+def test_its_diagnoses_and_its_thoughts(evaluated):
+    name, results = evaluated
+    clinic = results / "data" / "clinic" / "latest"
+    world = World.from_json(read_json(clinic / "world.json"))
+    cases = {case.case_id: case for case in read_cases(clinic / "clinic_dev.jsonl")}
+    path = results / "evaluation" / "shared_sft" / "A" / "latest" / "clinic_dev.jsonl"
+    dialogues = [row for _, row in read_jsonl(path)]
+    thoughts = [t for row in dialogues for t in thoughts_of(world, cases[row["case_id"]], row)]
+    as_taught = 100 * sum(thought.exact for thought in thoughts) / len(thoughts)
+    right = 100 * sum(row["correct"] for row in dialogues) / len(dialogues)
+    assert as_taught == pytest.approx(figure("thoughts as taught", name), abs=0.5)
+    assert right == pytest.approx(figure("Shared SFT right", name), abs=2)
+    assert as_taught >= 95
+    assert right >= 55
+
+
+def figure(row, name):
+    """A percentage of the card's table, in the model's column."""
+    (line,) = [line for line in CARD.splitlines() if row in line]
+    cell = line.split("|")[2 + MODELS.index(name)]
+    return float(re.search(r"(\d+\.\d) %", cell).group(1))
