@@ -62,13 +62,13 @@ def test_all_is_done(study):
 
 
 def test_a_changed_setting_makes_a_job_stale_and_those_after_it(study):
-    changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
+    changed = replace(study, rl=replace(study.rl, clip=0.1))
     now = states(changed)
-    assert now["train grpo A"] == ("stale", "setting rl.learning_rate: 0.0008 -> 0.1")
+    assert now["train grpo A"] == ("stale", "setting rl.clip: 0.2 -> 0.1")
     assert now["evaluate grpo A"] == ("stale", "after train grpo A")
     assert now["sft"] == ("done", "")
     assert module.stale(changed) == [
-        "stale (setting rl.learning_rate: 0.0008 -> 0.1): train grpo A"
+        "stale (setting rl.clip: 0.2 -> 0.1): train grpo A"
     ]
     assert module.stale(study) == []
     assert status(changed).endswith("results/clinic/report.html, older than a result")
@@ -101,7 +101,7 @@ def test_a_failed_job_says_its_error(study):
 
 def test_an_unfinished_job_of_settings_that_were_finished_before_is_said(study):
     """As one that was killed: nothing failed, and the old result is there."""
-    changed = replace(study, rl=replace(study.rl, learning_rate=0.1))
+    changed = replace(study, rl=replace(study.rl, clip=0.1))
     job = Jobs(changed).job("train", "grpo", "A")
     job.path.mkdir()
     make_latest(Jobs(study).job("train", "grpo", "A"))

@@ -37,12 +37,11 @@ def test_a_variation_is_its_method_but_for_the_setting(own):
         ("A",),
     )
     assert study.rl_of(made).learning_rate == 0.0005
-    assert study.rl_of(study.method("pcqc")) == study.rl
     now = told(study, name)
     assert now["rl"].pop("learning_rate") != before["rl"].pop("learning_rate")
     assert now == before
-    assert told(study, "pcqc")["rl"]["learning_rate"] == 0.0008
-    assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0008, 0.0005)})
+    assert told(study, "pcqc")["rl"]["learning_rate"] == 0.0016
+    assert parent(study, name) == ("pcqc", {"rl.learning_rate": (0.0016, 0.0005)})
     text = path.read_text()
     assert vary(own, "pcqc", ["rl.learning_rate=0.0005"]) == (name, path)
     assert path.read_text() == text
@@ -65,7 +64,7 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("pcqc", "rl.lerning_rate=1", r"rl.lerning_rate: unknown setting; did you mean 'le"),
         ("pcqc", "rl.learning_rate=0", r"rl.learning_rate: must be greater than 0, not 0"),
         ("pcqc", "rl.learning_rate=fast", r"rl.learning_rate.*: must be a valid"),
-        ("pcqc", "rl.learning_rate=0.0008", "pcqc has these values already"),
+        ("pcqc", "rl.learning_rate=0.0016", "pcqc has these values already"),
         ("pcqc", "bta=1", r"bta_1.bta: unknown setting; did you mean 'beta'"),
         ("pcqc", "question_group=1", "question_group: must be greater than or equal to 2"),
         ("pcqc", "title=Mine", "--set title: not to be varied"),
