@@ -46,11 +46,15 @@ def on_this_device(
     """The study on one device, without servers.
 
     Args:
-        study: settings; its placement is not kept.
+        study: settings; of its placement nothing else is kept.
         engine: kind of every role's engine; the study's if not given.
         dtype: of the actor's weights; the study's if not given.
-        recomputed: whether the learner uses gradient checkpointing.
+        recomputed: whether the learner uses gradient checkpointing; where the study's placement has
+            it, it does.
     """
+    recomputed = recomputed or bool(
+        study.placement and study.placement.learner.gradient_checkpointing
+    )
     engine = engine or study.engine.kind
     study = replace(study, servers=Servers(), engine=replace(study.engine, kind=engine))
     if dtype and study.models:

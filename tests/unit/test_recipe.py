@@ -140,8 +140,8 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
     assert changed(before, with_method(clinic, "grpo", title="G")) == {"mirror grpo"} | END
     run = with_method(clinic, "grpo", runs=(*clinic.method("grpo").runs, "Z"))
     assert changed(before, replace(run, runs={**clinic.runs, "Z": 99})) == {"mirror grpo"} | END
-    rate = replace(clinic, rl=replace(clinic.rl, learning_rate=0.1))
-    assert changed(before, rate) == before.keys() - {"clinic", "base", "sft"} - of(
+    clip = replace(clinic, rl=replace(clinic.rl, clip=0.1))
+    assert changed(before, clip) == before.keys() - {"clinic", "base", "sft"} - of(
         "shared_sft", "A", "select", "evaluate", "continuation", "grounding"
     ) - {"mirror shared_sft"}
     sampling = replace(clinic, patient_decoding=replace(clinic.patient_decoding, top_p=0.5))

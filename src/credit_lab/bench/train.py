@@ -21,7 +21,7 @@ from turn_credit import Credit
 
 CASES = 400  # of Clinic-Dev, on which every third update is validated
 # What the references spend: consultations of both, and tokens of GRPO, which samples fewer.
-BUDGETS = {"trajectories": 1152, "sampled_tokens": 110_000}
+BUDGETS = {"trajectories": 1152, "sampled_tokens": 100_000}
 # Updates of a credit that plays on from states: each has several times the consultations.
 PLAYS_ON = 2
 HEADS = (
