@@ -49,9 +49,13 @@ class Run:
         return f"{self.results.name}/{self.method}/{self.run}"
 
     @property
-    def recipe(self) -> Recipe:
-        """What the run was made from: its training or, without one, its evaluation."""
-        return Recipe(**(self.training or self.evaluation)["recipe"])
+    def recipe(self) -> Recipe | None:
+        """What the run was made from: its training or, without one, its evaluation.
+
+        None of a run in an archive from before there were recipes.
+        """
+        recipe = (self.training or self.evaluation).get("recipe")
+        return Recipe(**recipe) if recipe else None
 
     def predictions(self) -> pd.DataFrame:
         """One row for each case of each benchmark, at the selected checkpoint.

@@ -1,10 +1,65 @@
-"""`pcqc diff`: two runs or two files of predictions against each other."""
+"""`pcqc diff`: what sets two runs apart, and two files of predictions case by case."""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
+import pytest
+import run_folders
 
 from pcqc.cli import main
+from pcqc.jobs.diff import diff, told
+from pcqc.jobs.explain import about, in_words
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = run_folders.make_study()
+    run_folders.write_study(study, ["pcqc", "grpo"], runs="AB")
+    return study
+
+
+def test_two_runs_of_a_method_differ_in_their_seed(study):
+    data = diff("clinic/pcqc/A", "clinic/pcqc/B")
+    assert data["differing"]["settings"] == {"seed": (1, 2)}
+    assert data["differing"]["modules"] == {}
+    assert data["accuracy"]["average"]["gain"] == 0.0
+    json.dumps(data, allow_nan=False)
+    said = told(data)
+    assert said.startswith("A: clinic/pcqc/A, recipe ")
+    assert "seed       1    2" in said
+    assert "Differing source" not in said
+
+
+def test_two_methods_differ_in_settings_and_source(study):
+    """Without a letter a method stands for its first run."""
+    data = diff("clinic/pcqc", "clinic/grpo")
+    assert data["a"]["name"] == "clinic/pcqc/A"
+    assert data["differing"]["settings"]["method.beta"] == (1.0, None)
+    assert "pcqc.methods.pcqc" in data["differing"]["modules"]
+    assert "Differing source: pcqc.methods.pcqc" in told(data)
+
+
+def test_a_variation_differs_from_its_method_in_what_was_varied(study):
+    weak = replace(study.method("pcqc"), beta=0.5, runs=("A",))
+    varied = replace(study, methods={**study.methods, "weak": weak})
+    run_folders.write_run(varied, "weak", "A")
+    found = diff("clinic/weak", "clinic/pcqc")["differing"]
+    assert found["settings"] == {"method.beta": (0.5, 1.0)}
+    assert found["modules"] == {}
+
+
+def test_a_run_from_before_there_were_recipes_has_its_commit():
+    said = in_words(about({"git_commit": "0123456789abcdef", "updates": 4, "ended": "all updates"}))
+    assert said == "commit 0123456789, 4 updates (all updates)"
+
+
+def test_a_word_that_names_no_run_is_refused_with_the_form(study, capsys):
+    assert main(["diff", "clinic", "clinic/pcqc/A"]) == 2
+    assert "'clinic': write STUDY/METHOD/RUN, such as clinic/pcqc/A" in capsys.readouterr().err
+    assert main(["diff", "clinic/pcqc/Z", "clinic/pcqc/A"]) == 2
+    assert "no run 'Z' of pcqc is evaluated; known are A, B" in capsys.readouterr().err
 
 
 def test_two_files_of_predictions_are_paired_case_by_case(tmp_path, capsys):

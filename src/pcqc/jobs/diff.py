@@ -6,9 +6,11 @@ from typing import Any
 from tabulate import tabulate
 
 from pcqc.errors import UserError
-from pcqc.jobs.explain import about, differing, in_words
+from pcqc.jobs.explain import about, in_words
+from pcqc.results.recipe import word
 from pcqc.runs import Run, compare, first_run, load
 
+MOST = 3  # modules or inputs that are named; the rest is counted
 COLUMNS = ("cases", "A (%)", "B (%)", "A − B (pp)", "95% interval", "only A", "only B", "McNemar p")
 
 
@@ -20,8 +22,8 @@ def diff(a: str, b: str) -> dict[str, Any]:
             predictions, of which only the accuracy is compared.
 
     Returns:
-        `a` and `b`: what each is; `differing`: lines on settings, source and inputs; `accuracy`:
-        benchmark -> the row of `compare`.
+        `a` and `b`: what each is; `differing`: see `Recipe.differences`, empty where a side has no
+        recipe; `accuracy`: benchmark -> the row of `compare`.
 
     Raises:
         UserError: no such run, or they were not evaluated on the same cases.
@@ -29,7 +31,8 @@ def diff(a: str, b: str) -> dict[str, Any]:
     sides = {"a": _side(a), "b": _side(b)}
     data: dict[str, Any] = {key: _named(side) for key, side in sides.items()}
     recipes = [side.recipe for side in sides.values() if isinstance(side, Run)]
-    data["differing"] = differing(*recipes) if len(recipes) == 2 else []
+    both = [recipe for recipe in recipes if recipe]
+    data["differing"] = both[0].differences(both[1]) if len(both) == 2 else {}
     rows = compare(*sides.values())
     data["accuracy"] = rows.astype(object).where(rows.notna(), None).to_dict("index")
     return data
@@ -40,7 +43,7 @@ def told(data: dict[str, Any]) -> str:
     lines = []
     for key in ("a", "b"):
         side = data[key]
-        words = f", {in_words(side)}" if "recipe" in side else ""
+        words = f", {in_words(side)}" if "commit" in side else ""
         lines.append(f"{key.upper()}: {side['name']}{words}")
     rows = [
         (
@@ -59,7 +62,24 @@ def told(data: dict[str, Any]) -> str:
     right = ["left", *["right"] * len(COLUMNS)]
     table = tabulate(rows, ["right diagnoses", *COLUMNS], disable_numparse=True, colalign=right)
     note = "Intervals: resamples of the cases, both runs' outcomes together; one run of each."
-    return "\n\n".join(["\n".join(lines), *data["differing"], f"{table}\n{note}"])
+    parts = ["\n".join(lines), *_differing(data["differing"]), f"{table}\n{note}"]
+    return "\n\n".join(parts)
+
+
+def _differing(found: dict[str, dict]) -> list[str]:
+    """Settings, source and inputs in which two recipes differ, in lines."""
+    if not found:
+        return []
+    rows = [(name, word(a), word(b)) for name, (a, b) in found["settings"].items()]
+    widths = [None, 40, 40]
+    table = tabulate(rows, ("setting", "A", "B"), disable_numparse=True, maxcolwidths=widths)
+    lines = [table if rows else "The settings are the same."]
+    for kind, text in (("modules", "source"), ("inputs", "what it was made from")):
+        names = list(found[kind])
+        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+        if names:
+            lines.append(f"Differing {text}: {', '.join(names[:MOST])}{more}.")
+    return lines
 
 
 def _side(text: str) -> Run | Path:

@@ -3,16 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tabulate import tabulate
-
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import read_manifest, verify, write_manifest
-from pcqc.results.recipe import Job, Recipe, word
+from pcqc.results.recipe import Job, Recipe
 from pcqc.study import Study
 from pcqc.system.machine import now
-
-MOST = 3  # modules or inputs that are named; the rest is counted
 
 
 def earlier(job: Job) -> Recipe | None:
@@ -72,7 +68,7 @@ def explain(study: Study, method: str, run: str) -> dict[str, Any]:
 def explained(data: dict[str, Any]) -> str:
     """What `explain` returned, in lines."""
     lines = [f"{data['run']}: seed {data['seed']}"]
-    if "recipe" in data:
+    if "commit" in data:
         lines = [f"{lines[0]}, {in_words(data)}"]
     for job, reasons in data["again"].items():
         lines += [f"{job} would run: {reason}" for reason in reasons]
@@ -84,9 +80,9 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
     """Recipe, commit, time and totals of a finished result."""
     totals = manifest.get("totals")
     return {
-        "recipe": Recipe(**manifest["recipe"]).short,
+        **({"recipe": Recipe(**manifest["recipe"]).short} if "recipe" in manifest else {}),
         "commit": manifest["git_commit"],
-        "finished": manifest["finished"],
+        **({"finished": manifest["finished"]} if "finished" in manifest else {}),
         **{name: manifest[name] for name in ("updates", "ended") if name in manifest},
         **({"consultations": totals["trajectories"]} if totals else {}),
         **({"device_hours": totals["device_seconds"] / 3600} if totals else {}),
@@ -95,28 +91,15 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def in_words(about: Mapping[str, Any]) -> str:
     """What `about` returned, in a clause."""
-    text = f"recipe {about['recipe']}, commit {about['commit'][:10]}, {about['finished']}"
+    text = f"commit {about['commit'][:10]}"
+    if "recipe" in about:
+        text = f"recipe {about['recipe']}, {text}, {about['finished']}"
     if "ended" in about:
         text += f", {about['updates']} updates ({about['ended']})"
     if "consultations" in about:
         text += f", {about['consultations']:,} complete consultations"
         text += f", {about['device_hours']:.3f} device-hours"
     return text
-
-
-def differing(first: Recipe, second: Recipe) -> list[str]:
-    """Settings, source and inputs in which two runs' recipes differ, in lines."""
-    found = first.differences(second)
-    rows = [(name, word(a), word(b)) for name, (a, b) in found["settings"].items()]
-    headers = ("setting", "A", "B")
-    table = tabulate(rows, headers, disable_numparse=True, maxcolwidths=[None, 40, 40])
-    lines = [table if rows else "The settings are the same."]
-    for kind, text in (("modules", "source"), ("inputs", "what it was made from")):
-        names = list(found[kind])
-        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-        if names:
-            lines.append(f"Differing {text}: {', '.join(names[:MOST])}{more}.")
-    return lines
 
 
 def accept(study: Study, method: str, run: str, because: str) -> list[str]:
