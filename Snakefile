@@ -94,12 +94,11 @@ onerror:
 # A misspelt target is named with the nearest one; Snakemake says only that no rule produces it.
 if TYPED:
     RULES = [rule.name for rule in workflow.rules]
-    given = parse_args(sys.argv[1:])[1]
     for target in TARGETS:
         if not {"/", "."} & set(target) and target not in RULES:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
     # A dry run shows recipes by their digests alone; this says what changed.
-    if given.dryrun:
+    if TYPED.dryrun:
         from pcqc.jobs.status import stale
 
         if lines := stale(STUDY):

@@ -16,7 +16,7 @@ from typing import Any
 
 from analysis.load import load, peers_folder
 from analysis.tables import peers
-from pcqc.errors import UserError
+from pcqc.errors import UserError, few
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
 from pcqc.results.recipe import Job, flat
@@ -149,10 +149,9 @@ def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
         raise UserError(f"{path}: holds files that lie elsewhere; get the file again")
     if unlike := sorted(_differences(settings, _jobs(study, peers))):
-        more = f" and {len(unlike) - MOST} more" if len(unlike) > MOST else ""
         raise UserError(
-            f"{path}: was made with other settings ({', '.join(unlike[:MOST])}{more}); run the "
-            f"study again: `make results STUDY={study.name}`"
+            f"{path}: was made with other settings ({few(unlike, MOST)}); run the study again: "
+            f"`make results STUDY={study.name}`"
         )
     return settings, files
 

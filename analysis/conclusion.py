@@ -201,7 +201,7 @@ def answer_of(study: Study, *methods: str) -> list[str]:
             f"{means['benchmarks']} benchmarks and {means['runs']} run{plural}."
         )
         sentences.append(captioned(study, text))
-    for one in data["differences"]:
-        alone = CASES_ALONE * one["one_run_each"]
-        sentences.append(f"{one['text']}.{alone}")
+    for difference in data["differences"]:
+        alone = CASES_ALONE * difference["one_run_each"]
+        sentences.append(f"{difference['text']}.{alone}")
     return sentences

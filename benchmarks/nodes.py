@@ -36,6 +36,7 @@ MEMORY = 0.6 * 3.35e12
 # A response's tokens are log-normal about their mean, with this deviation of the logarithm; whether
 # a consultation goes on is drawn anew at each turn. Assumed.
 SPREAD = 0.6
+ANSWER = 25  # decoding steps of a patient's answer
 DRAWS = 10
 # Unexpected ends of a job on 16,384 H100: 419 in 54 days (Grattafiori et al. 2024, "The Llama 3
 # Herd of Models", Section 3.3.4).
@@ -178,9 +179,6 @@ def _device(dialogues: list[list[float]], least: float, token: float) -> tuple[f
         if turn + 1 < len(dialogues[number]):
             heapq.heappush(answered, (now + ANSWER * least, number, turn + 1))
     return now, token * sum(map(sum, dialogues))
-
-
-ANSWER = 25  # decoding steps of a patient's answer
 
 
 def _learning(study: Study, method: Method, kept: bool = False, network: float = NETWORK) -> float:

@@ -1,5 +1,7 @@
 """The one exception that a user is meant to read, and how text from outside enters its message."""
 
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 
@@ -22,6 +24,12 @@ def reason(problem: Exception) -> str:
         return problem.errors()[0]["msg"]
     lines = str(problem).strip().splitlines() or [type(problem).__name__]
     return lines[-1 if lines[0].startswith("Traceback") else 0].strip()
+
+
+def few(words: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`: the first words of a list, and how many are left out."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return f"{', '.join(words[:most])}{more}"
 
 
 def one_line(text: str, most: int = 300) -> str:

@@ -183,11 +183,13 @@ def load(results: str | Path, method: str, run: str) -> Run:
         UserError: there are no such results, or the run is neither evaluated nor collected there.
     """
     folder = Path(results)
-    own, collected = _known(folder, method)
-    if run in own:
-        training = folder.joinpath(KINDS["train"].folder, method, run, LATEST)
+    training, evaluation = (
+        folder.joinpath(KINDS[kind].folder, method, run, LATEST) for kind in ("train", "evaluate")
+    )
+    if (evaluation / MANIFEST).exists():  # what is collected need not be read
         trained = read_manifest(training) if training.exists() else None
-        return Run(folder, method, run, trained, read_manifest(own[run]))
+        return Run(folder, method, run, trained, read_manifest(evaluation))
+    own, collected = _known(folder, method)
     if run in collected:
         record = collected[run]
         return Run(folder, method, run, record["training"], record["evaluation"], collected=True)
@@ -200,8 +202,8 @@ def first_run(results: str | Path, method: str) -> str:
     return min([*itertools.chain(*_known(Path(results), method))])
 
 
-def _known(folder: Path, method: str) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
-    """A method's runs: letter -> newest evaluation here, and letter -> record as collected."""
+def _known(folder: Path, method: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """A method's runs: letters of those evaluated here, and letter -> record as collected."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; name a study's results, as results/clinic")
     runs = (_evaluated(folder), _collected(folder))
@@ -212,15 +214,15 @@ def _known(folder: Path, method: str) -> tuple[dict[str, Path], dict[str, dict[s
         raise UserError(f"{folder}: no run of '{method}'{nearest(method, methods)}")
     own, collected = runs
     return (
-        {letter: path for (name, letter), path in own.items() if name == method},
+        [letter for name, letter in own if name == method],
         {letter: record for (name, letter), record in collected.items() if name == method},
     )
 
 
-def _evaluated(folder: Path) -> dict[tuple[str, str], Path]:
-    """(method, run) -> newest evaluation of each run that was evaluated here."""
+def _evaluated(folder: Path) -> list[tuple[str, str]]:
+    """Method and run of each run that was evaluated here."""
     manifests = folder.joinpath(KINDS["evaluate"].folder).glob(f"*/*/{LATEST}/{MANIFEST}")
-    return {(m.parts[-4], m.parts[-3]): m.parent for m in manifests}
+    return [(m.parts[-4], m.parts[-3]) for m in manifests]
 
 
 def _collected(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -251,7 +253,7 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> pd.DataFrame:
     pairs = {name: _paired(first[name], second[name], a, b) for name in names}
     rows = {name: paired_comparison(*pair) for name, pair in pairs.items()}
     if len(rows) > 1:
-        rows[AVERAGE] = paired_average(list(pairs.values()))
+        rows[AVERAGE] = paired_average(list(pairs.values()), list(rows.values()))
     return pd.DataFrame([asdict(row) for row in rows.values()], index=list(rows))
 
 

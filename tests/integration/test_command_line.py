@@ -132,13 +132,13 @@ def test_what_is_misspelt_is_one_line_with_the_nearest_that_there_is(capsys, typ
 def test_help_has_every_command_once_in_three_groups(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
-    said = capsys.readouterr().out
-    titles = [line for line in said.splitlines() if line.endswith(":") and line[0].isupper()]
+    text = capsys.readouterr().out
+    titles = [line for line in text.splitlines() if line.endswith(":") and line[0].isupper()]
     assert len(titles) == 3
-    listed = re.findall(r"^  (\w+) +\S", said.split("options:")[0], re.MULTILINE)
+    listed = re.findall(r"^  (\w+) +\S", text.split("options:")[0], re.MULTILINE)
     (commands,) = (a for a in _parser()._actions if a.metavar == "COMMAND")
     assert sorted(listed) == sorted(commands.choices)
-    steps = said.split("Steps of the workflow")[1]
+    steps = text.split("Steps of the workflow")[1]
     assert all(f"\n  {kind} " in steps for kind in KINDS)
 
 

@@ -84,9 +84,9 @@ def test_what_no_job_names_is_listed_unless_it_is_under_way(done):
 
 def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
     assert explained(explain(done, METHOD, RUN)).endswith("nothing would run again")
-    said = explained(explain(with_rate(done, 0.002), METHOD, RUN))
-    assert "train pcqc A would run: setting rl.learning_rate: 0.001 -> 0.002" in said
-    assert "evaluate pcqc A would run: input " in said
+    text = explained(explain(with_rate(done, 0.002), METHOD, RUN))
+    assert "train pcqc A would run: setting rl.learning_rate: 0.001 -> 0.002" in text
+    assert "evaluate pcqc A would run: input " in text
     original = recipe.module_digests
     monkeypatch.setattr(
         recipe,
@@ -96,9 +96,9 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
             for name, digest in original(*modules, unused=unused).items()
         },
     )
-    said = explained(explain(done, METHOD, RUN))
-    assert "train pcqc A" not in said
-    assert "evaluate pcqc A would run: module pcqc.jobs.evaluate changed" in said
+    text = explained(explain(done, METHOD, RUN))
+    assert "train pcqc A" not in text
+    assert "evaluate pcqc A would run: module pcqc.jobs.evaluate changed" in text
     with pytest.raises(UserError, match="has no grpo run A yet"):
         explain(done, "grpo", "A")
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from model_card import MODELS, percentages
 from workplace import ROOT, Workplace
 
 from analysis.tables.thoughts import thoughts_of
@@ -10,8 +11,7 @@ from clinic_env.world import World
 from pcqc.cases.case import read_cases
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
-MODELS = sorted(folder.name for folder in (ROOT / "models").glob("clinic-*"))
-CARD = (ROOT / "models" / "README.md").read_text(encoding="utf-8")
+THOUGHTS, RIGHT = "Shared SFT's thoughts as taught", "Shared SFT right, Clinic-Dev"
 
 
 @pytest.fixture(params=MODELS)
@@ -41,14 +41,7 @@ def test_its_diagnoses_and_its_thoughts(evaluated):
     thoughts = [t for row in dialogues for t in thoughts_of(world, cases[row["case_id"]], row)]
     as_taught = 100 * sum(thought.exact for thought in thoughts) / len(thoughts)
     right = 100 * sum(row["correct"] for row in dialogues) / len(dialogues)
-    assert as_taught == pytest.approx(figure("thoughts as taught", name), abs=0.5)
-    assert right == pytest.approx(figure("Shared SFT right", name), abs=2)
+    assert [as_taught] == pytest.approx(percentages(THOUGHTS, name), abs=0.5)
+    assert [right] == pytest.approx(percentages(RIGHT, name), abs=2)
     assert as_taught >= 95
     assert right >= 55
-
-
-def figure(row, name):
-    """A percentage of the card's table, in the model's column."""
-    (line,) = [line for line in CARD.splitlines() if row in line]
-    cell = line.split("|")[2 + MODELS.index(name)]
-    return float(re.search(r"(\d+\.\d) %", cell).group(1))

@@ -26,10 +26,10 @@ def test_two_runs_of_a_method_differ_in_their_seed(study):
     assert data["differing"]["modules"] == {}
     assert data["accuracy"]["average"]["gain"] == 0.0
     json.dumps(data, allow_nan=False)
-    said = told(data)
-    assert said.startswith("A: clinic/pcqc/A, recipe ")
-    assert "seed       1    2" in said
-    assert "Differing source" not in said
+    text = told(data)
+    assert text.startswith("A: clinic/pcqc/A, recipe ")
+    assert "seed       1    2" in text
+    assert "Differing source" not in text
 
 
 def test_two_methods_differ_in_settings_and_source(study):
@@ -45,14 +45,14 @@ def test_a_variation_differs_from_its_method_in_what_was_varied(study):
     weak = replace(study.method("pcqc"), beta=0.5, runs=("A",))
     varied = replace(study, methods={**study.methods, "weak": weak})
     run_folders.write_run(varied, "weak", "A")
-    found = diff("clinic/weak", "clinic/pcqc")["differing"]
-    assert found["settings"] == {"method.beta": (0.5, 1.0)}
-    assert found["modules"] == {}
+    result = diff("clinic/weak", "clinic/pcqc")["differing"]
+    assert result["settings"] == {"method.beta": (0.5, 1.0)}
+    assert result["modules"] == {}
 
 
 def test_a_run_from_before_there_were_recipes_has_its_commit():
-    said = in_words(about({"git_commit": "0123456789abcdef", "updates": 4, "ended": "all updates"}))
-    assert said == "commit 0123456789, 4 updates (all updates)"
+    text = in_words(about({"git_commit": "0123456789abcdef", "updates": 4, "ended": "all updates"}))
+    assert text == "commit 0123456789, 4 updates (all updates)"
 
 
 def test_a_word_that_names_no_run_is_refused_with_the_form(study, capsys):

@@ -31,8 +31,8 @@ def paper():
 
 def test_a_slow_network_costs_the_learner_of_several_nodes_alone(paper):
     method = paper.method("pcqc")
-    one, two = (on_nodes(paper, count) for count in (1, 2))
-    assert _learning(one, method, network=1e9) == _learning(one, method)
+    single, two = (on_nodes(paper, count) for count in (1, 2))
+    assert _learning(single, method, network=1e9) == _learning(single, method)
     fast, slow = (_learning(two, method, network=speed) for speed in (NETWORK, 1e9))
     assert slow > 3 * fast
     # A device has two micro-batches, each with the policy's forward pass, the reference's, and a
@@ -45,7 +45,7 @@ def test_a_slow_network_costs_the_learner_of_several_nodes_alone(paper):
 
 def test_more_nodes_shorten_the_learning_and_leave_the_longest_dialogue(paper):
     method = paper.method("pcqc")
-    one, eight = (simulate(on_nodes(paper, count), method) for count in (1, 8))
-    assert eight.update == pytest.approx(one.update / 8, rel=0.02)
-    assert eight.rollout > one.rollout / 2
-    assert 1 - eight.busy / eight.rollout > 1 - one.busy / one.rollout
+    single, eight = (simulate(on_nodes(paper, count), method) for count in (1, 8))
+    assert eight.update == pytest.approx(single.update / 8, rel=0.02)
+    assert eight.rollout > single.rollout / 2
+    assert 1 - eight.busy / eight.rollout > 1 - single.busy / single.rollout

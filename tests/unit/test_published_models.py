@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from model_card import CARD, MODELS, percentages
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.pretrain import validate
@@ -12,9 +13,6 @@ from pcqc.models.folder import load_tokenizer
 from pcqc.models.pretrained import install, locate
 from pcqc.study import ROOT, Pretrained, load_study
 from pcqc.system.files import sha256_file
-
-MODELS = sorted(folder.name for folder in (ROOT / "models").glob("clinic-*"))
-CARD = (ROOT / "models" / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_card_has_every_models_digest():
@@ -43,14 +41,12 @@ def test_the_base_model_is_as_sound_as_its_card_says(name, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
     chat = ChatFormat(load_tokenizer(tmp_path / "base"), study.protocol.instruction)
     scores = validate(make_world(study.clinic), chat, model, seed=int(name[-1]))
-    rows = [line.split("|") for line in CARD.splitlines() if line.startswith(ROWS)]
-    cells = " ".join(row[2 + MODELS.index(name)] for row in rows)
     # Another processor rounds otherwise, which may turn one or two of 500 answers.
-    expected = [float(figure) for figure in re.findall(r"(\d+\.\d) %", cells)]
+    expected = [figure for row in ROWS for figure in percentages(row, name)]
     assert [100 * scores[score] for score in SCORES] == pytest.approx(expected, abs=0.5)
     assert scores["patient_accuracy"] >= 0.99
     assert scores["scorer_accuracy"] >= scores["bayes_accuracy"] - 0.05
 
 
-ROWS = ("| patient: answers right", "| scorer: right, beside the exact posterior")
+ROWS = ("patient: answers right", "scorer: right, beside the exact posterior")
 SCORES = ("patient_accuracy", "scorer_accuracy", "bayes_accuracy")

@@ -44,8 +44,10 @@ try:
     if workflow.is_main_process:
         prepare_to_run(STUDY)
     # What is typed after `snakemake`; a job's own process is told other targets.
-    TYPED = "snakemake" in Path(sys.argv[0]).parts[-2:] and workflow.is_main_process
-    TARGETS = parse_args(sys.argv[1:])[1].targets if TYPED else []
+    TYPED = None
+    if "snakemake" in Path(sys.argv[0]).parts[-2:] and workflow.is_main_process:
+        TYPED = parse_args(sys.argv[1:])[1]
+    TARGETS = TYPED.targets if TYPED else []
     RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
     ATPO_ABLATIONS = [
         name

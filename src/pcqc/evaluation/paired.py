@@ -59,8 +59,7 @@ def paired_comparison(
     """
     pairs = np.column_stack([minuend, subtrahend]).astype(bool)
     first, second = pairs.T
-    means = resampled_means(pairs, rng=seed)
-    interval = percentile_interval(100 * (means[:, 0] - means[:, 1]))
+    interval = percentile_interval(_resampled_gains(pairs, seed))
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     return PairedComparison(
         cases=len(pairs),
@@ -76,26 +75,32 @@ def paired_comparison(
     )
 
 
-def paired_average(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> PairedComparison:
+def paired_average(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], compared: Sequence[PairedComparison]
+) -> PairedComparison:
     """The same over several benchmarks: the unweighted mean, cases resampled within each.
 
     Args:
         pairs: (minuend, subtrahend) of each benchmark, as in `paired_comparison`.
+        compared: what that returned for each.
     """
-    single = [paired_comparison(*pair) for pair in pairs]
-    rng, gains = np.random.default_rng(SEED), []
-    for pair in pairs:
-        means = resampled_means(np.column_stack(pair).astype(bool), rng=rng)
-        gains.append(100 * (means[:, 0] - means[:, 1]))
+    rng = np.random.default_rng(SEED)
+    gains = [_resampled_gains(np.column_stack(pair).astype(bool), rng) for pair in pairs]
     interval = percentile_interval(np.mean(gains, axis=0))
     return PairedComparison(
-        cases=sum(one.cases for one in single),
-        minuend_accuracy=float(np.mean([one.minuend_accuracy for one in single])),
-        subtrahend_accuracy=float(np.mean([one.subtrahend_accuracy for one in single])),
-        gain=float(np.mean([one.gain for one in single])),
+        cases=sum(each.cases for each in compared),
+        minuend_accuracy=float(np.mean([each.minuend_accuracy for each in compared])),
+        subtrahend_accuracy=float(np.mean([each.subtrahend_accuracy for each in compared])),
+        gain=float(np.mean([each.gain for each in compared])),
         low=interval.low,
         high=interval.high,
-        only_minuend=sum(one.only_minuend for one in single),
-        only_subtrahend=sum(one.only_subtrahend for one in single),
+        only_minuend=sum(each.only_minuend for each in compared),
+        only_subtrahend=sum(each.only_subtrahend for each in compared),
         p=None,
     )
+
+
+def _resampled_gains(pairs: np.ndarray, rng: int | np.random.Generator) -> np.ndarray:
+    """Gain in points in each resample of the cases; pairs are (cases, 2) booleans."""
+    means = resampled_means(pairs, rng=rng)
+    return 100 * (means[:, 0] - means[:, 1])

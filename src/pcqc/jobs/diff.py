@@ -5,7 +5,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, few
 from pcqc.jobs.explain import about, in_words
 from pcqc.results.recipe import word
 from pcqc.runs import Run, compare, first_run, load
@@ -66,19 +66,17 @@ def told(data: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _differing(found: dict[str, dict]) -> list[str]:
+def _differing(differing: dict[str, dict]) -> list[str]:
     """Settings, source and inputs in which two recipes differ, in lines."""
-    if not found:
+    if not differing:
         return []
-    rows = [(name, word(a), word(b)) for name, (a, b) in found["settings"].items()]
+    rows = [(name, word(a), word(b)) for name, (a, b) in differing["settings"].items()]
     widths = [None, 40, 40]
     table = tabulate(rows, ("setting", "A", "B"), disable_numparse=True, maxcolwidths=widths)
     lines = [table if rows else "The settings are the same."]
     for kind, text in (("modules", "source"), ("inputs", "what it was made from")):
-        names = list(found[kind])
-        more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-        if names:
-            lines.append(f"Differing {text}: {', '.join(names[:MOST])}{more}.")
+        if names := list(differing[kind]):
+            lines.append(f"Differing {text}: {few(names, MOST)}.")
     return lines
 
 

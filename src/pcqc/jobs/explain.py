@@ -82,8 +82,7 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
     return {
         **({"recipe": Recipe(**manifest["recipe"]).short} if "recipe" in manifest else {}),
         "commit": manifest["git_commit"],
-        **({"finished": manifest["finished"]} if "finished" in manifest else {}),
-        **{name: manifest[name] for name in ("updates", "ended") if name in manifest},
+        **{name: manifest[name] for name in ("finished", "updates", "ended") if name in manifest},
         **({"consultations": totals["trajectories"]} if totals else {}),
         **({"device_hours": totals["device_seconds"] / 3600} if totals else {}),
     }

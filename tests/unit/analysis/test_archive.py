@@ -120,8 +120,8 @@ def test_other_settings_are_named(packed, elsewhere):
     study = elsewhere
     methods = {**study.methods, "pcqc": replace(study.method("pcqc"), beta=0.125)}
     changed = replace(study, methods=methods, sft=replace(study.sft, seed=99))
-    said = r"sft: sft.seed, train pcqc A: method.beta, train pcqc B: method.beta, .*\); run"
-    with pytest.raises(UserError, match=said):
+    text = r"sft: sft.seed, train pcqc A: method.beta, train pcqc B: method.beta, .*\); run"
+    with pytest.raises(UserError, match=text):
         archive.restore(changed, packed.parent)
     assert not latest(study, "collect").exists()
 

@@ -59,9 +59,9 @@ def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
 def test_compare_matches_cases_by_id(tmp_path):
     a = write(tmp_path, "a.parquet", ["x", "y", "z"], [True, True, False])
     b = write(tmp_path, "b.parquet", ["z", "x", "y"], [False, False, True])
-    found = compare(a, b).loc["cases"]
-    assert (found["cases"], found["only_minuend"], found["only_subtrahend"]) == (3, 1, 0)
-    assert found["gain"] == pytest.approx(100 / 3)
+    result = compare(a, b).loc["cases"]
+    assert (result["cases"], result["only_minuend"], result["only_subtrahend"]) == (3, 1, 0)
+    assert result["gain"] == pytest.approx(100 / 3)
 
 
 def test_compare_averages_benchmarks_of_any_size_alike(tmp_path):
@@ -70,11 +70,11 @@ def test_compare_averages_benchmarks_of_any_size_alike(tmp_path):
     for name, correct in (("a", [True] * 6), ("b", [True, False, True, True, True, True])):
         rows = {"case_id": ids, "benchmark": benchmarks, "correct": correct}
         pd.DataFrame(rows).to_parquet(tmp_path / f"{name}.parquet")
-    found = compare(tmp_path / "a.parquet", tmp_path / "b.parquet")
-    assert found["gain"].to_dict() == {"small": 50.0, "large": 0.0, "average": 25.0}
+    result = compare(tmp_path / "a.parquet", tmp_path / "b.parquet")
+    assert result["gain"].to_dict() == {"small": 50.0, "large": 0.0, "average": 25.0}
     # A resample of the two cases has the one that differs 0, 1 or 2 times.
-    assert found.loc["average", ["low", "high"]].tolist() == [0.0, 50.0]
-    assert found.loc["large", ["low", "high"]].tolist() == [0.0, 0.0]
+    assert result.loc["average", ["low", "high"]].tolist() == [0.0, 50.0]
+    assert result.loc["large", ["low", "high"]].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
