@@ -1,11 +1,13 @@
-"""Results in README and docs are tables and pictures copied from a run, never typed by hand.
+"""Tables and pictures of the pages are copied from what made them, never typed by hand.
 
-A page asks for a table by the lines `<!-- STUDY: TABLE -->` and `<!-- end -->`. `pcqc docs STUDY`
-puts the table between them and its digest into the end mark, so that a test notices an edited copy.
-A picture `pictures/STUDY-FIGURE.svg` that a page shows is copied into docs/pictures/.
+A page asks for a table by the lines `<!-- OWNER: TABLE -->` and `<!-- end -->`. The owner is a
+study, whose tables `pcqc docs STUDY` puts there, or a command that makes them. The end mark gets
+the table's digest, so that a test notices an edited copy. A picture `pictures/STUDY-FIGURE.svg`
+that a page shows is copied into docs/pictures/.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pcqc.errors import UserError
@@ -13,11 +15,46 @@ from pcqc.results.graph import latest
 from pcqc.study import ROOT, Study, digest
 from pcqc.system.files import write_atomic
 
-PAGES = ("README.md", "docs/*.md")
+PAGES = ("README.md", "docs/*.md", "packages/*/README.md", "src/credit_lab/bench/README.md")
 _COPY = re.compile(
-    r"<!-- (?P<study>[\w-]+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
+    r"<!-- (?P<owner>[\w-]+): (?P<table>\w+) -->\n(?P<body>.*?)<!-- end(?: (?P<digest>\w+))? -->",
     re.DOTALL,
 )
+
+
+def with_tables(page: Path, owner: str, tables: Mapping[str, str]) -> str:
+    """A page's text with other tables between their marks.
+
+    Args:
+        page: the file, which is not written.
+        owner: of the tables.
+        tables: name -> Markdown.
+
+    Raises:
+        UserError: the page does not ask for one of them.
+    """
+
+    def filled(copy: re.Match) -> str:
+        if copy["owner"] != owner or copy["table"] not in tables:
+            return copy[0]
+        body = f"\n{tables[copy['table']].rstrip()}\n\n"
+        return f"<!-- {owner}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
+
+    for name in tables:
+        shown(page, owner, name)
+    return _COPY.sub(filled, page.read_text(encoding="utf-8"))
+
+
+def shown(page: Path, owner: str, table: str) -> str:
+    """The table that a page has between the marks of that name.
+
+    Raises:
+        UserError: the page lacks them.
+    """
+    for copy in _COPY.finditer(page.read_text(encoding="utf-8")):
+        if (copy["owner"], copy["table"]) == (owner, table):
+            return copy["body"].strip()
+    raise UserError(f"{page}: no marks `<!-- {owner}: {table} -->`, `<!-- end -->`; restore them")
 
 
 def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> list[Path]:
@@ -26,21 +63,16 @@ def copy_tables(study: Study, root: Path = ROOT, folder: Path | None = None) -> 
     Raises:
         UserError: a table that a page asks for has not been written.
     """
-
-    def filled(copy: re.Match) -> str:
-        if copy["study"] != study.name:
-            return copy[0]
-        path = tables / f"{copy['table']}.md"
-        if not path.exists():
-            raise UserError(f"{path}: missing; run `pcqc report {study.name}` first")
-        body = f"\n{path.read_text(encoding='utf-8')}\n"
-        return f"<!-- {study.name}: {copy['table']} -->\n{body}<!-- end {digest(body)} -->"
-
     tables = (folder or latest(study, "report")) / "tables"
-    changed = list(asked_for(study, root))
-    for path in changed:
-        write_atomic(path, _COPY.sub(filled, path.read_text(encoding="utf-8")))
-    return changed
+    asked = asked_for(study, root)
+    for page, names in asked.items():
+        paths = {name: tables / f"{name}.md" for name in names}
+        for path in paths.values():
+            if not path.exists():
+                raise UserError(f"{path}: missing; run `pcqc report {study.name}` first")
+        texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+        write_atomic(page, with_tables(page, study.name, texts))
+    return list(asked)
 
 
 def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
@@ -67,7 +99,7 @@ def asked_for(study: Study, root: Path = ROOT) -> dict[Path, list[str]]:
         path: [
             copy["table"]
             for copy in _COPY.finditer(path.read_text(encoding="utf-8"))
-            if copy["study"] == study.name
+            if copy["owner"] == study.name
         ]
         for path in _pages(root)
     }
@@ -75,9 +107,9 @@ def asked_for(study: Study, root: Path = ROOT) -> dict[Path, list[str]]:
 
 
 def edited(root: Path = ROOT) -> list[str]:
-    """Copied tables that are not as they were copied, as `page: study: table`."""
+    """Copied tables that are not as they were copied, as `page: owner: table`."""
     return [
-        f"{path.relative_to(root)}: {copy['study']}: {copy['table']}"
+        f"{path.relative_to(root)}: {copy['owner']}: {copy['table']}"
         for path in _pages(root)
         for copy in _COPY.finditer(path.read_text(encoding="utf-8"))
         if digest(copy["body"]) != copy["digest"]

@@ -86,14 +86,6 @@ def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
-def write(text: str, page: Path) -> None:
-    """Put the table where the page has one that begins as it does."""
-    head = text.splitlines()[0]
-    before, rest = page.read_text(encoding="utf-8").split(head)
-    after = rest.split("\n\n", 1)[1]
-    page.write_text(f"{before}{text}\n\n{after}", encoding="utf-8")
-
-
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description="Selected checkpoints of a study in the clinic.")
@@ -108,7 +100,11 @@ def main() -> None:
     text = table(rows)
     print(text)
     if given.write:
-        write(text, ROOT / "packages" / "clinic_env" / "README.md")
+        sys.path.insert(0, str(ROOT))
+        from analysis.copied_tables import with_tables
+
+        page = ROOT / "packages" / "clinic_env" / "README.md"
+        page.write_text(with_tables(page, "clinic_env", {"leaderboard": text}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 from small_runs import small_study
 
+from analysis.copied_tables import shown
 from clinic_env import load
 from clinic_env.world import asked_findings
 from credit_lab.bench import cli, table, train
@@ -114,7 +115,7 @@ def trained(tmp_path_factory):
 @pytest.mark.numerical
 def test_a_file_s_credit_is_trained_and_its_row_kept(trained, capsys):
     _, file = trained
-    *_, row = table.shown(table.PAGE.read_text(), "trained").splitlines()
+    *_, row = shown(table.PAGE, cli.OWNER, "trained").splitlines()
     title, updates, *rates, consultations, tokens, _ = row.strip("| ").split(" | ")
     assert (title, updates, consultations) == ("Mine", "6", "48")
     assert all(" ± " in rate for rate in rates)

@@ -13,6 +13,8 @@ from pcqc.system.files import write_atomic
 # `analysis` belongs to the checkout: a name so common is not installed.
 sys.path.insert(0, str(ROOT))
 
+OWNER = "creditbench"  # of the tables in the bench's README
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; see `pcqc.cli.main`."""
@@ -59,54 +61,49 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    from credit_lab.bench.table import PAGE, replaced, shown
+    from analysis.copied_tables import shown, with_tables
+    from credit_lab.bench.table import PAGE
     from credit_lab.bench.train import joined, train
 
-    page = PAGE.read_text(encoding="utf-8")
+    shown(PAGE, OWNER, "trained")  # it fails before the training, not after it
     rows = [row for what in arguments.what for row in train(what)]
-    table = joined(shown(page, "trained"), rows)
+    table = joined(shown(PAGE, OWNER, "trained"), rows)
     print(table)
     if arguments.keep:
-        _write(replaced(page, "trained", table))
+        write_atomic(PAGE, with_tables(PAGE, OWNER, {"trained": table}))
 
 
 def _leaderboard(arguments: argparse.Namespace) -> None:
-    page, new = _tables()
-    if not arguments.check:
-        _write(new)
-    elif new != page:
-        from credit_lab.bench.table import PAGE
+    from credit_lab.bench.table import PAGE
 
+    page = _page_with_tables()
+    if not arguments.check:
+        write_atomic(PAGE, page)
+    elif page != PAGE.read_text(encoding="utf-8"):
         raise UserError(f"{PAGE}: its tables are others; run `creditbench leaderboard`, and commit")
 
 
-def _tables() -> tuple[str, str]:
-    """The bench's page as it is, and with the tables of all credits; these are printed."""
-    from credit_lab.bench.table import CONTROLS, PAGE, gradients, replaced, scored, scores
+def _page_with_tables() -> str:
+    """The bench's page with the tables of all credits; these are printed."""
+    from analysis.copied_tables import with_tables
+    from credit_lab.bench.table import CONTROLS, PAGE, gradients, scored, scores
     from turn_credit import CREDITS
 
     every = scored([*(c for c in CREDITS.values() if c.of != "nodes"), *CONTROLS])
-    page = new = PAGE.read_text(encoding="utf-8")
-    for name, table in (("scores", scores(every)), ("gradients", gradients(every))):
-        new = replaced(new, name, table)
-        print(f"{table}\n")
-    return page, new
-
-
-def _write(page: str) -> None:
-    from credit_lab.bench.table import PAGE
-
-    write_atomic(PAGE, page)
+    tables = {"scores": scores(every), "gradients": gradients(every)}
+    print(*tables.values(), sep="\n\n")
+    return with_tables(PAGE, OWNER, tables)
 
 
 def _record(arguments: argparse.Namespace) -> None:
     from credit_lab.bench.bundle import PUBLISHED
     from credit_lab.bench.record import record_run
+    from credit_lab.bench.table import PAGE
 
     bundle = arguments.bundle or PUBLISHED
     print(record_run(load(arguments), arguments.method, arguments.run, bundle))
     if bundle == PUBLISHED:
-        _write(_tables()[1])
+        write_atomic(PAGE, _page_with_tables())
 
 
 if __name__ == "__main__":

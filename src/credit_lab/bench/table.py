@@ -8,7 +8,6 @@ import numpy as np
 
 from credit_lab.bench.bundle import PUBLISHED, State, read_bundle
 from credit_lab.bench.score import Score, score
-from pcqc.errors import UserError
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
 
@@ -131,26 +130,3 @@ def _number(value: float | None, digits: int) -> str:
 def _span(values: Sequence[float]) -> str:
     known = [value for value in values if not math.isnan(value)]
     return f"{_number(min(known), 2)} to {_number(max(known), 2)}" if known else "—"
-
-
-def shown(page: str, name: str) -> str:
-    """The table between the marks of that name on the bench's page.
-
-    Raises:
-        UserError: the page lacks them.
-    """
-    return _parts(page, name)[1]
-
-
-def replaced(page: str, name: str, table: str) -> str:
-    """The page with another table between the marks of that name; see `shown`."""
-    before, _, after = _parts(page, name)
-    return f"{before}{table}{after}"
-
-
-def _parts(page: str, name: str) -> tuple[str, str, str]:
-    before, start, rest = page.partition(f"<!-- creditbench: {name} -->\n\n")
-    table, end, after = rest.partition("\n\n<!-- end -->")
-    if not (start and end):
-        raise UserError(f"{PAGE}: the marks of the table '{name}' are gone; restore them")
-    return before + start, table, end + after

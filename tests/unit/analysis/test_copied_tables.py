@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from analysis.copied_tables import copy_pictures, copy_tables, edited
+from analysis.copied_tables import copy_pictures, copy_tables, edited, with_tables
 from pcqc.errors import UserError
 from pcqc.evaluation.bootstrap_intervals import CONFIDENCE
 from pcqc.results.graph import latest
@@ -36,6 +36,15 @@ def test_a_page_gets_the_tables_it_asks_for_and_an_edited_copy_is_noticed(tmp_pa
     assert edited(tmp_path) == ["README.md: real: claims"]  # never copied
     page.write_text(page.read_text().replace("67.25", "97.25"))
     assert edited(tmp_path) == ["README.md: clinic-full: main_accuracy", "README.md: real: claims"]
+
+
+def test_a_page_without_the_marks_of_a_table_is_told(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- bench: scores -->\n<!-- end -->\n")
+    filled = with_tables(page, "bench", {"scores": "| a |"})
+    assert filled.startswith("<!-- bench: scores -->\n\n| a |\n\n<!-- end ")
+    with pytest.raises(UserError, match=r"README\.md: no marks `<!-- bench: others -->`"):
+        with_tables(page, "bench", {"scores": "| a |", "others": "| b |"})
 
 
 def test_a_page_gets_the_pictures_it_shows(tmp_path, monkeypatch):
