@@ -61,6 +61,13 @@ def decoding() -> list[float]:
     return [drawn.temperature, drawn.top_p, shared.temperature, shared.top_p]
 
 
+def left_to_the_release() -> list[float]:
+    """Settings of ATPO, in the page's order."""
+    weights = [TREE.variance_weight, 1 - TREE.variance_weight]
+    others = [TREE.newest_level_weight, TREE.critic_clip, 100 * TREE.actor_warmup, TREE.dual_clip]
+    return [TREE.prune_probability, *weights, *others]
+
+
 def reported() -> list[int]:
     """Updates of the tables that are not of selected checkpoints, in the page's order."""
     at = {name: only(updates) for name, updates in PAPER.also_evaluate.items()}
@@ -73,7 +80,7 @@ TRAINED = [m for m in CLINIC.methods.values() if m.kind == "rl" and not m.on_dem
 # Subject -> the numbers under "Here", in their order; a row that is not listed has none.
 NUMBERS = {
     "KL estimator": lambda: [LARGEST],
-    "Length of Terminal-only": lambda: [METHODS["terminal_only"].updates],
+    "Terminal-only": lambda: [METHODS["terminal_only"].updates],
     "GRPO's updates": grpo_updates,
     "ATPO's updates": lambda: [METHODS["atpo"].updates],
     "Runs of controls": lambda: [only(len(control.runs) for control in CONTROLS)],
@@ -93,22 +100,17 @@ NUMBERS = {
     "Response budget": lambda: [PAPER.actor_decoding.max_tokens],
     "Which states": lambda: [PAPER.continuation.states, PAPER.continuation.candidates],
     "Clinic's KL penalty": lambda: [only(method.kl_coefficient for method in TRAINED)],
-    "Statistics of U2": lambda: [TREE.newest_level_weight],
-    "Weights of U": lambda: [TREE.variance_weight, 1 - TREE.variance_weight],
-    "Pruning probability": lambda: [TREE.prune_probability],
-    "Value loss": lambda: [TREE.critic_clip],
+    "Left to ATPO's release": left_to_the_release,
     "Where V is read": lambda: [qwen().ending, 1],
     "Critic warm-up": lambda: [1, TREE.critic_updates],
-    "Actor warm-up": lambda: [100 * TREE.actor_warmup],
-    "Dual clipping": lambda: [TREE.dual_clip],
     "Mini-batches": lambda: [TREE.trajectories_per_step],
     "Reward at the token limit": lambda: [TREE.reward_none],
 }
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers of a cell, without those of code, links and the paper's tables."""
-    text = re.sub(r"`[^`]*`|\]\([^)]*\)|Tables? \d+(?:(?:,| to| and) \d+)*", " ", text)
+    """The numbers of a cell, without those of code, links, and the paper's tables and figures."""
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)|(?:Table|Figure)s? \d+(?:(?:,| to| and) \d+)*", " ", text)
     texts = re.findall(r"(?<!\w)[−±]?\d[\d,]*(?:\.\d+)?(?:e-\d+)?", text)
     return [float(n.rstrip(",").replace(",", "").replace("−", "-").lstrip("±")) for n in texts]
 
