@@ -68,12 +68,9 @@ def test_our_gradient_is_trls(work, start, tmp_path):
     assert moved.abs().mean() < 0.02 * work.settings.learning_rate
 
 
-@pytest.mark.parametrize("generate", [False, True])
-def test_both_sides_take_their_steps_in_turn(work, generate):
-    in_turn = update.compare(work, generate, rounds=2, warm_up=1)
-    assert {name: len(s) for name, s in in_turn.seconds.items()} == {"ours": 2, "trl": 2}
-    if not generate:
-        assert in_turn.tokens["ours"] == in_turn.tokens["trl"]
+def test_both_sides_take_their_steps_in_turn(work):
+    in_turn = update.compare(work, True, rounds=1, warm_up=1)
+    assert {name: len(s) for name, s in in_turn.seconds.items()} == {"ours": 1, "trl": 1}
 
 
 def test_pcqc_beside_terminal_only(prepared, monkeypatch):

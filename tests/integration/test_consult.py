@@ -1,6 +1,8 @@
 """`pcqc consult`, scripted: what is typed goes in, what a person reads comes out."""
 
+import contextlib
 import io
+import shutil
 
 import pytest
 from small_runs import small_study
@@ -15,25 +17,27 @@ from pcqc.results.graph import Jobs
 pytestmark = pytest.mark.numerical
 
 
-def make_study(folder):
-    return small_study(folder, continuation=None)
+@pytest.fixture(scope="module")
+def doctor(prepared, tmp_path_factory):
+    """A study with a doctor to consult: Shared SFT, its checkpoint chosen."""
+    folder = tmp_path_factory.mktemp("doctor")
+    shutil.copytree(prepared / "results", folder / "results", symlinks=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        study = small_study(folder, continuation=None)
+        run_job(study, "select", "shared_sft", "A")
+        yield study
 
 
-@pytest.fixture
-def doctor(study):
-    """The study with a doctor to consult: Shared SFT, its checkpoint chosen."""
-    run_job(study, "select", "shared_sft", "A")
-    return study
-
-
-@pytest.fixture
-def asking(doctor, capsys):
-    """A seed and a case on which the doctor asks at least one question, watched."""
+@pytest.fixture(scope="module")
+def asking(doctor):
+    """A case and a seed on which the doctor asks at least one question, watched."""
     for case in read_cases(Jobs(doctor).cases("clinic_dev").latest):
         for seed in range(10):
-            consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed)
-            if "\nPatient: " in (said := capsys.readouterr().out):
-                return case, seed, said
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed)
+            if "\nPatient: " in said.getvalue():
+                return case, seed, said.getvalue()
     pytest.fail("no consultation has a question")
 
 

@@ -1,5 +1,6 @@
 """What README and docs tell a reader to type is typed, on the finished miniature study."""
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -76,7 +77,8 @@ BLOCKS = [
 def type_in(mini, fixtures, tmp_path_factory):
     """Types a line at the root of a copy of the finished study; what it said if it failed.
 
-    All blocks share the copy, as a reader goes on where the last page ended; none needs another.
+    All blocks share the copy, as a reader goes on where the last page ended; none needs another,
+    and a line that stands on several pages is typed once.
     """
     folder = tmp_path_factory.mktemp("reader")
     copy = mini.copied(folder / "copy")
@@ -87,6 +89,7 @@ def type_in(mini, fixtures, tmp_path_factory):
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0
 
+    @functools.cache
     def run(line: str) -> str:
         done = copy.typed(line)
         return "" if done.returncode == 0 else f"{line}\n{done.stdout}{done.stderr}"[-3000:]

@@ -49,7 +49,7 @@ def last_descendants(seed: int) -> torch.Tensor:
     return torch.from_numpy(last)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_block_mask_is_the_dense_mask(seed):
     last = last_descendants(seed)
     dense = tree_mask(last)
@@ -61,7 +61,7 @@ def test_the_block_mask_is_the_dense_mask(seed):
     assert blocks.shape == dense.shape
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_block_is_listed_as_it_is_seen(seed):
     """Torch writes the dense mask out to find the blocks; ours come from the last descendants."""
     last = last_descendants(seed)
@@ -91,11 +91,10 @@ def scored(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return logprobs.detach(), gradients(model)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_logprobs_and_gradients_are_those_of_the_dense_mask(seed):
-    logprobs, gradient = scored(seed)
+def test_logprobs_and_gradients_are_those_of_the_dense_mask():
+    logprobs, gradient = scored(0)
     with eager_blocks():
-        found, other = scored(seed)
+        found, other = scored(0)
     torch.testing.assert_close(found, logprobs, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
 

@@ -12,12 +12,14 @@ from pcqc.jobs.diff import diff, told
 from pcqc.jobs.explain import about, in_words
 
 
-@pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Finished runs, in the working directory; a test may add others."""
     study = run_folders.make_study()
-    run_folders.write_study(study, ["pcqc", "grpo"], runs="AB")
-    return study
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("diff"))
+        run_folders.write_study(study, ["pcqc", "grpo"], runs="AB")
+        yield study
 
 
 def test_two_runs_of_a_method_differ_in_their_seed(study):

@@ -207,11 +207,11 @@ def to_do(study) -> dict[str, list[str]]:
     return {job.name: why(job) for job in Jobs(study).all() if not job.manifest.exists()}
 
 
-def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, edit):
+def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, edit, monkeypatch):
     def paths():
         return {job.name: job.path for job in Jobs(small).run("pcqc", "A")}
 
-    before = paths()
+    before, unedited = paths(), recipe.module_digests
     edit("pcqc.jobs.select")
     again = to_do(small)
     assert again["select pcqc A"] == ["module pcqc.jobs.select changed"]
@@ -228,6 +228,10 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     other = replace(small, rl=replace(small.rl, learning_rate=0.1))
     with pytest.raises(UserError, match=r"setting rl.learning_rate: 0.001 -> 0.1.*run it again"):
         accept(other, "pcqc", "A", "a message")
+    # The edits taken back, every path is the old one.
+    monkeypatch.setattr(recipe, "module_digests", unedited)
+    assert paths() == before
+    assert to_do(small) == {}
 
 
 def test_an_altered_result_is_not_accepted(small, edit):

@@ -11,10 +11,19 @@ import pcqc
 from pcqc.errors import UserError
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with three finished runs, which tests read."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_folders.write_study(run_folders.make_study(), ["shared_sft", "pcqc", "grpo"], runs="A")
+    return folder
+
+
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run_folders.write_study(run_folders.make_study(), ["shared_sft", "pcqc", "grpo"], runs="A")
+def run(finished, monkeypatch):
+    monkeypatch.chdir(finished)
     return pcqc.load("results/clinic", "pcqc", "A")
 
 

@@ -24,21 +24,13 @@ def test_an_unsound_base_model(copy):
 
 
 def test_a_truncated_parquet(copy):
-    def refuse(*arguments: str) -> str:
-        before = digests(copy.folder / "results")
-        line = complaint(copy.run(copy.command(*arguments)))
-        assert digests(copy.folder / "results") == before
-        return line
-
-    predictions = copy.results / "evaluation/grpo/A/latest/clinic_dev.parquet"
-    collected = copy.results / "collected/latest/predictions.parquet"
-    for path in (predictions, collected):
-        path.write_bytes(path.read_bytes()[:-200])
-    other = str(copy.results / "evaluation/grpo/B/latest/clinic_dev.parquet")
-    assert "clinic_dev.parquet" in refuse("diff", str(predictions), other)
-    assert "predictions.parquet: altered" in refuse("tables", STUDY)
+    path = copy.results / "evaluation/grpo/A/latest/clinic_dev.parquet"
+    path.write_bytes(path.read_bytes()[:-200])
     shutil.rmtree(copy.results / "tracking" / "grpo")
-    assert "clinic_dev.parquet" in refuse("mirror", STUDY, "grpo")
+    before = digests(copy.folder / "results")
+    line = complaint(copy.run(copy.command("mirror", STUDY, "grpo")))
+    assert "clinic_dev.parquet" in line
+    assert digests(copy.folder / "results") == before
 
 
 def test_an_unwritable_results_folder(mini, tmp_path):
@@ -69,6 +61,7 @@ def may_mount() -> bool:
     return shutil.which("unshare") and subprocess.run(probe, capture_output=True).returncode == 0
 
 
+@pytest.mark.long  # starts Python cold; the unit tests fill the disk under each writer
 @pytest.mark.skipif(not may_mount(), reason="no small disk can be mounted here")
 def test_a_full_disk(copy, tmp_path):
     """A disk of 32 MiB in memory, filled to the last block, in a name space of its own."""

@@ -87,17 +87,17 @@ def swap(path: Path, other: Path) -> None:
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
-    """One file of each kind, or all: the workflow's first step refuses it and names a remedy."""
+    """One file of each kind damaged in one way, or all in every way, is refused with a remedy."""
     monkeypatch.chdir(copy.folder)
     study, root, kept = load_study(STUDY), copy.results, tmp_path / "kept"
     checked = {job.path.resolve() for job in Jobs(study).all()}
     prepare_to_run(study)
-    for name in results(root) if every else of_each_kind(root, "each"):
+    for number, name in enumerate(results(root) if every else of_each_kind(root, "each")):
         path, folder = root / name, result_of(root / name)
         assert folder.resolve() in checked, name
         shutil.copy2(path, kept)
-        for how, damage in DAMAGES.items():
-            damage(path)
+        for how in DAMAGES if every else [list(DAMAGES)[number % len(DAMAGES)]]:
+            DAMAGES[how](path)
             if path.exists() and path.read_bytes() == kept.read_bytes():
                 continue
             assert re.fullmatch(r".*run the workflow again", refusal(folder)), (name, how)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 
+import pytest
 from workplace import STUDY, Workplace, digests
 
 PLACEMENT = """
@@ -56,6 +57,7 @@ def test_the_clone_may_lie_in_a_folder_of_any_name(tmp_path):
     assert (place.results / "data/clinic/latest/manifest.json").is_file()
 
 
+@pytest.mark.long  # starts four processes cold; the unit tests share work among threads
 def test_two_processes_evaluate_and_continue_in_the_bytes_of_one(copy):
     def outcome() -> dict[str, str]:
         made = {

@@ -1,5 +1,6 @@
 """What a study, a method or an ablation answers, from evaluations with hand-made outcomes."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,15 +30,25 @@ from pcqc.system.files import write_jsonl
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}
 
 
-@pytest.fixture
-def study(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
     """A study of which Shared SFT, some methods, an ablation and two peers have one run each."""
-    monkeypatch.chdir(tmp_path)
-    study = load_study(simulated.STUDY)
+    study, folder = load_study(simulated.STUDY), tmp_path_factory.mktemp("evaluated")
     methods = {name: replace(method, runs=("A",)) for name, method in study.methods.items()}
     study = replace(study, methods=methods)
-    for method, correct in CORRECT.items():
-        evaluate(study, method, correct)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for method, correct in CORRECT.items():
+            evaluate(study, method, correct)
+    return study, folder
+
+
+@pytest.fixture
+def study(evaluated, tmp_path, monkeypatch):
+    """The same study in a folder that a test may change."""
+    study, folder = evaluated
+    shutil.copytree(folder / "results", tmp_path / "results", symlinks=True)
+    monkeypatch.chdir(tmp_path)
     return study
 
 
