@@ -13,7 +13,7 @@ import heapq
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, gcd
 
 import numpy as np
 from tabulate import tabulate
@@ -25,10 +25,8 @@ from pcqc.planning.storage import storage
 from pcqc.study import Method, Study, load_study
 
 NODES = (1, 2, 4, 8)
-# Bytes a second of each device in collectives. NVLink: 80 % of one direction of the data sheet's
-# (H800 400, others 900 GB/s both ways). Network: 80 % of 400 Gb/s for each device, as in the
-# clusters for which torchtitan reports 128 devices at 97 % of the speed of 8. Both assumed.
-NVLINK = {"H800": 160e9, "H100": 360e9, "H200": 360e9}
+# Bytes a second of each device between nodes: 80 % of 400 Gb/s, as in the clusters for which
+# torchtitan reports 128 devices at 97 % of the speed of 8. Assumed.
 NETWORK = 40e9
 SLOW_NETWORK = 10e9
 # Decoding reads all weights in every step, at 60 % of the 3.35 TB/s of the data sheet. Assumed.
@@ -75,12 +73,14 @@ def on_nodes(study: Study, count: int) -> Study:
 
 
 def _on(study: Study, nodes: int, devices: int) -> Study:
-    """With its roles on some devices of so many nodes."""
-    roles = {
-        role: replace(getattr(study.placement, role), devices=tuple(range(devices)))
-        for role in ("learner", "actor", "patient", "scorer")
-        if getattr(study.placement, role)
-    }
+    """With its roles on some devices of so many nodes, and copies that divide them."""
+    roles = {}
+    for role in ("learner", "actor", "patient", "scorer"):
+        if place := getattr(study.placement, role):
+            roles[role] = replace(place, devices=tuple(range(devices)))
+        if role in ("patient", "scorer") and place:
+            split = gcd(place.tensor_parallel, devices)
+            roles[role] = replace(roles[role], tensor_parallel=split)
     return replace(study, placement=replace(study.placement, nodes=nodes, **roles))
 
 
@@ -203,7 +203,7 @@ def _learning(study: Study, method: Method, kept: bool = False, network: float =
     )
     one_pass /= peak
     part = shape.parameters * (count - 1) / count
-    near, far = NVLINK[place.device], network if place.learner_nodes > 1 else np.inf
+    near, far = device(place.device).link, network if place.learner_nodes > 1 else np.inf
     gather, crossing = BYTES[study.dtype("actor")] * part, min(near, far)
     summed = 4 * part / crossing
     forwards = update_passes(method, recomputed=False) - 3 + 1

@@ -73,7 +73,7 @@ def torch_run():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("deepspeed")
-    run_worker(folder, 2, *DEFAULT, "small-steps")
+    run_worker(folder, 2, *DEFAULT, "small-steps", "waiting")
     return folder
 
 
@@ -130,6 +130,17 @@ def check_sft(folder: Path, name: str, torch_sft) -> None:
 def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft, name):
     check(trained, name, torch_run)
     check_sft(trained, name, torch_sft)
+
+
+@pytest.mark.parametrize("stage", DEFAULT)
+def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(trained, stage):
+    found = json.loads((trained / "waiting.json").read_text())[stage]
+    assert found["same"]
+    beside, waiting = found["held"][:3], found["held"][3:]
+    # Master weights and two moments, in fp32, of this process's half of the critic.
+    whole = sum(p.numel() for p in critic().model.parameters())
+    assert beside[1] == beside[2] == pytest.approx(3 * 4 * whole / 2, rel=0.01)
+    assert waiting[1:] == [0, 0]
 
 
 def flat(weights: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,40 @@ def small_steps(processes, folder: Path) -> None:
         save_file(weights, folder / "small-steps.safetensors")
 
 
+def waiting(processes, folder: Path) -> None:
+    """A critic in bf16 with its optimiser on the host between steps, and one without; by stage."""
+    found = {}
+    for stage in (1, 2, 3):
+        place, states, values, held = LearnerPlacement(TWO, zero=stage), [], [], []
+        for waits in (False, True):
+
+            def make(module, *settings, place=place):
+                half = module.to(torch.bfloat16)
+                return DeepSpeedBackend(half, *settings, placement=place, processes=processes)
+
+            mine = critic(make)
+            for step in range(3):
+                with mine.backend.optimizer_on_host() if waits else nullcontext():
+                    values.append([v.tolist() for v in mine.values([[4, 5, 6, 7], [4, 5, 9]])])
+                    held.append(device_bytes(mine.backend.optimizer))
+                mine.update(value_sequences(step))
+            (own,) = mine.state.files().values()
+            states.append(own)
+        same = all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
+        found[f"zero-{stage}"] = {
+            "same": all(processes.gather(same)) and values[:3] == values[3:],
+            "held": held,
+        }
+    if processes.is_main:
+        (folder / "waiting.json").write_text(json.dumps(found))
+
+
+def device_bytes(optimizer) -> int:
+    """Bytes of its master weights and moments, once it has taken a step."""
+    kept = [t for state in optimizer.state.values() for t in state.values() if t.numel() > 1]
+    return sum(tensor.untyped_storage().nbytes() for tensor in [*kept, *optimizer.state])
+
+
 def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> None:
     """Go on by another placement from the state that `train` left."""
     backend = functools.partial(DeepSpeedBackend, placement=placement, processes=processes)
@@ -188,6 +223,8 @@ def main(folder: Path, count: str, *names: str) -> None:
             resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
         elif name == "small-steps":
             small_steps(processes, folder)
+        elif name == "waiting":
+            waiting(processes, folder)
         else:
             train(name, SETTINGS[name], processes, folder)
             supervised(name, SETTINGS[name], processes, folder)

@@ -159,3 +159,6 @@ def test_the_documented_servers_fit_their_part_of_a_device(role):
     longest = study.protocol.prompt_tokens + study.protocol.response_tokens
     assert int(flags["max-model-len"]) > (longest if role == "scorer" else 1024 + 256)
     assert flags["generation-config"] == "vllm"
+    place = engines(study)[role]
+    assert split == place.tensor_parallel
+    assert int(flags["data-parallel-size"]) == len(place.devices) // split

@@ -99,6 +99,7 @@ def test_start_sync_and_saving_are_counted(paper):
         paper.assumptions,
         start_seconds=360.0,
         sync_gib_per_second=4.0,
+        handles_gib_per_second=8.0,
         saving_gib_per_second=0.5,
         copying_gib_per_second=3.0,
     )
@@ -106,7 +107,9 @@ def test_start_sync_and_saving_are_counted(paper):
     hours = run_cost(study, study.method("pcqc"))
     gib = 8_190_735_360 / 2**30
     assert hours["start"] == pytest.approx(0.1)
-    assert hours["sync"] == pytest.approx(222 * 2 * (2 * gib / 4) / 3600)
+    assert hours["sync"] == pytest.approx(222 * 2 * gib / 8 / 3600)
+    by_files = run_cost(placed(study, transfer="files"), study.method("pcqc"))
+    assert by_files["sync"] == pytest.approx(222 * 2 * (2 * gib / 4) / 3600)
     assert hours["saving"] == pytest.approx((9 * 2 / 0.5 + 23 * 12 / 8 / 3) * gib / 3600)
     phases = [hours[phase] for phase in PHASES]
     assert hours["gpu_hours"] == pytest.approx(8 * sum(phases))
@@ -114,17 +117,6 @@ def test_start_sync_and_saving_are_counted(paper):
     critic = (gib - (151936 * 4096 - 4097) / 2**30) * 23 * 12 / 8 / 3 / 3600
     more = run_cost(study, study.method("atpo"))["saving"] - hours["saving"]
     assert more == pytest.approx(critic)
-
-
-def test_what_is_offloaded_lies_on_the_host(paper):
-    on_device, on_host = (
-        learner_memory(placed(paper, learner__offload=kind), "learner")
-        for kind in ("none", "optimizer")
-    )
-    assert on_host.resident["optimiser"] == 0
-    # A copy of the state lies there too while it is written.
-    assert on_device.host == pytest.approx(12 * 8_190_735_360 / 8 / 2**30)
-    assert on_host.host == on_device.resident["optimiser"] + on_device.host
 
 
 def test_sft_of_a_patient_of_its_own_is_another_course(paper):
@@ -211,7 +203,7 @@ MISFITS = {
     "a device twice": ({"learner__devices": (0, 0)}, "learner.devices must name at least one"),
     "copies of unequal size": (
         {"scorer__devices": EIGHT[:6]},
-        "placement.scorer.tensor_parallel: 8 does not divide its 6 devices",
+        "placement.scorer.tensor_parallel: 4 does not divide its 6 devices",
     ),
     "heads that do not divide": (
         {"patient__devices": (0, 1, 2), "patient__tensor_parallel": 3},
@@ -230,9 +222,9 @@ MISFITS = {
         "placement.actor must have the learner's devices and tensor_parallel: 1, since its engine",
     ),
     "too little memory": (
-        {"patient__tensor_parallel": 1},
-        "atpo: devices 0-7 need 93.1 GiB each in rollouts (learner 22.7, "
-        "critic 18.5, actor 22.9, patient 22.9, scorer 6.2), and H800 has 75.6 available "
+        {"patient__tensor_parallel": 1, "learner__offload": "none"},
+        "atpo: devices 0-7 need 97.3 GiB each in rollouts (learner 22.7, "
+        "critic 18.5, actor 22.9, patient 22.9, scorer 10.4), and H800 has 75.6 available "
         "(4 kept free); a higher placement.learner.zero, ",
     ),
     "too little in the update": (
@@ -241,7 +233,7 @@ MISFITS = {
     ),
     "too little host memory": (
         {"host_memory_gib": 100.0},
-        "node 0 needs 298 GiB of host memory for what is offloaded, saved and asleep",
+        "node 0 needs 383 GiB of host memory for what is offloaded, saved and asleep",
     ),
     "bfloat16 without sharding": ({"learner__zero": 0}, "zero: 0 is for float32; set it to 1, 2"),
     "too small a disk": ({"disk_gib": 1000.0}, "results take 4409 GiB, and placement.disk_gib is"),

@@ -113,6 +113,8 @@ def make_engine(
     """
     settings, where = task.settings.engine, task.where
     sizes = {"batch_size": settings.batch_size, "cache_tokens": settings.cache_tokens}
+    if role == "actor" and where.cache_tokens:
+        sizes["cache_tokens"] = where.cache_tokens
     if server:
         from pcqc.engines.server import ServerEngine
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pcqc.cases.case import Case
@@ -127,9 +128,18 @@ class Run:
         decoding, top_p = self.task.settings.actor_decoding, self.rl.rollout_top_p
         actor = policy_sampler(decoding, self.context, top_p)
         context = dataclasses.replace(self.context, actor=actor, timed=phases.time)
-        with self.engines.awake() as health:
+        with self._sampling() as health:
             batch = self.method.collect_rollouts(self.services, context, cases, update)
         return batch, {**batch.metrics(), **health}
+
+    @contextmanager
+    def _sampling(self) -> Iterator[dict[str, float]]:
+        """See `Engines.awake`; where it is so placed, a critic's optimiser makes room meanwhile."""
+        place, critic = self.task.where.placement, self.services.critic
+        moves = critic and place and place.learner.offload == "critic"
+        room = critic.backend.optimizer_on_host() if moves else nullcontext()
+        with room, self.engines.awake() as health:
+            yield health
 
     def _critic(self, backend: MakeBackend) -> Any:
         """The method's critic; it starts from Shared SFT too."""
@@ -181,7 +191,7 @@ class Run:
         backend = self.policy.backend
         digest = write_model(path, self.model, backend, tokenizer, {"update": update})
         (benchmark,) = self.task.settings.development
-        with self.engines.awake() as health:
+        with self._sampling() as health:
             evaluation = evaluate(
                 self.context,
                 self.development,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pcqc.errors import UserError
+from pcqc.planning.memory import cache_tokens, roles_beside
 from pcqc.results.graph import Jobs
 from pcqc.results.job_inputs import rollouts
 from pcqc.results.manifest import (
@@ -97,7 +98,17 @@ def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
 def task_of(study: Study, job: Job) -> Task:
     """What a job's function is handed."""
     paths = input_paths(job)
-    return Task(job.arguments, job.settings, paths, job.path, Where.of(study))
+    return Task(job.arguments, job.settings, paths, job.path, where_of(study, job))
+
+
+def where_of(study: Study, job: Job) -> Where:
+    """Where a job runs, with the cache that its method leaves room for."""
+    where, (name, *_) = Where.of(study), (*job.arguments, "")
+    method = study.methods.get(name)
+    if study.placement and method and method.kind == "rl":
+        tokens = cache_tokens(study, roles_beside(study, method))
+        return replace(where, cache_tokens=tokens)
+    return where
 
 
 def latest_task(study: Study, kind: str, *arguments: str) -> Task:

@@ -82,7 +82,7 @@ class RlMethod(Method):
         raise NotImplementedError
 
     def make_critic(self, body: Any, ending: int, rl: Rl, backend: "MakeBackend") -> Any:
-        """The critic of a method that needs one; its `state` is saved with the run.
+        """The critic of a method that needs one: `state` is saved, `backend` takes its steps.
 
         Args:
             body: Shared SFT's model without its output layer, trained in place.

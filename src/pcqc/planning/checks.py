@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pcqc.errors import UserError
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import device
-from pcqc.planning.memory import RoleMemory, at_work, engines, longest, role_memories, served
+from pcqc.planning.memory import (
+    RoleMemory,
+    at_work,
+    cache_tokens,
+    engine_memory,
+    engines,
+    longest,
+    role_memories,
+    room,
+    served,
+)
 from pcqc.planning.storage import storage
 from pcqc.study import EnginePlacement, Study
 
@@ -21,7 +31,11 @@ PHASES = {"rollout": "in rollouts", "update": "in the update"}
 
 @dataclass(frozen=True)
 class Load:
-    """GiB that equal devices need in each phase of SFT or of some methods, and have available."""
+    """GiB that equal devices need in each phase of SFT or of some methods, and have available.
+
+    Attributes:
+        cache: tokens of the actor's keys and values, if it is on these devices.
+    """
 
     methods: tuple[str, ...]
     devices: tuple[int, ...]
@@ -29,6 +43,7 @@ class Load:
     rollout: float
     update: float
     available: float
+    cache: int | None = None
 
     @property
     def excess(self) -> float:
@@ -59,7 +74,7 @@ def misfits(study: Study) -> list[str]:
 
 def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
     """Memory in SFT and in every method, for each group of devices with the same roles."""
-    available = device(study.placement.device).memory_gib - study.assumptions.reserve_gib
+    available = room(study)
     result = []
     for used, methods in at_work(study).items():
         groups: dict[tuple[str, ...], list[int]] = {}
@@ -67,10 +82,13 @@ def loads(study: Study, roles: list[RoleMemory]) -> list[Load]:
             names = tuple(r.role for r in roles if r.role in used and index in r.devices)
             groups.setdefault(names, []).append(index)
         for names, indices in groups.items():
-            rollout, update = (
-                sum(r.during(phase) for r in roles if r.role in names) for phase in PHASES
-            )
-            result.append(Load(tuple(methods), tuple(indices), names, rollout, update, available))
+            here, cache = [r for r in roles if r.role in names and r.role != "actor"], None
+            if "actor" in names:
+                cache = cache_tokens(study, used)
+                here.append(engine_memory(study, "actor", cache))
+            rollout, update = (sum(r.during(phase) for r in here) for phase in PHASES)
+            load = Load(tuple(methods), tuple(indices), names, rollout, update, available, cache)
+            result.append(load)
     return result
 
 
@@ -96,6 +114,8 @@ def contradictions(study: Study) -> Iterator[str]:
             )
     for role, engine in engines(study).items():
         yield from _splits(study, role, engine)
+        if role != "actor" and engine.cache == "free":
+            yield f"placement.{role}.cache: free is for the actor alone; take it out"
         if not served(study, role) and (engine.devices, engine.tensor_parallel) != (
             learner.devices,
             1,

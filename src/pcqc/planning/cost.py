@@ -1,13 +1,13 @@
 """Time: FLOPs over the speed that the devices reach.
 
-Seconds = FLOPs / (devices x peak x utilisation), each role on its own devices, one role after the
-other: the actor waits for the patient's answers, the learner for the scores. In rollouts batches
-are full only part of the time.
+Seconds = FLOPs / (devices x peak x utilisation), on the devices of each role. Roles on the same
+devices take turns; actor, patient and scorer on devices of their own work at the same time. The
+learner waits for all. In rollouts batches are full only part of the time.
 """
 
-from pcqc.planning.architecture import architecture
+from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import device
-from pcqc.planning.memory import engines
+from pcqc.planning.memory import engines, learner_memory
 from pcqc.planning.storage import checkpoints, saved_gib, sync_gib
 from pcqc.planning.work import FineTuning, evaluation_work, training_work
 from pcqc.study import Method, Study, Work
@@ -24,14 +24,31 @@ def run_cost(study: Study, method: Method) -> dict[str, float]:
     hours = {
         "start": study.assumptions.start_seconds,
         "sync": _sync(study, method),
-        "rollout": _actor(study, training),
-        "patient": _patient(study, training),
-        "scorer": _scorer(study, training),
+        **_consulting(study, training),
         "update": _update(study, method, training),
-        "validation": _actor(study, validation) + _patient(study, validation),
+        "validation": sum(_consulting(study, validation).values()),
         "saving": _saving(study, method),
     }
     return _hours(study, hours)
+
+
+def _consulting(study: Study, work: Work) -> dict[str, float]:
+    """Seconds of actor, patient and scorer: what each adds to those before it."""
+    alone = {
+        "rollout": ("actor", _actor(study, work)),
+        "patient": ("patient", _patient(study, work)),
+        "scorer": ("scorer", _scorer(study, work)),
+    }
+    groups: list[tuple[set[int], float]] = []  # devices, and how long they work
+    added, until = {}, 0.0
+    for phase, (role, seconds) in alone.items():
+        devices = set(engines(study)[role].devices) if role in engines(study) else set()
+        shared = [group for group in groups if group[0] & devices]
+        groups = [group for group in groups if not group[0] & devices]
+        groups.append((devices.union(*(d for d, _ in shared)), seconds + sum(t for _, t in shared)))
+        end = max(busy for _, busy in groups)
+        added[phase], until = end - until, end
+    return added
 
 
 def sft_cost(study: Study, work: FineTuning) -> dict[str, float]:
@@ -49,8 +66,11 @@ def _hours(study: Study, seconds: dict[str, float]) -> dict[str, float]:
 
 
 def _sync(study: Study, method: Method) -> float:
-    """New weights in every update: written once on each node, then read."""
-    return 2 * method.updates * sync_gib(study) / study.assumptions.sync_gib_per_second
+    """New weights in every update: copied on each GPU, or written once on each node, then read."""
+    assumed, weights = study.assumptions, method.updates * sync_gib(study)
+    if study.placement.device == "CPU" or study.placement.transfer == "files":
+        return 2 * weights / assumed.sync_gib_per_second
+    return weights / assumed.handles_gib_per_second
 
 
 def _saving(study: Study, method: Method) -> float:
@@ -68,16 +88,17 @@ def _actor(study: Study, work: Work) -> float:
     written = work.responses * assumed.action_tokens
     read = work.opened * assumed.prompt_tokens + work.answers * assumed.answer_tokens
     decoded = shape.forward_flops(written, context, written)
-    read = shape.forward_flops(read, context, 0)
-    return _seconds(study, "actor", decoded, read) / assumed.full_batches
+    flops = shape.forward_flops(read, context, 0)
+    return _seconds(study, "actor", decoded, flops, written + read) / assumed.full_batches
 
 
 def _patient(study: Study, work: Work) -> float:
     assumed, shape = study.assumptions, architecture(study, "patient")[1]
     prompt, written = assumed.patient_prompt_tokens, work.answers * assumed.answer_tokens
     decoded = shape.forward_flops(written, prompt, written)
-    read = shape.forward_flops(work.answers * prompt, prompt / 2, 0)
-    return _seconds(study, "patient", decoded, read) / assumed.full_batches
+    read = work.answers * prompt
+    flops = shape.forward_flops(read, prompt / 2, 0)
+    return _seconds(study, "patient", decoded, flops, written + read) / assumed.full_batches
 
 
 def _scorer(study: Study, work: Work) -> float:
@@ -85,8 +106,9 @@ def _scorer(study: Study, work: Work) -> float:
     if not work.scores:
         return 0.0
     shape, prompt = architecture(study, "scorer")[1], _mean_context(study)
-    read = shape.forward_flops(work.scores * prompt, prompt / 2, work.scores)
-    return _seconds(study, "scorer", decoded=0.0, read=read)
+    read = work.scores * prompt
+    flops = shape.forward_flops(read, prompt / 2, work.scores)
+    return _seconds(study, "scorer", decoded=0.0, read=flops, tokens=read)
 
 
 def update_passes(method: Method, recomputed: bool) -> int:
@@ -114,7 +136,15 @@ def _update(study: Study, method: Method, work: Work) -> float:
     flops = update_passes(method, recomputed) * forward
     if "critic" in method.needs:
         flops += (3 + recomputed + 1) * shape.forward_flops(work.trained_tokens, context, 0)
-    return _learning_seconds(study, flops, dtype)
+    return _learning_seconds(study, flops, dtype) + _moving(study, method)
+
+
+def _moving(study: Study, method: Method) -> float:
+    """A critic's optimiser goes to the host before the rollouts of an update, and then back."""
+    if "critic" not in method.needs or study.placement.learner.offload != "critic":
+        return 0.0
+    moved = 2 * method.updates * learner_memory(study, "critic").update["optimiser"]
+    return moved / study.assumptions.pinned_gib_per_second
 
 
 def _learning_seconds(study: Study, flops: float, dtype: str) -> float:
@@ -129,12 +159,32 @@ def _mean_context(study: Study) -> float:
     return assumed.prompt_tokens + (dialogue + assumed.action_tokens) / 2
 
 
-def _seconds(study: Study, role: str, decoded: float, read: float) -> float:
-    """Seconds of a role's engine; 0 if a server elsewhere does its work."""
+def _seconds(study: Study, role: str, decoded: float, read: float, tokens: float) -> float:
+    """Seconds of a role's engine; 0 if a server elsewhere does its work.
+
+    Args:
+        study: settings.
+        role: whose engine.
+        decoded: FLOPs of the tokens that it generates.
+        read: FLOPs of those that it reads.
+        tokens: how many both are.
+    """
     if role not in engines(study):
         return 0.0
-    assumed, devices = study.assumptions, engines(study)[role].devices
-    peak = device(study.placement.device).peak(study.dtype(role)) * len(devices)
-    return decoded / (peak * assumed.decoding_utilisation) + read / (
+    assumed, place = study.assumptions, engines(study)[role]
+    peak = device(study.placement.device).peak(study.dtype(role)) * len(place.devices)
+    computing = decoded / (peak * assumed.decoding_utilisation) + read / (
         peak * assumed.scoring_utilisation
     )
+    copies = len(place.devices) / place.tensor_parallel
+    shape, number = architecture(study, role)[1], BYTES[study.dtype(role)]
+    summed = tokens * _summed_bytes(shape, number, place.tensor_parallel) / copies
+    return computing + summed / device(study.placement.device).link
+
+
+def _summed_bytes(shape: Architecture, number: int, split: int) -> float:
+    """Bytes that each of the devices of a copy sends for a token: two sums in each layer.
+
+    Shoeybi et al. 2019 (Megatron-LM, Section 3); a sum over n devices sends 2 (n - 1) / n of it.
+    """
+    return 2 * shape.layers * shape.width * number * 2 * (split - 1) / split

@@ -5,10 +5,11 @@ weights and 12 of AdamW's fp32 weights and two moments; gradients take 4, since 
 micro-batches in fp32. A learner in fp32 has 4 of weights, 4 of gradients and 8 of moments.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pcqc.planning.architecture import BYTES, Architecture, architecture
-from pcqc.planning.devices import GIB
+from pcqc.planning.devices import GIB, device
 from pcqc.planning.work import fine_tunings, trained
 from pcqc.study import EnginePlacement, Method, Study
 from pcqc.study.placement import BUCKET, LOGITS
@@ -71,15 +72,48 @@ def at_work(study: Study) -> dict[tuple[str, ...], list[str]]:
     A server that any method needs runs during all of them, and may already run during SFT. A second
     course of SFT runs in the same processes, in which DeepSpeed still holds the first.
     """
-    needed = {role for method in trained(study).values() for role in roles_of(method)}
-    servers = [role for role in ("patient", "scorer") if role in needed and served(study, role)]
     methods: dict[tuple[str, ...], list[str]] = {}
     for name, method in trained(study).items():
-        roles = dict.fromkeys((*roles_of(method), *servers))
-        methods.setdefault(tuple(roles), []).append(name)
-    courses = list(fine_tunings(study))
+        methods.setdefault(roles_beside(study, method), []).append(name)
+    courses, servers = list(fine_tunings(study)), _servers(study)
     sft = {(*courses[: n + 1], *servers): [course] for n, course in enumerate(courses)}
     return {**sft, **methods}
+
+
+def roles_beside(study: Study, method: Method) -> tuple[str, ...]:
+    """Roles that run during a method's training: its own, and all servers."""
+    return tuple(dict.fromkeys((*roles_of(method), *_servers(study))))
+
+
+def _servers(study: Study) -> list[str]:
+    needed = {role for method in trained(study).values() for role in roles_of(method)}
+    return [role for role in ("patient", "scorer") if role in needed and served(study, role)]
+
+
+def room(study: Study) -> float:
+    """GiB of each device that roles may take."""
+    return device(study.placement.device).memory_gib - study.assumptions.reserve_gib
+
+
+def cache_tokens(study: Study, roles: Collection[str]) -> int:
+    """Tokens of the actor's keys and values in an engine beside these roles.
+
+    With `cache: free` as many as its device has room for, but no more than `engine.batch_size`
+    consultations can fill, and `engine.cache_tokens` at least.
+    """
+    least, place = study.engine.cache_tokens, study.placement.actor
+    if place is None or place.cache != "free":
+        return least
+    phases = ("rollout",) if place.sleeps else ("rollout", "update")
+    memories = [memory for memory in role_memories(study) if memory.role in roles]
+    taken = max(
+        sum(memory.during(phase) for memory in memories if index in memory.devices)
+        for index in place.devices
+        for phase in phases
+    )
+    of_token = architecture(study, "actor")[1].cache_bytes(BYTES[study.dtype("actor")])
+    free = int((room(study) - taken) * GIB / of_token * place.tensor_parallel)
+    return max(least, min(least + free, study.engine.batch_size * longest(study, "actor")))
 
 
 def role_memories(study: Study) -> list[RoleMemory]:
@@ -106,10 +140,11 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
     weights, gradients, states = (parameters * part / GIB for part in share)
     states *= 12 if number == 2 else 8
     offloaded = place.offload == "optimizer"
+    moved = critic and place.offload == "critic"
     resident = {
         "weights": number * weights,
         "gradients": 4 * gradients,
-        "optimiser": 0.0 if offloaded else states,
+        "optimiser": 0.0 if offloaded or moved else states,
     }
     if role == "learner" and any("reference" in method.needs for method in trained(study).values()):
         resident["reference"] = number * weights
@@ -117,6 +152,8 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         resident["gathered"] = number * min(parameters, LIVE_PARAMETERS) / GIB
     # Policy and critic update in turn, and what the critic needs for it is no more.
     update = {} if critic else {"activations": activation_bytes(study, shape, number) / GIB}
+    if moved:
+        update["optimiser"] = states
     if place.zero == 3:
         resident["reduced"] = 4 * min(parameters, BUCKET) / GIB
     elif place.zero and not critic:  # ZeRO 2 fills a second buffer while the first is summed
@@ -131,7 +168,7 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
         update,
         rollout,
         # A state is written from a copy on the host, which every process has of its share.
-        12 * parameters / len(place.devices) / GIB + (states if offloaded else 0.0),
+        12 * parameters / len(place.devices) / GIB + (states if offloaded or moved else 0.0),
     )
 
 
@@ -161,10 +198,10 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
     return tokens * kept + mask + max(output, backward + gradient * shape.tied)
 
 
-def engine_memory(study: Study, role: str) -> RoleMemory:
-    """A role's engine: weights, keys and values.
+def engine_memory(study: Study, role: str, tokens: int | None = None) -> RoleMemory:
+    """A role's engine: weights, and keys and values of so many tokens, or `engine.cache_tokens`.
 
-    vLLM keeps keys and values of `engine.cache_tokens` tokens in all. The transformers engine keeps
+    vLLM keeps no more in all. The transformers engine keeps
     so many for finished prefixes, and those of `engine.batch_size` running sequences; for the actor
     it uses the learner's weights unless they are sharded (ZeRO 3). The devices of a copy split keys
     and values by key-value heads.
@@ -175,7 +212,7 @@ def engine_memory(study: Study, role: str) -> RoleMemory:
     if role == "actor" and study.engine.kind == "transformers" and study.placement.learner.zero < 3:
         weights = 0.0
     split = min(place.tensor_parallel, shape.kv_heads)
-    tokens = study.engine.cache_tokens
+    tokens = study.engine.cache_tokens if tokens is None else tokens
     if study.engine.kind == "transformers":
         tokens += study.engine.batch_size * longest(study, role)
     awake = {

@@ -9,6 +9,7 @@ from pcqc.planning.checks import contradictions, loads, misfits, span
 from pcqc.planning.cost import run_cost, sft_cost
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import role_memories
+from pcqc.planning.places import other_places
 from pcqc.planning.storage import checkpoints, storage
 from pcqc.planning.work import ablations, fine_tunings, trained, training_work
 from pcqc.study import Method, Study
@@ -47,6 +48,8 @@ def make_plan(study: Study) -> dict:
         "ablations": {name: _run(study, m, sound) for name, m in ablations(study).items()},
         "storage": storage(study),
         "assumptions": asdict(study.assumptions),
+        "sources": study.assumptions.sources(),
+        "places": other_places(study) if sound else [],
         "placement": asdict(study.placement) if placed else None,
         "memory": [asdict(role) for role in roles],
         "devices": [asdict(load) for load in loads(study, roles)] if sound else [],
@@ -85,19 +88,29 @@ def render(plan: dict) -> str:
             "methods": ", ".join(load["methods"]),
             "where": span(load["devices"]),
             **{name: load[name] for name in ("rollout", "update", "available")},
+            "actor's cache, tokens": load["cache"],
             "": "fits" if max(load["rollout"], load["update"]) <= load["available"] else TOO_LITTLE,
         }
         for load in plan["devices"]
     ]
     courses = {n: {"runs": 1, "updates": c["steps"], **c} for n, c in plan["sft"].items()}
+    reported = plan["assumptions"]["reported_gpu_hours"]
     runs = [_row(name, part) for name, part in {**plan["methods"], **courses}.items()]
+    for row in runs:
+        row |= {"reported": reported.get(row["method"])} if reported else {}
     disk = [{"": name.removesuffix("_gib"), "GiB": gib} for name, gib in plan["storage"].items()]
+    sources = [
+        {"": name, "value": value, "from": source}
+        for name, (value, source) in plan["sources"].items()
+    ]
     tables = {
         "Runs and SFT; a tree search without pruning": runs,
         "Disk": disk,
         "Memory of a role on each of its devices, GiB": memory,
         "Memory of a device in each phase, GiB": devices,
+        "Patient and scorer elsewhere": plan["places"],
         "Ablations, made on demand; in no sum": [_row(*p) for p in plan["ablations"].items()],
+        "What hours and memory rest on": sources if plan["placement"] else [],
     }
     texts = [
         f"{title}\n{tabulate(rows, headers='keys', intfmt=',', floatfmt=',.2f')}"

@@ -19,11 +19,16 @@ from pcqc.study.training import Protocol, Rl, Sft
 
 @dataclass(frozen=True)
 class Where:
-    """Where a job runs, which is no part of what it makes."""
+    """Where a job runs, which is no part of what it makes.
+
+    Attributes:
+        cache_tokens: of the actor's engine, if not `engine.cache_tokens`.
+    """
 
     placement: Placement | None
     servers: Servers
     assumptions: Assumptions
+    cache_tokens: int | None = None
 
     @classmethod
     def of(cls, study: Study) -> "Where":

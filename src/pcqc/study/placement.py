@@ -1,6 +1,7 @@
 """Settings of large studies: which role runs on which devices, and what a plan assumes."""
 
-from typing import Annotated, Literal
+from dataclasses import field, fields
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -13,6 +14,16 @@ LOGITS = 2**27
 # Gradients that DeepSpeed reduces at a time, in fp32.
 BUCKET = 200_000_000
 
+# Where the numbers of `Assumptions` are from.
+MEDQA, PAPER = "mean on the released MedQA dialogues", "the paper's tables"
+ASSUMED, OWN = "assumed", "the study's settings"
+
+
+def known(default: float, source: str) -> Any:
+    """A field of `Assumptions` with its default and where that is from."""
+    return field(default=default, metadata={"source": source})
+
+
 Utilisation = Annotated[float, Field(gt=0, le=1)]
 
 
@@ -23,7 +34,9 @@ class LearnerPlacement:
     devices: tuple[Whole, ...]  # counted over all nodes, from 0
     # ZeRO stage, what is sharded: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too
     zero: Literal[0, 1, 2, 3] = 1
-    offload: Literal["none", "optimizer"] = "none"  # what is kept in host memory
+    # What is kept in host memory: nothing; what a critic's steps need (master weights and moments),
+    # while consultations are sampled; or the same of all that learns, always, and stepped there.
+    offload: Literal["none", "critic", "optimizer"] = "none"
     gradient_checkpointing: bool = False  # recompute each layer in the backward pass
 
 
@@ -37,6 +50,8 @@ class EnginePlacement:
     devices: tuple[Whole, ...]
     tensor_parallel: Count = 1  # devices that share a copy
     sleeps: bool = False  # in updates: weights to the host, cache dropped
+    # The actor's keys and values: engine.cache_tokens, or more where a method leaves memory free.
+    cache: Literal["engine", "free"] = "engine"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -79,22 +94,36 @@ class Assumptions:
     action).
     """
 
-    prompt_tokens: Count = 550  # instruction, initial information, question, options
-    action_tokens: Count = 130  # of an actor's response
-    patient_prompt_tokens: Count = 360  # instruction, facts, question
-    answer_tokens: Count = 25  # of a patient's answer
-    inquiries: Weight = 2.0  # in a consultation
-    sft_conversations: Count = 4157  # rows of `data.sft`, of which each trains one action
-    update_utilisation: Utilisation = 0.4  # of the peak, in training passes
-    scoring_utilisation: Utilisation = 0.4  # of the peak, in reading prompts
-    decoding_utilisation: Utilisation = 0.1  # of the peak, in generating tokens with full batches
+    prompt_tokens: Count = known(550, MEDQA)  # instruction, initial information, question, options
+    action_tokens: Count = known(130, PAPER)  # of an actor's response
+    patient_prompt_tokens: Count = known(360, MEDQA)  # instruction, facts, question
+    answer_tokens: Count = known(25, MEDQA)  # of a patient's answer
+    inquiries: Weight = known(2.0, PAPER)  # in a consultation
+    sft_conversations: Count = known(4157, PAPER)  # rows of `data.sft`, each trains one action
+    # Shares of the peak: in training passes, in reading prompts, in generating with full batches.
+    update_utilisation: Utilisation = known(0.4, ASSUMED)
+    scoring_utilisation: Utilisation = known(0.4, ASSUMED)
+    decoding_utilisation: Utilisation = known(0.1, ASSUMED)
     # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
-    # Estimated.
-    full_batches: Utilisation = 0.3
-    start_seconds: Weight = 300.0  # of a job: imports, weights, engines that compile. Estimated
-    sync_gib_per_second: Positive = 2.0  # through /dev/shm, by one process: a copy in memory
-    saving_gib_per_second: Positive = 0.6  # checkpoints, as one process hashes
-    copying_gib_per_second: Positive = 2.0  # states, to the host, by each process. Estimated
-    reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
-    engine_working_gib: Weight = 2.0  # per device and engine: activations, captured graphs
-    learner_reserved_gib: Weight = 1.0  # per device: what its allocator keeps during rollouts
+    full_batches: Utilisation = known(0.3, ASSUMED)
+    start_seconds: Weight = known(300.0, ASSUMED)  # of a job: imports, weights, compilation
+    # New weights through /dev/shm, by one process; by handles, where each GPU gathers and copies.
+    sync_gib_per_second: Positive = known(2.0, "a copy in memory, measured on a CPU")
+    handles_gib_per_second: Positive = known(10.0, ASSUMED)
+    saving_gib_per_second: Positive = known(0.6, "a checkpoint's hashing, measured on a CPU")
+    copying_gib_per_second: Positive = known(2.0, ASSUMED)  # states, to the host, by each process
+    pinned_gib_per_second: Positive = known(10.0, ASSUMED)  # to pinned memory of the host and back
+    reserve_gib: Weight = known(4.0, ASSUMED)  # per device: context, communication, fragmentation
+    engine_working_gib: Weight = known(2.0, ASSUMED)  # per engine: activations, captured graphs
+    learner_reserved_gib: Weight = known(1.0, ASSUMED)  # its allocator's, during rollouts
+    # Method -> GPU-hours that others report of a run; printed beside the plan's.
+    reported_gpu_hours: dict[str, Positive] = field(default_factory=dict)
+
+    def sources(self) -> dict[str, tuple[float, str]]:
+        """Name -> value and source, of every number."""
+        return {
+            part.name: (value, part.metadata["source"] if value == part.default else OWN)
+            for part in fields(self)
+            if "source" in part.metadata
+            for value in [getattr(self, part.name)]
+        }

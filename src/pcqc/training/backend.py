@@ -1,6 +1,7 @@
 """What takes optimiser steps: a module with its optimiser, in one process or in several."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -60,6 +61,9 @@ class Backend(Protocol):
 
         A tensor is valid until the next is asked for: a gathered weight is then freed.
         """
+
+    def optimizer_on_host(self) -> AbstractContextManager[None]:
+        """Inside it no step can be taken, and what only steps need is in the host's memory."""
 
 
 # (module, learning rate, settings with weight decay and gradient clipping)
@@ -127,6 +131,10 @@ class TorchBackend:
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
         """See `Backend.weights`."""
         return self.module.named_parameters()
+
+    def optimizer_on_host(self) -> AbstractContextManager[None]:
+        """See `Backend.optimizer_on_host`; here all stays where it is."""
+        return nullcontext()
 
 
 def adamw_backend(

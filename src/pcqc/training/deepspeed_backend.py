@@ -5,9 +5,6 @@ of the weights in fp32, which at bf16 are the master copy of those that the modu
 """
 
 import io
-import logging
-import os
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -18,14 +15,13 @@ from safetensors import safe_open
 
 from pcqc.errors import UserError
 from pcqc.study import LearnerPlacement, Rl, Sft
-from pcqc.study.placement import BUCKET
 from pcqc.system.processes import Processes
 from pcqc.training.batching import Padded
+from pcqc.training.deepspeed_start import deepspeed_package, deepspeed_settings
+from pcqc.training.host_memory import HostMemory
 from pcqc.training.token_trees import empty_batch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-# More than any run's updates: DeepSpeed prints no progress lines.
-NEVER = 10**9
 
 
 class DeepSpeedBackend:
@@ -52,13 +48,14 @@ class DeepSpeedBackend:
         self.unsharded = self.stage < 3
         first = next(module.parameters())
         self.device, self.dtype = first.device, first.dtype
-        self.deepspeed = _deepspeed(self.device)
+        self.deepspeed = deepspeed_package(self.device)
         self.optimizer = torch.optim.AdamW(
             module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
         )
         self.steps, self.norm = 0, 0.0
+        self.host = HostMemory()
         self.recomputed = _checkpointed_layers(module) if placement.gradient_checkpointing else []
-        config = _config(placement, module)
+        config = deepspeed_settings(placement, module)
         config["gradient_clipping"] = settings.max_gradient_norm
         if self.stage == 0 and self.dtype == torch.float32:
             self._clip_before_each_step(settings.max_gradient_norm)
@@ -91,7 +88,7 @@ class DeepSpeedBackend:
             return module
         for parameter in module.parameters():
             parameter.requires_grad_(False)
-        config = _config(LearnerPlacement(devices=(), zero=3), module)
+        config = deepspeed_settings(LearnerPlacement(devices=(), zero=3), module)
         return self._initialized(module, config)
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -105,6 +102,13 @@ class DeepSpeedBackend:
         if self.unsharded:
             return nullcontext()
         return self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=changed_by)
+
+    def optimizer_on_host(self) -> AbstractContextManager[None]:
+        """See `Backend.optimizer_on_host`; before the first step there are no moments to move."""
+        tensors = [s[key] for s in self.optimizer.state.values() for key in MOMENTS if key in s]
+        if self.dtype == torch.bfloat16:  # else the master weights may be the module's own
+            tensors += [master.data for master in self.optimizer.state]
+        return self.host.holding(t for t in tensors if t.device == self.device)
 
     def _initialized(self, module: torch.nn.Module, config: dict, **others):
         """DeepSpeed's engine of a module, with its output suppressed."""
@@ -238,36 +242,6 @@ class ShardedState:
         return padded.narrow(0, size * self.backend.processes.rank, size)
 
 
-def _config(placement: LearnerPlacement, module: torch.nn.Module) -> dict:
-    """DeepSpeed's settings: the caller ends each optimiser step, and sums are in fp32."""
-    bfloat16 = next(module.parameters()).dtype == torch.bfloat16
-    size = sum(parameter.numel() for parameter in module.parameters())
-    config: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": 1,
-        "gradient_accumulation_steps": 1,
-        "managed_gradient_accumulation": False,
-        "steps_per_print": NEVER,
-        "zero_allow_untested_optimizer": True,
-        "zero_force_ds_cpu_optimizer": False,
-        "bf16": {"enabled": bfloat16, "check_grad_overflow": True},
-        "communication_data_type": "fp32",
-        "zero_optimization": {
-            "stage": placement.zero,
-            # Below, DeepSpeed refuses it where the caller ends the steps.
-            "overlap_comm": placement.zero >= 2,
-            "reduce_bucket_size": min(size, BUCKET),
-        },
-    }
-    if placement.zero or not bfloat16:
-        config["data_types"] = {"grad_accum_dtype": "fp32"}
-    if placement.offload == "optimizer":
-        config["zero_optimization"]["offload_optimizer"] = {
-            "device": "cpu",
-            "pin_memory": torch.cuda.is_available(),
-        }
-    return config
-
-
 def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
     """The layers that recompute their activations in the backward pass."""
     from transformers.modeling_layers import GradientCheckpointingLayer
@@ -277,23 +251,3 @@ def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
             cast(Any, part).gradient_checkpointing_enable({"use_reentrant": False})
             break
     return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]
-
-
-def _deepspeed(device: torch.device):
-    """The package, silent but for errors. UserError where it is not installed."""
-    if device.type == "cpu":
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    try:
-        import deepspeed
-        import deepspeed.ops
-        from deepspeed.utils import logger
-    except ImportError as problem:
-        raise UserError(f"DeepSpeed cannot be imported ({problem}); run `make env`") from problem
-    logger.setLevel(logging.ERROR)
-    # DeepSpeed still uses deprecated names of torch.
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed\..*")
-    if device.type == "cpu":
-        # It would be compiled here, for a small gain between processes of one machine.
-        deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    deepspeed.init_distributed("gloo" if device.type == "cpu" else "nccl")
-    return deepspeed
