@@ -12,6 +12,13 @@ def folder_of(study: Study, kind: str, *arguments: str) -> Path:
     return Jobs(study).job(kind, *arguments).path
 
 
+def finish_all(study: Study) -> None:
+    """Write the manifests of all jobs, none of which has one."""
+    for job in Jobs(study).all():
+        begin(job)
+        finish(job, {})
+
+
 def finish_job(study: Study, kind: str, *arguments: str, entries: dict | None = None) -> Path:
     """Write the manifest over the files that lie in a job's folder, anew where there is one."""
     job = Jobs(study).job(kind, *arguments)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hand_made import finish_job
+from hand_made import finish_all, finish_job
 from small_runs import small_study
 
 from pcqc.errors import UserError
@@ -198,8 +198,7 @@ def small(tmp_path, monkeypatch):
     """A study whose every job is made by hand."""
     monkeypatch.chdir(tmp_path)
     study = small_study(tmp_path, continuation=None)
-    for job in Jobs(study).all():
-        finish_job(study, job.kind, *job.arguments)
+    finish_all(study)
     return study
 
 

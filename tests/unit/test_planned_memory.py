@@ -24,11 +24,13 @@ from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
 
 SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
+# Deep enough for the inputs of layers to count; `test_architecture.py` has what one more adds.
+REAL, PAPER = (dataclasses.replace(KNOWN[name], layers=8) for name in ("Qwen3-0.6B", "Qwen3-8B"))
 FEW_WORDS = dataclasses.replace(SHALLOW, vocabulary=4096)
 # Study, model, number format, checkpointing, dense mask.
 CASES = {
-    "real": ("real", KNOWN["Qwen3-0.6B"], torch.bfloat16, True, False),
-    "paper": ("paper", KNOWN["Qwen3-8B"], torch.bfloat16, True, False),
+    "real": ("real", REAL, torch.bfloat16, True, False),
+    "paper": ("paper", PAPER, torch.bfloat16, True, False),
     "float32": ("paper", SHALLOW, torch.float32, True, False),
     "all activations kept": ("paper", SHALLOW, torch.bfloat16, False, False),
     "one part of logits": ("paper", FEW_WORDS, torch.bfloat16, True, False),

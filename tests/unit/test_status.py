@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hand_made import finish_job
+from hand_made import finish_all
 
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, status_of_all, told
@@ -25,8 +25,7 @@ def study(tmp_path, monkeypatch):
         for name, method in study.methods.items()
     }
     study = replace(study, methods=methods, continuation=None)
-    for job in Jobs(study).all():
-        finish_job(study, job.kind, *job.arguments)
+    finish_all(study)
     return study
 
 
