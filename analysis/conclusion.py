@@ -96,7 +96,9 @@ def _by_questions(collected: Collected) -> list[str]:
     )
     for label, effect in list(judged.effects.items())[:1]:
         difference = Number(effect.difference, digits=1, signed=True).text()
-        sentence += f"; {label} {difference} pp {Range(effect.low, effect.high, 1).text()}"
+        sentence += (
+            f"; {label} {difference} pp {Range(effect.low, effect.high, 1).text()} over runs"
+        )
     return [f"{sentence}."]
 
 

@@ -49,7 +49,7 @@ def build(study: Study) -> Table | None:
             rows.append(_row(runs, name, changed, difference))
     caption = (
         "Means over benchmarks and runs. "
-        f"Intervals of the difference: {random_parts(effects)} (docs/analysis.md). "
+        f"Intervals of the difference, each for itself: {random_parts(effects)}. "
         "Trajectories and device-hours: training of one run, mean over runs."
     )
     title = f"Ablations: {study.title}."

@@ -32,21 +32,26 @@ def build(collected: Collected) -> Table:
     effects = [comparison.effect for claim in judged[:-1] for comparison in claim.comparisons]
     primary = listed([collected.benchmarks[name].title for name in collected.primary])
     bases = 1 + len(collected.others)
+    several_bases, single = bases > 1, any(comparison.single for comparison in comparisons)
+    development = collected.benchmarks[collected.study.development].title
     margin = collected.study.equivalence
-    each = " on each base model" if bases > 1 else ""
     caption = (
         f"Differences of means over benchmarks and runs{on_base_models(bases)}, in percentage "
-        "points or turns; positive favours the claim. n: runs of each, and cases of all benchmarks "
-        "(in the last claim states, one of each case). 95% intervals: "
-        f"{random_parts(effects)}; they do not cover other base models. The third claim averages "
-        f"{primary}, as the paper does, the others all benchmarks. The last claim compares "
-        f"candidate questions of one run{each}; its intervals cover cases alone. Detectable: the "
-        "smallest true difference that a 5% test finds four times in five. P(better run): chance "
-        "that a run of the first beats one of the second on a benchmark. Verdicts hold together "
-        "at 5% (Holm). Supported: above zero; contradicted: below; alone: by its own interval, but "
-        "not at 5% over all comparisons; equivalent: within "
+        "points or turns; positive favours the claim. Every checkpoint was selected on "
+        f"{development}, one of the benchmarks. n: runs of each, and cases of all benchmarks "
+        "(in the last claim states, one of each case). 95% intervals, each for itself: "
+        f"{random_parts(effects)}; they cover no other benchmarks and no other base models. The "
+        f"third claim averages {primary}, as the paper does, the others all benchmarks. The last "
+        f"claim compares candidate questions of one run{' on each base model' * several_bases}; "
+        "its intervals cover cases alone. Detectable: the smallest true difference that a 5% test "
+        "of it alone finds four times in five. P(better run): chance that a run of the first beats "
+        f"one of the second on a benchmark. Verdicts hold together at 5% over all "
+        f"{len(comparisons)} comparisons (Holm). Supported: above zero; contradicted: below; "
+        "alone: by its own interval, but not over all comparisons; equivalent: within "
         f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
-        "settings; undecided: the interval holds zero."
+        "settings; undecided: the interval holds zero"
+        f"{'; differs by base model: of another sign under one of them' * several_bases}"
+        f"{'; not judged: one run of each method' * single}."
     )
     several = [c for c in comparisons if len(c.effect.by_base) > 1]
     by_bases = "; ".join(

@@ -55,7 +55,7 @@ def build(collected: Collected) -> Table:
         rows.append(Row(rule, (label, success, *gain), rule=highest, strong=highest))
     caption = (
         f"{design(collected, policy)} Success: share of a candidate's continuations that end in "
-        f"the right diagnosis; intervals from {RESAMPLES:,} resamples of cases."
+        f"the right diagnosis; intervals from {RESAMPLES:,} resamples of cases, for this policy."
     )
     title = "Continuation-based validation of diagnostic utility."
     return Table("continuation", title, caption, COLUMNS, tuple(rows))
@@ -79,7 +79,7 @@ def grounded(collected: Collected) -> Table:
         f"A person reviewed {policy.reviewed:,} of the answers ({reviewed}%). The first row keeps "
         "the original choices, in cases where both are eligible; the second takes cases with at "
         "least two eligible candidates; the third also needs the executed question to be eligible. "
-        f"Intervals from {RESAMPLES:,} resamples of a row's cases."
+        f"Intervals from {RESAMPLES:,} resamples of a row's cases, for this policy."
     )
     notes = []
     if quality := policy.filter_quality():
@@ -113,8 +113,8 @@ def by_differing(collected: Collected) -> Table:
     caption = (
         "Success: share of a candidate's continuations that end in the right diagnosis; gain: of "
         "the candidate of the highest utility over a uniform choice. Candidates with the same "
-        f"question count once. Intervals from {RESAMPLES:,} resamples of a row's cases. "
-        + " ".join(design(collected, policy) for policy in studied)
+        f"question count once. Intervals from {RESAMPLES:,} resamples of a row's cases, for that "
+        "policy. " + " ".join(design(collected, policy) for policy in studied)
     )
     title = "Gain by how many of a state's candidates differ."
     return Table("gain_by_differing", title, caption, DIFFERING_COLUMNS, tuple(rows))

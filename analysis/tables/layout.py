@@ -49,7 +49,8 @@ def checkpoints_sentence(collected: Collected, methods: Iterable[str]) -> str:
         for method, update in collected.each_at_fixed_update(methods).fixed.items()
     ]
     fixed = f"; in rows that say so, at a fixed update ({listed(reported)})" if reported else ""
-    return f"At selected checkpoints{fixed}."
+    development = collected.benchmarks[collected.study.development].title
+    return f"At the checkpoints selected on {development}{fixed}."
 
 
 def by_base(effect: Effect) -> str:

@@ -54,6 +54,6 @@ def build(collected: Collected) -> Table:
             f"Best questions: share of the first {EARLY} questions on the development benchmark "
             "that no other question would have beaten. "
         )
-    caption += f"95% intervals: {random_parts(effects)}."
+    caption += f"95% intervals, each for itself: {random_parts(effects)}."
     title = f"All methods: {collected.study.title}."
     return Table("overview", title, caption, COLUMNS, tuple(mark_best(rows, 2)))

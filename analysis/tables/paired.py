@@ -34,8 +34,9 @@ def build(collected: Collected) -> Table:
     caption = (
         f"Run {collected.run} of each method. {_checkpoints(collected, pairs)} Intervals: "
         f"{RESAMPLES:,} percentile bootstrap resamples of evaluation cases, both methods' outcomes "
-        "kept together; p: exact two-sided McNemar. Discordant: cases that only the first, and "
-        "only the second, got right."
+        "kept together; p: exact two-sided McNemar, not adjusted for the number of rows. Both "
+        "are about these very checkpoints. Discordant: cases that only the first, and only the "
+        "second, got right."
     )
     title = "Paired diagnostic accuracy comparisons."
     return Table("paired", title, caption, COLUMNS, _both(collected, pairs))
@@ -51,7 +52,8 @@ def supervision(collected: Collected) -> Table:
     places = [(development, *pair) for pair in pairs]
     caption = (
         f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases. "
-        f"{_checkpoints(collected, places)} Intervals from {RESAMPLES:,} resamples of cases."
+        f"{_checkpoints(collected, places)} Intervals from {RESAMPLES:,} resamples of cases, for "
+        "these very checkpoints; p is not adjusted."
     )
     title = f"Paired {benchmark} comparisons for question supervision."
     rows = _both(collected, places)

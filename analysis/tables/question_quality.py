@@ -119,7 +119,9 @@ def _compare_first_questions(collected: Collected) -> FirstQuestions:
         f"{Range(effect.low, effect.high, digits=1).text()}"
         for label, effect in effects.items()
     ]
-    compared = "Best of all these questions, in points with 95% intervals over runs"
+    compared = (
+        "Best of all these questions, in points with 95% intervals over runs, each for itself"
+    )
     notes = (f"{compared}: {'; '.join(parts)}.",) if parts else ()
     title = "How good the first questions are."
     table = Table("question_quality_by_base", title, caption, columns, tuple(rows), notes)

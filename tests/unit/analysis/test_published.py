@@ -55,6 +55,26 @@ def test_every_number_of_the_reference_stands_in_the_same_table():
         assert numbers(reference[name]) - printed == set(), name
 
 
+def test_claims_are_differences_of_the_tables_means():
+    def mean(table, method, column="average"):
+        return PAPER.tables[table].cell(method, column).value
+
+    def over(rival, table="main_accuracy", column="average"):
+        return f"{mean(table, 'pcqc', column) - mean(table, rival, column):+.2f}"
+
+    q1 = {m: mean("same_state_q1", "mean", f"{m}_accuracy") for m in ("pcqc", "same_state_q1")}
+    turns = {m: mean("inquiry_turns", m) for m in ("grpo", "pcqc")}
+    fewer = turns["grpo"] - turns["pcqc"]
+    assert PAPER.claims == {
+        "accuracy": f"{over('grpo')} over GRPO, {over('atpo')} over ATPO",
+        "turns": f"{fewer:+.3f} turns ({100 * fewer / turns['grpo']:.1f}% fewer)",
+        "counterfactual": f"{over('executed_local', 'question_supervision', 'average_accuracy')} "
+        "over Executed-local",
+        "unexecuted": f"{q1['pcqc'] - q1['same_state_q1']:+.2f} over Same-State-Q1",
+        "utility": "+4.20 [+1.42, +6.96] over uniform selection",
+    }
+
+
 def printed(value, like):
     """`value` with as many decimals as the text `like` has."""
     return f"{value:.{len(like.partition('.')[2])}f}"

@@ -64,10 +64,10 @@ def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
     assert cell(main, "pcqc", "average") == cell(
         build("main_accuracy", collected), "pcqc", "average"
     )
-    assert (
-        "At selected checkpoints; in rows that say so, at a fixed update (PCQC 4)." in main.caption
-    )
-    assert "At selected checkpoints." in build("main_accuracy", collected).caption
+    further = "; in rows that say so, at a fixed update (PCQC 4)."
+    assert f"At the checkpoints selected on Clinic-Dev{further}" in main.caption
+    selected = build("main_accuracy", collected).caption
+    assert "At the checkpoints selected on Clinic-Dev." in selected
     paired = build("paired", fixed)
     right = chosen[(chosen.method == "grpo") & (chosen.run == "A")]
     right = right[right.benchmark == "clinic_dev"]["correct"].mean()
@@ -144,6 +144,21 @@ def test_claims_without_atpo_say_so(collected):
     table = build("claims", without(collected, "atpo"))
     assert cell(table, "accuracy:missing", "comparison") == "Not run: ATPO."
     assert cell(table, "accuracy:0", "comparison") == "PCQC − GRPO"
+
+
+def test_claims_say_what_selected_the_checkpoints_and_how_many_verdicts_hold_together(collected):
+    """Two comparisons each of accuracy and of utility, one each of the other three claims."""
+    table = build("claims", collected)
+    assert len(table.rows) == 7
+    assert "at 5% over all 7 comparisons (Holm)" in table.caption
+    assert "selected on Clinic-Dev, one of the benchmarks" in table.caption
+    assert "one run of each method" not in table.caption
+    methods = {name: replace(m, runs=m.runs[:1]) for name, m in collected.study.methods.items()}
+    single = replace(collected, study=replace(collected.study, methods=methods))
+    caption = build("claims", single).caption
+    assert caption.endswith("; not judged: one run of each method.")
+    fewer = build("claims", without(collected, "atpo")).caption
+    assert "at 5% over all 6 comparisons (Holm)" in fewer
 
 
 def test_turns_and_tokens_are_means_over_consultations(collected):
