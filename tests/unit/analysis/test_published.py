@@ -62,6 +62,10 @@ def test_claims_are_differences_of_the_tables_means():
     def over(rival, table="main_accuracy", column="average"):
         return f"{mean(table, 'pcqc', column) - mean(table, rival, column):+.2f}"
 
+    def gain(rival):
+        row = PAPER.tables["continuation"]
+        return f"{row.cell(rival, 'gain').text()} {row.cell(rival, 'interval').text()}"
+
     q1 = {m: mean("same_state_q1", "mean", f"{m}_accuracy") for m in ("pcqc", "same_state_q1")}
     turns = {m: mean("inquiry_turns", m) for m in ("grpo", "pcqc")}
     fewer = turns["grpo"] - turns["pcqc"]
@@ -71,7 +75,7 @@ def test_claims_are_differences_of_the_tables_means():
         "counterfactual": f"{over('executed_local', 'question_supervision', 'average_accuracy')} "
         "over Executed-local",
         "unexecuted": f"{q1['pcqc'] - q1['same_state_q1']:+.2f} over Same-State-Q1",
-        "utility": "+4.20 [+1.42, +6.96] over uniform selection",
+        "utility": f"{gain('uniform')} over uniform selection, {gain('executed')} over q_1",
     }
 
 
