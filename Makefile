@@ -23,9 +23,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
+TRITON := .venv/triton
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results test test-numerical test-long bench lint ui lock clean
+.PHONY: help env gpu results test test-numerical test-runner test-long bench lint ui lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +47,10 @@ $(PROJECT): $(PACKAGES) pyproject.toml
 	.venv/bin/python -m uv pip install --quiet --no-deps --no-build-isolation --editable . --python .venv/bin/python
 	@touch $@
 
+$(TRITON): $(PACKAGES) requirements/triton.txt
+	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --upgrade --target $@ --requirement requirements/triton.txt
+	@touch $@
+
 gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
 	.venv/bin/python requirements/install.py --gpu
 
@@ -60,8 +65,12 @@ test-numerical: env ## run the tests that compute with torch, without AVX
 	pytest -n 2 --dist worksteal -m "numerical and not long" tests/unit/test_engines.py \
 	  tests/unit/test_scorer.py tests/integration/test_policy.py tests/integration/test_tree_learner.py
 
+test-runner: env $(TRITON) ## run vLLM's tests on the model runner that GPUs have, in Triton's interpreter
+	PYTHONPATH=$(CURDIR)/$(TRITON):$(CURDIR)/tests/interpreted TRITON_INTERPRET=1 pytest tests/integration/test_vllm.py
+
 test-long: env ## run the long tests
 	pytest -m long tests
+	$(MAKE) test-runner
 
 # The clinic's models are what the benchmarks run on; they are made once.
 bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md

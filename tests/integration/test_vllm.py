@@ -79,6 +79,13 @@ def fresh(engines, kind):
     return engine
 
 
+def test_the_model_runner_is_that_of_gpus_where_there_is_triton(engines):
+    """V2 under `make test-runner`, V1 elsewhere."""
+    (runner,) = engines[TIED].llm.collective_rpc(lambda worker: type(worker.model_runner))
+    has_triton = importlib.util.find_spec("triton") is not None
+    assert runner.__module__ == f"vllm.v1.worker.cpu{'.' if has_triton else '_'}model_runner"
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_vllm_does_what_every_engine_must(fresh, kind, check):
     check(fresh, make_model(0, kind == TIED))
