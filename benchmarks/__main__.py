@@ -13,12 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.measure import gpu_name
+from pcqc.jobs.timed_updates import gpu_name
 from pcqc.study import ROOT
 from pcqc.system.files import write_atomic, write_json
 from pcqc.system.machine import machine
 
-BENCHMARKS = ("device", "pcqc_cost", "rollouts", "update")
+BENCHMARKS = ("pcqc_cost", "rollouts", "update")
 RESULT = Path("results") / "benchmarks.json"
 
 

@@ -5,13 +5,11 @@ is taken within each round: other work on the machine slows both sides of it.
 """
 
 import json
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import torch
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,3 @@ def report(findings: Sequence[Finding], **details: object) -> int:
     rows = [{**asdict(finding), "holds": finding.holds} for finding in findings]
     print(json.dumps({"findings": rows, **details}, indent=1, default=vars))
     return 1 if any(row["holds"] is False for row in rows) else 0
-
-
-def peak_gib() -> float:
-    """Peak GiB: of this process's tensors on the GPU, else of the process on the host."""
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def gpu_name() -> str | None:
-    """The driver's name of the GPU that torch uses; None without a GPU."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None

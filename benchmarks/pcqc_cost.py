@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.measure import Finding, Quartiles, interleaved, report
-from benchmarks.workers import Worker
+from pcqc.jobs.timed_updates import Worker
 from pcqc.study import Study, load_study
 from pcqc.system.determinism import single_threaded
 

@@ -78,8 +78,15 @@ def _register_studies(commands) -> None:
     status.set_defaults(handler=_status)
     _with_json(status)
     study_command(commands, "check", _check, "check a study's settings and print them")
-    study_command(
-        commands, "doctor", _doctor, "check this machine against a study, each line with its remedy"
+    text = "check this machine against a study, each line with its remedy"
+    doctor = study_command(commands, "doctor", _doctor, text)
+    doctor.add_argument(
+        "--measure",
+        type=_count,
+        nargs="?",
+        const=3,
+        metavar="UPDATES",
+        help="measure updates and write the rates that `pcqc plan` counts with (default: 3)",
     )
     plan = study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
@@ -182,7 +189,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 def _doctor(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.doctor import examine
 
-    examine(load(arguments), arguments.study)
+    examine(load(arguments), arguments.study, arguments.measure)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

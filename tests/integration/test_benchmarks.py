@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as run_all
-from benchmarks import pcqc_cost, update
+from benchmarks import first_hour, pcqc_cost, update
 from benchmarks.measure import Finding, Quartiles, report
+from pcqc.errors import UserError
 from pcqc.models.folder import load_model
 from pcqc.study import load_study
 from pcqc.training.sequences import KL
@@ -102,4 +103,26 @@ def test_a_missed_bound_and_a_benchmark_that_breaks_are_reported(tmp_path, monke
     assert run_all.main() == 1
     table = (tmp_path / "results" / "benchmarks.md").read_text()
     assert "| rollouts | rate | 1.51 times | 1.4 to 1.6 | at least 2 | no |" in table
-    assert "| device | failed: exit status 3, no figures | | | | no |" in table
+    assert "| update | failed: exit status 3, no figures | | | | no |" in table
+
+
+def test_the_first_hour_ends_with_a_step_that_fails_and_tells_the_others(
+    tmp_path, monkeypatch, capsys
+):
+    """The models are made and the measurement is refused: nothing is trained after it."""
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(command):
+        if "doctor" in command:
+            raise UserError("exit status 2: pcqc: error: plan: it does not fit")
+
+    monkeypatch.setattr(first_hour, "finished", refuse)
+    assert first_hour.main(["--study", "clinic-mini"]) == 1
+    page = (tmp_path / "results" / "clinic-mini" / "first-hour.md").read_text()
+    assert page.strip() == capsys.readouterr().out.strip()
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| ")]
+    held = [(row[1].strip(), row[3].strip(), row[4].strip()) for row in rows[1:]]
+    assert held == [
+        ("cases and models", "yes", "made"),
+        ("pcqc doctor --measure", "no", "exit status 2: pcqc: error: plan: it does not fit"),
+    ]

@@ -22,7 +22,7 @@ NOT_HERE = {
     r"snakemake .*study=paper --until sft .*": GPUS,
     r"make results STUDY=paper": GPUS,
     r"pcqc doctor real": GPUS,
-    r"python -m benchmarks\.device .*": GPUS,
+    r"python -m benchmarks\.first_hour": GPUS,
     r"VLLM_NO_USAGE_STATS=1 vllm serve .*": GPUS,
     r"until curl .*/health; do sleep 5; done": GPUS,
     r"snakemake --workflow-profile slurm .*": "needs a cluster; tests/long/test_slurm.py has one",

@@ -8,7 +8,7 @@ import torch
 from helpers import plain_logprobs, tiny_model
 from learner_material import COEFFICIENTS, updated
 
-from benchmarks.device import update_flops
+from pcqc.jobs.measure import update_flops
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.planning.architecture import KNOWN
 from pcqc.training import token_trees

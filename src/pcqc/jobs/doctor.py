@@ -2,7 +2,8 @@
 
 The trial builds learner, engines and roles as a run does, samples, scores, and takes one step of
 the optimiser; nothing is kept. Where a clinic's models are not made yet, the published ones that it
-starts from or random ones of their shape stand in.
+starts from or random ones of their shape stand in. Instead of the trial a few updates of a run can
+be measured, which needs the study's own models.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -31,6 +33,7 @@ from pcqc.jobs.instruction import instruction
 from pcqc.jobs.launch import join_job, launch, processes_wanted
 from pcqc.jobs.learner import make_backend
 from pcqc.jobs.make_roles import Weights, make_context, make_scorer, weights_of
+from pcqc.jobs.measure import measure, utilisations
 from pcqc.jobs.run import rollout_task
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import save_model
@@ -56,18 +59,20 @@ CASE = Case(
 )
 
 
-def examine(study: Study, name: str) -> None:
+def examine(study: Study, name: str, measured: int | None = None) -> None:
     """Print a line for each check; the first that fails is the last.
 
     Args:
         study: its placement says how many processes take part in the trial.
         name: how the study was named to `pcqc`.
+        measured: updates to measure instead of the trial.
 
     Raises:
         UserError: a check failed.
     """
+    here = partial(_measure_here, name=name, updates=measured) if measured else _try_here
     if launched():
-        return _try_here(study)
+        return here(study)
     with _line("plan") as notes:
         require_fit(study)
         notes.append("the placement fits" if study.placement else "no placement to check")
@@ -79,10 +84,10 @@ def examine(study: Study, name: str) -> None:
             notes.append(_server(study, role, server))
     if (count := processes_wanted(study)) > 1:
         with _line("trial") as notes:
-            launch(["doctor", name], count)
+            launch(["doctor", name, *(["--measure", str(measured)] if measured else [])], count)
             notes.append(f"{count} processes ended well")
     else:
-        _try_here(study)
+        here(study)
     print(f"ready for {study.name}")
 
 
@@ -160,6 +165,21 @@ def _try_here(study: Study) -> None:
     processes = join_job(study)
     with tempfile.TemporaryDirectory(prefix="pcqc-doctor-") as folder:
         _trial(study, processes, Path(folder))
+    shutdown(processes)
+
+
+def _measure_here(study: Study, name: str, updates: int) -> None:
+    """The measurement in this process, which may be one of several."""
+    processes = join_job(study)
+    single_threaded(study.deterministic)
+    with _line("updates", processes) as notes:
+        if record := measure(study, name, processes, updates):
+            notes.append(f"{updates} of {record['method']} after a first one")
+            for phase, share in utilisations(record).items():
+                seconds = record["measured"][f"seconds/{phase}"]
+                notes.append(f"{phase} {seconds:.3g} s at {100 * share:.3g} % of a product's speed")
+            notes.append(f"gap {record['measured']['gap/mean']:.2g} a token")
+            notes.append(f"`pcqc plan {study.results / 'rates.yaml'}` counts with these rates")
     shutdown(processes)
 
 

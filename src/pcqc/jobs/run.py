@@ -118,7 +118,7 @@ def latest_task(study: Study, kind: str, *arguments: str) -> Task:
         name: source if isinstance(source, Path) else source.latest
         for name, source in job.inputs.items()
     }
-    return Task(job.arguments, job.settings, newest, job.latest, Where.of(study))
+    return Task(job.arguments, job.settings, newest, job.latest, where_of(study, job))
 
 
 def rollout_task(study: Study, folder: Path) -> Task:

@@ -1,4 +1,6 @@
-"""Updates for the benchmarks to time, made as `pcqc train` makes them."""
+"""Updates of a run as `pcqc train` takes them, timed, of which nothing is kept."""
+
+from typing import Any
 
 import torch
 
@@ -7,6 +9,11 @@ from pcqc.jobs.run import latest_task
 from pcqc.study import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.token_trees import TokenTree, merge_prefixes
+
+
+def gpu_name() -> str | None:
+    """The driver's name of the GPU that torch uses; None without a GPU."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
 def finish() -> None:
@@ -33,6 +40,7 @@ class Worker:
         task = latest_task(study, "train", name, next(iter(study.runs)))
         self.run = Run(task, processes)
         self.seconds: list[dict[str, float]] = []
+        self.batch: Any = None  # of the method's own kind
 
     def step(self, update: int = 1) -> None:
         """Update number `update` of the run, from empty caches."""
