@@ -5,11 +5,12 @@ is taken within each round: other work on the machine slows both sides of it.
 """
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+
+from pcqc.jobs.timed_updates import timed
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,6 @@ class Finding:
     def holds(self) -> bool | None:
         """Whether the value reaches its bound; None where there is no bound."""
         return None if self.least is None else bool(self.middle >= self.least)
-
-
-def timed(call: Callable[[], object]) -> float:
-    """Seconds that a call takes."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

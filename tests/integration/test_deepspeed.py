@@ -134,9 +134,9 @@ def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft,
 
 @pytest.mark.parametrize("stage", DEFAULT)
 def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(trained, stage):
-    found = json.loads((trained / "waiting.json").read_text())[stage]
-    assert found["same"]
-    beside, waiting = found["held"][:3], found["held"][3:]
+    critics = json.loads((trained / "waiting.json").read_text())[stage]
+    assert critics["same"]
+    beside, waiting = critics["held"][:3], critics["held"][3:]
     # Master weights and two moments, in fp32, of this process's half of the critic.
     whole = sum(p.numel() for p in critic().model.parameters())
     assert beside[1] == beside[2] == pytest.approx(3 * 4 * whole / 2, rel=0.01)

@@ -171,7 +171,7 @@ def small_steps(processes, folder: Path) -> None:
 
 def waiting(processes, folder: Path) -> None:
     """A critic in bf16 with its optimiser on the host between steps, and one without; by stage."""
-    found = {}
+    by_stage = {}
     for stage in (1, 2, 3):
         place, states, values, held = LearnerPlacement(TWO, zero=stage), [], [], []
         for waits in (False, True):
@@ -189,12 +189,12 @@ def waiting(processes, folder: Path) -> None:
             (own,) = mine.state.files().values()
             states.append(own)
         same = all(torch.equal(tensor, states[1][name]) for name, tensor in states[0].items())
-        found[f"zero-{stage}"] = {
+        by_stage[f"zero-{stage}"] = {
             "same": all(processes.gather(same)) and values[:3] == values[3:],
             "held": held,
         }
     if processes.is_main:
-        (folder / "waiting.json").write_text(json.dumps(found))
+        (folder / "waiting.json").write_text(json.dumps(by_stage))
 
 
 def device_bytes(optimizer) -> int:

@@ -74,10 +74,10 @@ def test_what_is_offloaded_lies_on_the_host(paper):
 def test_a_critics_optimiser_makes_room_in_rollouts_and_is_moved_twice_an_update(paper):
     kept = changed(paper, "placement.learner.offload", "none")
     states = 12 * 7_568_409_601 / 8 / 2**30
-    here, there = (learner_memory(study, "critic") for study in (kept, paper))
-    assert here.during("rollout") - there.during("rollout") == pytest.approx(states)
-    assert here.during("update") == pytest.approx(there.during("update"))
-    assert there.host - here.host == pytest.approx(states)
+    resident, moved = (learner_memory(study, "critic") for study in (kept, paper))
+    assert resident.during("rollout") - moved.during("rollout") == pytest.approx(states)
+    assert resident.during("update") == pytest.approx(moved.during("update"))
+    assert moved.host - resident.host == pytest.approx(states)
     assert learner_memory(kept, "learner") == learner_memory(paper, "learner")
     for name, moved in {"atpo": 2 * 222 * states / 10, "pcqc": 0.0}.items():
         before, after = (run_cost(s, paper.method(name))["update"] for s in (kept, paper))

@@ -8,7 +8,7 @@ context of the trained tokens stands for that of all.
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,7 +19,7 @@ import yaml
 from pcqc.errors import UserError
 from pcqc.jobs.learner import write_model
 from pcqc.jobs.rl_loop import Run
-from pcqc.jobs.timed_updates import Worker, finish, gpu_name
+from pcqc.jobs.timed_updates import Worker, finish, gpu_name, timed
 from pcqc.planning.architecture import Architecture, architecture
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import GIB, device, named
@@ -145,9 +145,9 @@ def _flops(study: Study, worker: Worker) -> dict[str, float]:
         flops[f"{role}_written"] = here * shape.forward_flops(written, context, written)
         flops[f"{role}_read"] = here * shape.forward_flops(read, context, 0)
     again = bool(study.placement and study.placement.learner.gradient_checkpointing)
-    shape = architecture(study, "actor")[1]
+    forward = update_flops(architecture(study, "actor")[1], trees, passes=1)
     for name, recomputed in (("update", False), ("update_with_recomputation", again)):
-        flops[name] = update_flops(shape, trees, update_passes(run.method, recomputed))
+        flops[name] = forward * update_passes(run.method, recomputed)
     return flops
 
 
@@ -182,13 +182,7 @@ def product_rate(dtype: str) -> float:
         finish()
 
     product()
-    return 2 * size**3 / min(_timed(product) for _ in range(PRODUCTS))
-
-
-def _timed(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    return 2 * size**3 / min(timed(product) for _ in range(PRODUCTS))
 
 
 def _disk_and_memory(study: Study, run: Run) -> dict[str, float]:

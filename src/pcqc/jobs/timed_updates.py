@@ -1,5 +1,7 @@
 """Updates of a run as `pcqc train` takes them, timed, of which nothing is kept."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +22,13 @@ def finish() -> None:
     """Wait for the GPU: a call returns before its work there is done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
 class Worker:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pcqc.planning.checks import misfits
 from pcqc.planning.cost import run_cost
@@ -47,7 +48,7 @@ def _halves(count: int) -> list[int]:
 def _moved(study: Study, learner: Sequence[int], others: Sequence[int], split: int) -> Study:
     """With the learner and the actor on some devices, the other roles on others."""
     place = study.placement
-    roles = {role: replace(getattr(place, role), devices=tuple(learner)) for role in ("learner",)}
+    roles: dict[str, Any] = {"learner": replace(place.learner, devices=tuple(learner))}
     if place.actor:
         roles["actor"] = replace(place.actor, devices=tuple(learner))
     for role in ROLES:
