@@ -29,7 +29,7 @@ TRITON := .venv/triton
 .PHONY: help env gpu results test test-numerical test-runner test-long bench lint ui lock clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  STUDY=$(STUDY) chooses a study of config/studies/, CORES=$(CORES) the cores for it, PORT=$(PORT) the UI's port."
 
@@ -76,6 +76,9 @@ test-long: env ## run the long tests
 bench: env ## measure speed beside TRL, vLLM and others; writes results/benchmarks.md
 	snakemake --cores $(CORES) --config study=clinic --until sft -- all
 	python -m benchmarks
+
+example-%: env ## test an adapter in an environment of its own: gymnasium, openenv, prime-rl, rllm, verifiers, verl
+	python examples/own_environment.py $*
 
 lint: env ## check style, workflow format, types and who imports whom
 	ruff check .

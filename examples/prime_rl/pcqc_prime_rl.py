@@ -11,8 +11,8 @@ first. Add a `PCQCAlgoConfig` to `prime_rl.configs.algorithm` and `"pcqc": PCQC`
 `ALGORITHM_CLASSES`, as its docs/algorithms.md tells.
 
 Read in PrimeIntellect-ai/prime-rl 559b447 (`orchestrator/algo/`, `trainer/rl/loss.py`) and
-PrimeIntellect-ai/verifiers a60a606 (`v1/graph.py`, `v1/trace.py`). Neither is installed here: the
-test runs this file on traces with the recorded names and shapes.
+PrimeIntellect-ai/verifiers a60a606 (`v1/graph.py`, `v1/trace.py`). `make example-prime-rl` runs
+this file in both; where they are not there, the test has traces with the recorded names and shapes.
 """
 
 from collections.abc import Sequence

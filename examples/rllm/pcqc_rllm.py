@@ -11,8 +11,9 @@ tokens of `response_ids` (None where nothing is asked). Call `credit([episode])`
 workflow, and set `rllm.algorithm.use_precomputed_advantage: true`.
 
 Read in rllm-org/rllm 9beb6e0: `rllm/types.py`, `rllm/trainer/algorithms/advantage.py`,
-docs/training/precompute-advantage.mdx. rLLM is not installed here, and this file imports nothing of
-it: the test runs it on steps with the recorded names and shapes.
+docs/training/precompute-advantage.mdx. This file imports nothing of rLLM. `make example-rllm` runs
+it on rLLM's own steps, which its trainer then takes; where rLLM is not there, the test has steps
+with the recorded names and shapes.
 """
 
 from collections.abc import Sequence

@@ -8,8 +8,8 @@ prompt and scales each term by its own count. `algorithm.use_kl_in_reward` must 
 `loss_agg_mode` "token-mean".
 
 Read in verl-project/verl 1dda039: `verl/trainer/ppo/core_algos.py` and `ray_trainer.py`,
-`verl/experimental/agent_loop/agent_loop.py`, `verl/trainer/ppo/v1/`. verl is not installed here:
-the test runs this file on rows with the recorded names and shapes.
+`verl/experimental/agent_loop/agent_loop.py`, `verl/trainer/ppo/v1/`. `make example-verl` runs this
+file in verl 0.9.1; where verl is not there, the test has rows with the recorded names and shapes.
 """
 
 from collections.abc import Mapping, Sequence

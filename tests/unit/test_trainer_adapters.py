@@ -2,29 +2,22 @@
 
 The trainers are not installed here. Their structures are those of `trainers.json`: names of fields
 and arguments as in the commit that it cites, so that an adapter which asks for another one fails.
-`examples/own_environment.py` runs a trainer's test where it is installed, on its own structures.
-`python tests/unit/test_trainer_adapters.py` records the consultations anew.
+`make example-verl`, `example-prime-rl` and `example-rllm` run a trainer's test where it is
+installed, on its own structures.
 """
 
 import importlib
-import json
-import os
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+from recorded_consultations import CASES, OWN, ROOT, TRAINERS, asks_nothing, responses, structure
 
 from turn_credit import Term, pcqc, token_advantages
 from turn_credit.group import Group
 
-ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures" / "trainers"
 BETA = 0.5
-OWN = "OWN_ENVIRONMENT" in os.environ  # the trainer is there: nothing stands in for it
-TRAINERS = json.loads((FIXTURES / "trainers.json").read_text())
-CASES = json.loads((FIXTURES / "consultations.json").read_text())["cases"]
 
 
 @pytest.fixture
@@ -47,21 +40,6 @@ def adapter(monkeypatch):
     yield load
     for name in loaded:
         sys.modules.pop(name, None)
-
-
-def structure(trainer: str, kind: str, **values):
-    """An object with the recorded fields of a class, and no other."""
-    fields = TRAINERS[trainer]["classes"][kind]
-    assert values.keys() <= set(fields)
-    return SimpleNamespace(**dict.fromkeys(fields) | values)
-
-
-def responses(case):
-    """(consultation, turn, candidate, response) of all that was sampled."""
-    for c, consultation in enumerate(case["consultations"]):
-        for t, turn in enumerate(consultation["turns"]):
-            for k, response in enumerate(turn["responses"]):
-                yield c, t, k, response
 
 
 def expected(cases, tokens: int | None = None) -> dict[tuple, np.ndarray]:
@@ -94,11 +72,6 @@ def same(laid: dict, wanted: dict, tolerance: float = 1e-6) -> None:
         assert np.shape(laid[place]) == values.shape
         np.testing.assert_array_equal(np.array(laid[place]) != 0, values != 0)
         np.testing.assert_allclose(laid[place], values, tolerance)
-
-
-def asks_nothing(response) -> bool:
-    """Whether it is a candidate that takes part in the comparison and has no question."""
-    return response["question_start"] is None and response["utility"] is not None
 
 
 def test_the_fixture_has_all_that_can_go_wrong():
@@ -206,16 +179,20 @@ def test_prime_rl(adapter):
         for node, own in zip(nodes, np.split(np.array(values), ends[:-1]), strict=True):
             node.advantages = own.tolist()
 
+    class Algorithm:
+        def __init__(self, config, policy_pool):
+            self.policy_pool = policy_pool
+
     trainable = lambda episodes: ((e, t) for e in episodes for t in e.traces)  # noqa: E731
     module = adapter(
         "pcqc_prime_rl",
         prime_rl__orchestrator__algo__base={
-            "Algorithm": object,
+            "Algorithm": Algorithm,
             "iter_trainable_traces": trainable,
         },
         prime_rl__orchestrator__algo__routing={"assign_advantages": assign_advantages},
     )
-    algorithm = module.PCQC()
+    algorithm = module.PCQC(None, None)
     algorithm.question_weight = BETA
     node = lambda **values: structure("PrimeIntellect-ai/verifiers", "MessageNode", **values)  # noqa: E731
     for i, case in enumerate(CASES):
@@ -239,9 +216,16 @@ def test_prime_rl(adapter):
                         told[-1] |= {"start": response["question_start"]}
                         told[-1] |= {"utility": response["utility"]}
             trace = structure(
-                "PrimeIntellect-ai/verifiers", "Trace", nodes=nodes, info={"questions": told}
+                "PrimeIntellect-ai/verifiers",
+                "Trace",
+                nodes=nodes,
+                info={"questions": told},
+                rewards={"right": SimpleNamespace(value=consultation["reward"])},
+                agent=SimpleNamespace(trainable=True),
+                ok=True,
             )
-            trace.reward = consultation["reward"]
+            if not OWN:  # there it is the sum of the rewards
+                trace.reward = consultation["reward"]
             traces.append(trace)
         coroutine = algorithm.score_group([SimpleNamespace(traces=traces)])
         with pytest.raises(StopIteration):
@@ -276,63 +260,26 @@ def test_rllm(adapter):
             doctor = made("Trajectory", name="doctor", steps=steps, reward=consultation["reward"])
             # Before its candidates: the asked question is the first of its state.
             trajectories.insert(0, doctor)
-        module.credit([made("Episode", trajectories=trajectories)], BETA)
+        episode = made("Episode", id=f"{case['case_id']}:0", trajectories=trajectories)
+        module.credit([episode], BETA)
+        if OWN:
+            taken_by_rllm(episode)
         sampled = sum(len(r["tokens"]) for *_, r in responses(case))
         same({place: s.advantage for place, s in places.items()}, expected([case], sampled))
         assert all(isinstance(step.advantage, list) for step in places.values())
 
 
-def record() -> None:
-    """Two cases of the published clinic doctor: two consultations each, two candidates."""
-    sys.path.insert(0, str(ROOT / "examples" / "trl"))
-    from dataclasses import replace
+def taken_by_rllm(episode) -> None:
+    """rLLM's own trainer takes the advantages as they are, or fails."""
+    from rllm.trainer.algorithms import advantage, config, transform
 
-    from train_clinic import open_clinic
-
-    from pcqc.methods.base import Services
-
-    clinic = open_clinic(1, 24, 1)
-    method = replace(clinic.study.method("pcqc"), terminal_group=2, question_group=2)
-    batch = method.collect_rollouts(
-        Services(None, 3, clinic.scorer), clinic.context, clinic.train, 1
+    groups, _ = transform.transform_episodes_to_trajectory_groups(
+        [episode], config.TransformConfig()
     )
-    groups = {(id(g.turn)): g for g in batch.groups}
-    cases = []
-    for case, row, rewards, outcomes in zip(
-        batch.cases, batch.consultations, batch.rewards, batch.advantages, strict=True
-    ):
-        played = []
-        for consultation, reward, outcome in zip(row, rewards, outcomes, strict=True):
-            turns, before = [], 0
-            for turn in consultation.turns:
-                group = groups.get(id(turn))
-                rows = [
-                    {
-                        "tokens": list(r.completion.tokens),
-                        "question_start": r.question_start,
-                        "utility": group and float(group.utilities[k]),
-                        "terminal": float(outcome) if k == 0 else None,
-                        "question": float(group.credits[k])
-                        if group and r.question_start is not None
-                        else None,
-                    }
-                    for k, r in enumerate(turn.responses if group else turn.responses[:1])
-                ]
-                turns.append({"context": list(turn.state[before:]), "responses": rows})
-                before = len(turn.state) + len(rows[0]["tokens"])
-            played.append({"reward": int(reward), "turns": turns})
-        cases.append({"case_id": case.case_id, "consultations": played})
-    told = {case["case_id"]: [r for *_, r in responses(case)] for case in cases}
-    mixed = [
-        case
-        for case in sorted(cases, key=lambda case: len(json.dumps(case)))
-        if len({consultation["reward"] for consultation in case["consultations"]}) == 2
-    ]
-    silent = next(c for c in mixed if any(map(asks_nothing, told[c["case_id"]])))
-    equal = next(c for c in mixed if any(r["question"] == 0 for r in told[c["case_id"]]))
-    kept = [silent, equal if equal is not silent else mixed[0]]
-    (FIXTURES / "consultations.json").write_text(json.dumps({"cases": kept}) + "\n")
-
-
-if __name__ == "__main__":
-    record()
+    steps = [step for t in episode.trajectories for step in t.steps]
+    before = [list(step.advantage) for step in steps]
+    settings = config.AlgorithmConfig(use_precomputed_advantage=True)
+    told = advantage.collect_reward_and_advantage_from_trajectory_groups(groups, settings)
+    assert [step.advantage for step in steps] == before
+    doctors = [value for row in before[: len(episode.trajectories[0].steps)] for value in row]
+    assert told["advantage/doctor/max"] >= max(doctors)

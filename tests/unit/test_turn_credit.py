@@ -1,14 +1,17 @@
 """Peers on scripted consultations: which tokens get which credit, and what a value costs."""
 
+import sys
+
 import numpy as np
 import pytest
+import test_methods
 from helpers import make_case, scripted_context, scripted_scorer
 from test_methods import chances, pieces, say
 
 from pcqc.consultation import roll_out
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
-from pcqc.methods.sequences import TERMINAL
+from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import TurnCredit
 from turn_credit import Group, gigpo, igpo, mt_grpo, tips
 
@@ -67,3 +70,36 @@ def test_an_ended_dialogue_has_its_own_reward_and_costs_nothing():
     (ended,) = after_candidates(context, CASES[0], first, 2)
     found = continue_all(context, [ended], 3, seed=1, stage="test")
     assert (found.values.tolist(), found.consultations, found.sampled_tokens) == ([1.0], 0, 0)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        test_methods.PCQC,
+        test_methods.SAME_STATE_Q1,
+        test_methods.EXECUTED_LOCAL,
+        test_methods.TERMINAL_ONLY,
+        TurnCredit("Peer", "turn_credit", terminal_group=2, turn_credit="mt_grpo"),
+    ],
+    ids=lambda method: method.title,
+)
+def test_a_method_has_no_credit_formula_of_its_own(method, monkeypatch):
+    """With the package's functions replaced, each credited token has the replacement's number."""
+
+    def sevens(values):
+        return np.full(len(values), 7.0)
+
+    def of_update(credit, groups):
+        return [[np.full(turns, 7.0) for turns in group.lengths] for group in groups]
+
+    replaced = dict.fromkeys(
+        ("same_state_credit", "executed_local_credit", "leave_one_out", "terminal_advantages"),
+        sevens,
+    )
+    for module in [m for name, m in sys.modules.items() if name.startswith("pcqc.methods.")]:
+        for name, function in {**replaced, "credit_update": of_update}.items():
+            if name in vars(module):
+                monkeypatch.setattr(module, name, function)
+    drawn, chat = test_methods.draw(method)
+    terms = (TERMINAL, QUESTION)
+    assert {a for term in terms for _, a in pieces(chat, drawn.sequences, term)} == {7.0}

@@ -58,7 +58,9 @@ def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
 
     def place(own: Score) -> tuple:
         control = own.title in controls
-        return control, own.rank is None, 0 if control or not own.rank else -own.rank["last"].mean
+        if control or not own.rank:
+            return control, own.rank is None, 0
+        return control, False, -round(own.rank["last"].mean, 6)  # equals stand as they were given
 
     return sorted(scores, key=place)
 
