@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from torch.distributed import HashStore
 from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pcqc.cases.case import Case
@@ -200,9 +201,9 @@ class Thread(Processes):
 
 def in_processes(count: int, work: Callable[[Processes], Any]) -> list[Any]:
     """What `work` returns in each of several processes, by rank; they are threads here."""
-    group = Barrier(count), [None] * count
+    group, store = (Barrier(count), [None] * count), HashStore()
     with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(lambda rank: work(Thread(rank, count, group)), range(count)))
+        return list(threads.map(lambda rank: work(Thread(rank, count, group, store)), range(count)))
 
 
 def changed(settings: Any, path: str, value: Any) -> Any:

@@ -117,7 +117,9 @@ def test_processes_share_the_dialogues_out():
 
     (first, of_first), (second, of_second) = in_processes(2, work)
     assert first == second == played(context())
-    assert (of_first, of_second) == (7, 8)  # of fifteen
+    # Each begins its part of fifteen at once; who is ready early takes what is not begun.
+    assert 1 < of_first <= 7
+    assert 1 < of_second <= 8
 
 
 class Timed(Streaming):

@@ -49,30 +49,42 @@ def stream_dialogues(
     candidates: int,
     name: str,
 ) -> list[Consultation]:
-    """Play up to `turns` turns of each; several processes share the dialogues out."""
+    """Play up to `turns` turns of each.
+
+    Of several processes each begins with its part, as many at once as its engine holds. Who has
+    ended one begins another, at last one that would be another process's.
+    """
     scorer = context.scorer
     # A scorer that takes turns with the others would gain nothing.
     if scorer and (scorer.engine.in_turns or not scorer.engine.streams):
         scorer = None
     context = replace(context, scorer=scorer)
 
-    def play(part: Sequence[Dialogue]) -> list[tuple[Consultation, dict[Key, Any]]]:
-        scheduler = _Scheduler(context)
-        streamed = [_Streamed(context, scheduler, d, turns, candidates, name) for d in part]
-        for dialogue in streamed:
-            scheduler.start(dialogue.play())
-        scheduler.run()
-        return [(dialogue.consultation(), dialogue.scores) for dialogue in streamed]
+    engine = context.actor.engine
+    processes, scheduler = engine.processes, _Scheduler(context)
+    numbers, streamed = processes.queue(len(dialogues)), {}
+
+    def one_after_another() -> Steps:
+        for number in numbers:
+            dialogue = _Streamed(context, scheduler, dialogues[number], turns, candidates, name)
+            streamed[number] = dialogue
+            yield from dialogue.play()
 
     with context.timed("rollout"):
-        played = context.actor.engine.processes.map_sharded(play, dialogues)
+        own = len(processes.part(len(dialogues)))
+        for _ in range(own if processes.count == 1 else min(own, engine.at_once)):
+            scheduler.start(one_after_another())
+        scheduler.run()
+        mine = {number: (d.consultation(), d.scores) for number, d in streamed.items()}
+        played = {number: row for part in processes.gather(mine) for number, row in part.items()}
     if scorer:
-        scores = {key: row for _, of_dialogue in played for key, row in of_dialogue.items()}
+        in_order = (played[number][1] for number in range(len(dialogues)))
+        scores = {key: row for rows in in_order for key, row in rows.items()}
         # A failed read is left out, so that the scorer is asked for it again.
         scorer.read_during_rollouts = {
             key: row for key, row in scores.items() if not isinstance(row, Failure)
         }
-    return [consultation for consultation, _ in played]
+    return [played[number][0] for number in range(len(dialogues))]
 
 
 @dataclass

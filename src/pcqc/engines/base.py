@@ -87,12 +87,14 @@ class Engine(Protocol):
         processes: that load the same weights at the same time, each into an engine of its own.
         streams: whether it accepts requests one by one, beside those in progress.
         in_turns: whether it computes only inside a call, so that no other engine computes then.
+        at_once: dialogues that a process begins before one has ended, where several share them.
         empty: whether it has lost its weights in its sleep, and needs new ones before it is used.
     """
 
     processes: Processes = SINGLE_PROCESS
     streams: bool = False
     in_turns: bool = False
+    at_once: int = 256
     empty: bool = False
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
@@ -152,6 +154,7 @@ class WrappedEngine(Engine):
     def __init__(self, engine: Engine):
         self.engine = engine
         self.streams, self.in_turns = engine.streams, engine.in_turns
+        self.at_once = engine.at_once
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""

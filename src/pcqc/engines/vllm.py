@@ -78,7 +78,7 @@ class VllmEngine(Engine):
         )
         if not self.shared:
             self.llm.collective_rpc("end_with", args=(os.getpid(),))
-        self.tickets = 0
+        self.tickets, self.at_once = 0, batch_size
         self.running: dict[Ticket, tuple[Callable[[Any], Any], dict[int, Any]]] = {}
         self.context = self.llm.model_config.max_model_len
         self.sleeps = self.llm.model_config.enable_sleep_mode

@@ -4,12 +4,13 @@ Processes exchange this program's own objects, which torch.distributed pickles, 
 processes of the job that its launcher started. Nothing from a file or from outside is unpickled.
 """
 
+import itertools
 import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,11 +31,15 @@ class Processes:
         rank: number of this process, from 0.
         count: number of processes.
         group: over which objects travel; None for a single process.
+        store: where they count together, of `torch.distributed`; likewise.
+        queues: numbers the calls of `queue`.
     """
 
     rank: int = 0
     count: int = 1
     group: Any = None
+    store: Any = None
+    queues: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     @property
     def is_main(self) -> bool:
@@ -72,9 +77,29 @@ class Processes:
             work: each of its results depends only on its own item.
             items: the same in every process. Neighbours stay together.
         """
-        bounds = [len(items) * rank // self.count for rank in range(self.count + 1)]
-        mine = items[bounds[self.rank] : bounds[self.rank + 1]]
-        return [result for part in self.gather(work(mine)) for result in part]
+        mine = self.part(len(items))
+        results = self.gather(work(items[mine.start : mine.stop]))
+        return [result for part in results for result in part]
+
+    def part(self, count: int, rank: int | None = None) -> range:
+        """Of so many items, the numbers of a process's part; by default this one's."""
+        rank = self.rank if rank is None else rank
+        return range(count * rank // self.count, count * (rank + 1) // self.count)
+
+    def queue(self, count: int) -> Iterator[int]:
+        """Numbers below `count`, each for a single process: those of its own part, then of others.
+
+        A process that is ready early takes what another has not begun. All make the same calls.
+        """
+        if self.count == 1:
+            yield from range(count)
+            return
+        name = f"queue/{next(self.queues)}"
+        for later in range(self.count):
+            rank = (self.rank + later) % self.count
+            part = self.part(count, rank)
+            while (taken := self.store.add(f"{name}/{rank}", 1)) <= len(part):
+                yield part[taken - 1]
 
 
 SINGLE_PROCESS = Processes()
@@ -95,6 +120,7 @@ def join(devices: Sequence[int]) -> Processes:
         UserError: the launcher started another number of processes.
     """
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
     count = int(os.environ["WORLD_SIZE"]) if launched() else 1
     if count != len(devices):
@@ -105,11 +131,11 @@ def join(devices: Sequence[int]) -> Processes:
     rank = int(os.environ["RANK"]) if launched() else 0
     os.environ.setdefault("LOCAL_RANK", "0")  # DeepSpeed needs it
     backend = "nccl" if _take_device(devices[rank]) else "gloo"
-    single: dict[str, Any] = (
-        {} if launched() else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
-    )
-    dist.init_process_group(backend, timeout=TIMEOUT, **single)
-    return Processes(rank, count, dist.new_group(backend="gloo", timeout=TIMEOUT))
+    store: Any = dist.HashStore()
+    if launched():
+        store, *_ = next(rendezvous("env://", timeout=TIMEOUT))
+    dist.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=count)
+    return Processes(rank, count, dist.new_group(backend="gloo", timeout=TIMEOUT), store)
 
 
 def shutdown(processes: Processes) -> None:
