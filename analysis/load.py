@@ -23,8 +23,8 @@ from pcqc.evaluation.predictions import SCHEMA
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.json_shapes import CollectedRuns
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
+from pcqc.runs import Run, read_frame
 from pcqc.runs import load as load_run
-from pcqc.runs import read_frame
 from pcqc.study import Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl
@@ -135,9 +135,18 @@ def load_evaluated(study: Study, methods: list[str]) -> Collected:
     return Collected(study, pd.concat(frames), pd.concat(events), records).only(methods)
 
 
-def read_evaluation(study: Study, method: str, run: str) -> dict[str, Any]:
-    """The manifest of a run's evaluation, its files checked."""
-    return read_manifest(checked(latest(study, "evaluate", method, run)))
+def known_runs(study: Study) -> Iterator[Run]:
+    """Runs of methods, controls and ablations: as evaluated here or, for want of it, as collected.
+
+    A method counts here where every run of it is evaluated.
+    """
+    here, collected = evaluated_methods(study), latest(study, "collect") / "runs.json"
+    runs = read_json(checked(collected), CollectedRuns) if collected.exists() else []
+    elsewhere = {(run["method"], run["run"]) for run in runs}
+    for name, method in study.methods.items():
+        for letter in method.runs:
+            if name in here or (name, letter) in elsewhere:
+                yield load_run(study.results, name, letter)
 
 
 def peers_folder(study: Study) -> Path:
@@ -242,16 +251,6 @@ def read_overlap(study: Study) -> tuple[dict[str, float], pd.DataFrame]:
     folder = checked(latest(study, "overlap"))
     counts = read_frame(folder / "counts.csv", ("evaluation", "training"))
     return read_json(folder / "inputs.json")["thresholds"], counts
-
-
-def evaluation_dialogues(study: Study, method: str, run: str) -> dict[str, Iterator[dict]]:
-    """Benchmark -> dialogues of a run as evaluated on this machine."""
-    manifest = read_evaluation(study, method, run)
-    folder = latest(study, "evaluate", method, run)
-    return {
-        name: (row for _, row in read_jsonl(folder / files["dialogues"]))
-        for name, files in manifest["benchmarks"].items()
-    }
 
 
 def training_rows(study: Study, method: str, run: str) -> dict[str, list[dict]]:

@@ -1,4 +1,4 @@
-"""One self-contained HTML file with everything a study found: no network, no scripts."""
+"""One self-contained HTML file with everything a study found: no network, one line of script."""
 
 from pathlib import Path
 

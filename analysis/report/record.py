@@ -9,7 +9,7 @@ from analysis.collected import Collected
 from analysis.table import MISSING, Column, Row, Table
 from analysis.tables.training_cost import through
 
-MLFLOW = "http://127.0.0.1:5000/#/experiments"
+MLFLOW = "http://127.0.0.1:5000"  # of `make ui`; the report asks for another port
 
 
 def selection(collected: Collected) -> dict[str, Any]:
@@ -78,9 +78,15 @@ def runs(collected: Collected) -> list[dict[str, Any]]:
             f"{totals['trajectories']:,}" if "trajectories" in totals else MISSING,
             str(manifest.get("git_commit") or MISSING)[:10],
         ]
-        link = f"{MLFLOW}/{entry.get('experiment_id', 0)}/runs/{entry['run_id']}"
+        link = f"{experiment(collected)}/{entry['run_id']}"
         rows.append({"cells": cells, "link": link, "run_id": entry["run_id"]})
     return rows
+
+
+def experiment(collected: Collected) -> str:
+    """Address of the study's runs in MLflow, where their curves are chosen and compared."""
+    entries = [collected.record(method, run) for method, run in _all_runs(collected)]
+    return f"{MLFLOW}/#/experiments/{entries[0].get('experiment_id', 0)}/runs"
 
 
 def accepted(collected: Collected) -> list[str]:

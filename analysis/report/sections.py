@@ -13,7 +13,7 @@ from analysis.conclusion import conclusion, details
 from analysis.figures import caption, module
 from analysis.notices import notice
 from analysis.published import published
-from analysis.report.record import accepted, runs, selection, settings
+from analysis.report.record import accepted, experiment, runs, selection, settings
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables_and_figures import Item, contents
@@ -50,6 +50,8 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         "settings": settings(collected),
         "selection": selection(collected),
         "runs": runs(collected),
+        "experiment": experiment(collected),
+        "longer": collected.study.synthetic and not collected.study.replicates,
         "accepted": accepted(collected),
         "folder": latest(collected.study, "collect"),
         "links": [

@@ -1,6 +1,6 @@
 """Every consultation of a study that is kept: those of the evaluations, and samples of training.
 
-`analysis.load` reads them from the runs' own files.
+They are read from the runs' own files or, for want of those, from what is collected.
 """
 
 from collections.abc import Iterator
@@ -10,10 +10,8 @@ from typing import Any
 
 from analysis.load import (
     CasesById,
-    evaluated_methods,
-    evaluation_dialogues,
+    known_runs,
     opening_candidates,
-    read_evaluation,
     read_world,
     training_rows,
 )
@@ -97,24 +95,25 @@ def places(study: Study) -> list[Place]:
 
 
 def consultations(study: Study, held_at: list[Place]) -> Iterator[Consultation]:
-    """All of every evaluated method, control and ablation, run by run.
+    """All of every known method, control and ablation, run by run.
+
+    Of a run from an archive there are those of the development benchmark alone.
 
     Raises:
         UserError: a file is not the one that its job wrote.
     """
     *benchmarks, training = held_at
-    for method in evaluated_methods(study):
-        for run in study.method(method).runs:
-            update = read_evaluation(study, method, run)["update"]
-            dialogues = evaluation_dialogues(study, method, run)
-            opening = opening_candidates(study, method, run)
-            for place in benchmarks:
-                for row in dialogues[place.name]:
-                    states: list[dict | None] = [None] * len(row["turns"])
-                    if states and place.name == study.development and row["case_id"] in opening:
-                        states[0] = continued(opening[row["case_id"]], _value(place, row))
-                    yield Consultation(method, run, update, place, row, states)
-            yield from _of_training(study, method, run, training)
+    for run in known_runs(study):
+        opening = opening_candidates(study, run.method, run.run)
+        update = run.evaluation["update"]
+        for place in benchmarks:
+            for row in run.dialogues(place.name):
+                states: list[dict | None] = [None] * len(row["turns"])
+                if states and place.name == study.development and row["case_id"] in opening:
+                    states[0] = continued(opening[row["case_id"]], _value(place, row))
+                yield Consultation(run.method, run.run, update, place, row, states)
+        if not run.collected:
+            yield from _of_training(study, run.method, run.run, training)
 
 
 def _of_training(study: Study, method: str, run: str, place: Place) -> Iterator[Consultation]:

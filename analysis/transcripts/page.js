@@ -69,9 +69,10 @@ function keyOf(i) {
 // ---- filters, kept in the address so that a view can be linked
 
 const FILTERS = [
-  ['place', 'Benchmark', () => list.places],
+  ['place', 'Benchmark', () => list.places.filter((_, place) => list.rows.place.includes(place))],
   ['method', 'Method', () => [...new Map(list.runs.map(([name, title]) => [name, [name, title]])).values()]],
   ['run', 'Run', () => [...new Set(list.runs.map((run) => run[2]))].sort().map((run) => [run, run])],
+  ['update', 'Update', () => [...new Set(list.rows.update)].sort((a, b) => a - b).map((update) => [update, update])],
   ['outcome', 'Outcome', () => [['right', 'right'], ['wrong', 'wrong']]],
   ['ending', 'Ending', () => list.endings.map((name) => [name, name.replaceAll('_', ' ')])],
   ['compared', 'Candidates', () => [['yes', 'with candidates']]],
@@ -107,6 +108,7 @@ function filter(byHand) {
   matching = [];
   for (let i = 0; i < rows.run.length; i++) {
     if (runs[rows.run[i]] && (!wanted.place || rows.place[i] === place) &&
+        (!wanted.update || rows.update[i] === Number(wanted.update)) &&
         (!wanted.outcome || rows.right[i] === right) &&
         (!wanted.ending || rows.ending[i] === ending) && (!wanted.compared || rows.compared[i]) &&
         rows.questions[i] >= from && rows.questions[i] <= to && (!cases || cases[rows.case[i]])) {

@@ -50,7 +50,7 @@ class Run:
 
     @property
     def recipe(self) -> Recipe | None:
-        """What the run was made from: its training or, without one, its evaluation.
+        """Recipe of its training or, without one, of its evaluation.
 
         None of a run in an archive from before there were recipes.
         """
@@ -137,18 +137,24 @@ class Run:
         gain = frame["utility"] - frame["baseline"]
         return frame.assign(gain=gain).join(success, on=keys)
 
-    def dialogues(self) -> Iterator[dict[str, Any]]:
+    def dialogues(self, benchmark: str | None = None) -> Iterator[dict[str, Any]]:
         """The consultations of the evaluation; an archive has those of the development benchmark.
 
         Each has the case's `initial` information, `options` and correct `answer`, and the `turns`
         with the doctor's `response`, its `question` and the patient's `answer`.
+
+        Args:
+            benchmark: on which they were held; all by default.
         """
-        place = ("collect", "dialogues", self.method, self.run)
-        folder = self._newest(*place) if self.collected else self._newest("evaluate")
-        names = [files["dialogues"] for files in self.evaluation["benchmarks"].values()]
-        paths = sorted(folder.glob("*.jsonl")) if self.collected else [folder / n for n in names]
-        for path in paths:
-            yield from (row for _, row in read_jsonl(checked(path)))
+        if self.collected:
+            folder = self._newest("collect", "dialogues", self.method, self.run)
+            paths = {path.stem: path for path in sorted(folder.glob("*.jsonl"))}
+        else:
+            folder, entries = self._newest("evaluate"), self.evaluation["benchmarks"].items()
+            paths = {name: folder / files["dialogues"] for name, files in entries}
+        for name, path in paths.items():
+            if benchmark in (None, name):
+                yield from (row for _, row in read_jsonl(checked(path)))
 
     def dialogue(self, case_id: str) -> dict[str, Any]:
         """The consultation on one case; UserError where there is none."""
@@ -239,9 +245,9 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> pd.DataFrame:
         a, b: a run, or a Parquet file with columns `case_id` and `correct`.
 
     Returns:
-        One row for each benchmark that both have and, of several, one for their unweighted average:
-        `cases`, the two accuracies in percent, the `gain` in points with its 95 % interval (`low`,
-        `high`) over cases, how many cases one alone got right, and McNemar's exact `p`.
+        One row for each benchmark that both have and, of several, one for their unweighted average,
+        with `cases`, the two accuracies in percent, the `gain` in points with its 95 % interval
+        (`low`, `high`) over cases, how many cases one alone got right, and McNemar's exact `p`.
 
     Raises:
         UserError: a file cannot be read, a case is there twice, or the cases differ.

@@ -57,6 +57,9 @@ def test_ten_thousand_consultations_open_and_filter(browser, written):
     assert browser.text("#count") == "1,668 consultations of 10,002, 0.0% right"
     browser.choose("[name=from]", "2")
     assert browser.text("#count") == "832 consultations of 10,002, 0.0% right"
+    browser.choose("[name=update]", "1")
+    assert browser.text("#count").startswith("0 consultations")
+    browser.choose("[name=update]", "")
     browser.value("document.querySelector('transcript-list').scrollTop = 1e6")
     browser.wait("document.querySelector('.row:last-child').innerText.includes('01245')")
 
@@ -155,3 +158,7 @@ def test_the_report_leads_to_why_a_question_was_credited_and_a_checkpoint_chosen
     assert browser.value("document.querySelector('#selection').closest('details').open")
     browser.value("document.querySelector('#selection details').open = true")
     assert "lower accuracy than the selected" in browser.text("#selection")
+    # MLflow may be served at another port.
+    browser.choose("#runs input", "5012")
+    ports = browser.value("[...document.querySelectorAll('#runs a')].map(a => a.port)")
+    assert set(ports) == {"5012"}

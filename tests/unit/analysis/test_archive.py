@@ -11,7 +11,7 @@ import pytest
 import simulated
 from hand_made import finish_job, folder_of
 
-from analysis import archive, figures, paper, report, tables
+from analysis import archive, figures, paper, report, tables, transcripts
 from analysis.copied_tables import asked_for, copy_tables
 from analysis.formats import render
 from analysis.load import load, peers_folder
@@ -63,6 +63,19 @@ def test_a_restored_study_has_the_same_tables(collected, packed, study_folder, r
     assert drawn(study) == before
     dialogues = {path.stem for path in latest(study, "collect").rglob("*.jsonl")}
     assert dialogues == {study.development}
+
+
+def test_a_restored_study_has_its_consultations_on_the_development_benchmark(packed, elsewhere):
+    archive.restore(elsewhere, packed.parent)
+    listed = transcripts.write(elsewhere, elsewhere.results).parent / "data" / "list.js"
+    listed = json.loads(listed.read_text(encoding="utf-8").removeprefix('arrived("list",')[:-3])
+    held_at = {listed["places"][place][0] for place in listed["rows"]["place"]}
+    assert held_at == {elsewhere.development}
+    runs = load(elsewhere)
+    known = [(name, run) for name in runs.methods() for run in runs.runs(name)]
+    assert sorted((name, run) for name, _, run in listed["runs"]) == sorted(known)
+    cases = runs.number_of_cases(elsewhere.development)
+    assert len(listed["rows"]["case"]) == cases * len(known)
 
 
 def evaluate(study, name, like):
