@@ -24,9 +24,11 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp
 TRITON := .venv/triton
+SPHINX := .venv/site.stamp
+STUDIED := results/site/study/results/clinic-full/report.html
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results test test-numerical test-runner test-long bench lint ui lock clean
+.PHONY: help env gpu results test test-numerical test-runner test-long bench lint ui site lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -98,7 +100,22 @@ ui: env ## open MLflow's UI on 127.0.0.1 with every run of every study
 	echo "Open http://127.0.0.1:$(PORT)/#/experiments$${ID:+/$$ID/runs}?workflowType=machine_learning"; \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec mlflow ui --host 127.0.0.1 --port $(PORT) --workers 1 --backend-store-uri "$(MLFLOW_TRACKING_URI)"
 
-lock: env ## rewrite requirements/lock.txt from the .in files
+# Sphinx lies in a folder of its own, which only this command looks into.
+$(SPHINX): $(PACKAGES) requirements/site.txt
+	.venv/bin/python -m pip install --quiet --no-deps --require-hashes --upgrade --target .venv/site --requirement requirements/site.txt
+	@touch $@
+
+$(STUDIED): results/archive/clinic-full.tar.xz results/archive/clinic-full-b.tar.xz $(wildcard analysis/*.* analysis/*/*.*) | env
+	rm -rf results/site/study
+	mkdir -p results/site/study
+	cd results/site/study && pcqc restore clinic-full && pcqc report clinic-full
+
+site: env $(SPHINX) $(STUDIED) ## build the site of these pages in results/site/html, with the report of clinic-full
+	rm -rf results/site/html
+	PYTHONPATH=.venv/site python -m sphinx --quiet --fail-on-warning --keep-going -b html -d results/site/cache -c docs/site . results/site/html
+	cp results/site/html/README.html results/site/html/index.html
+
+lock: env ## rewrite requirements/lock.txt and site.txt from the .in files
 	.venv/bin/python requirements/install.py --relock
 
 clean: ## remove .venv, caches and every result but the archive

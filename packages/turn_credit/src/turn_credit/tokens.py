@@ -25,7 +25,7 @@ class Term:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that it covers: N_T, N_Q."""
+        """Number of tokens that it covers, N_T or N_Q."""
         return sum(stop - start for _, start, stop in self.spans)
 
 

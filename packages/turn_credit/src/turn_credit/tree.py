@@ -41,12 +41,12 @@ class Node:
 
     @property
     def counts(self) -> bool:
-        """Whether its value counts for its parent: a pruned state's is not known, an end's is."""
+        """Whether its value counts for its parent; a pruned state's is not known, an end's is."""
         return self.terminal or not self.pruned
 
     @property
     def completed(self) -> bool:
-        """Whether it ends a trajectory: a pruned end counts in the backup alone."""
+        """Whether it ends a trajectory; a pruned end counts in the backup alone."""
         return self.terminal and not self.pruned
 
 
