@@ -71,7 +71,8 @@ def test_a_credit_that_is_unknown_or_reads_too_much_is_told(study, monkeypatch):
         ({"question_credit": "grpo"}, "no credit of questions is called 'grpo'; known are pcqc"),
         ({"question_credit": "by_reward"}, "reads rewards; for a credit of questions training has"),
         ({"question_credit": "c3"}, "reads what was played on; set `continuations`"),
-        ({"turn_credit": "arew"}, "cannot be trained here: this credit needs `critiques`"),
+        ({"turn_credit": "arew"}, "reads critiques; for a credit of turns training has beliefs"),
+        ({"turn_credit": "itpo"}, "cannot be trained here: this credit needs `implicit`"),
     ):
         model = "mt_grpo" if "turn_credit" in entry else "pcqc"
         method = dataclasses.replace(study.method(f"{model}_by_name"), **entry)

@@ -20,7 +20,7 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
-from turn_credit import Credit, Group, credit_update
+from turn_credit import Credit, Group, ProcessGroup, credit_update
 
 # Consultations in an update that stands for an infinite one; each course is as frequent as its
 # probability says.
@@ -55,6 +55,15 @@ def group_credits(
             for course in courses:
                 credits_of_courses[patient, course] = of_kind[: len(course)]
     return credits_of_courses
+
+
+def critiques_of(beliefs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """AReW's critique of each turn: whether it moved the belief in the truth up (1) or down (-1).
+
+    Args:
+        beliefs: float [T_i] of each consultation, before its turns; the last turn has no critique.
+    """
+    return [np.append(np.sign(np.diff(belief)), 0.0) for belief in beliefs]
 
 
 @cache
@@ -112,10 +121,12 @@ def _groups(
     groups, orders = multisets(len(rewards), size)
     credits = np.zeros((*groups.shape, clinic.turns))
     for number, row in enumerate(groups):
-        group = Group(
+        read = [beliefs[i] for i in row]
+        group = ProcessGroup(
             np.array([rewards[i] for i in row]),
             states=[states[i] for i in row],
-            beliefs=[beliefs[i] for i in row],
+            beliefs=read,
+            critiques=critiques_of(read),
         )
         for i, of_turns in enumerate(credit_update(credit, [group])[0]):
             credits[number, i, : len(of_turns)] = of_turns

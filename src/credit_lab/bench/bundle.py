@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
+from credit_lab.audit.turn_credits import critiques_of
 from pcqc.cases.prompts import Exchange
 from pcqc.errors import UserError
 from pcqc.system.files import sha256_file
-from turn_credit import Group
+from turn_credit import Group, ProcessGroup
 
 PUBLISHED = Path(__file__).with_name("replay.parquet")
 
@@ -110,7 +111,7 @@ class State:
             reader: whose beliefs, `scorer` or `actor`.
 
         The value before a turn is the mean reward of the other continuations: known before this
-        state's turn and the next one alone.
+        state's turn and the next one alone. Critiques are the reader's, of change of belief.
         """
         row, place = self.row, self.row["turn"] - 1
         others = np.delete(np.array(row["rewards"]), draw, axis=1).mean(axis=1)
@@ -118,11 +119,13 @@ class State:
         values = [np.full(len(path), np.nan) for path in states]
         for own, value in zip(values, others, strict=True):
             own[place], own[place + 1] = others.mean(), value
-        return Group(
+        beliefs = [paths[draw] for paths in row[f"{reader}_beliefs"]]
+        return ProcessGroup(
             [rewards[draw] for rewards in row["rewards"]],
             states=states,
-            beliefs=[paths[draw] for paths in row[f"{reader}_beliefs"]],
+            beliefs=beliefs,
             values=values,
+            critiques=critiques_of(beliefs),
         )
 
 

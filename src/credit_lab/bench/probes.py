@@ -7,27 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from turn_credit import Credit, Group, Ragged
+from turn_credit import Credit, Group, ProcessGroup, Ragged
 
 # Three consultations and, at the opening, three candidates.
-FULL = Group(
+FULL = ProcessGroup(
     rewards=[1.0, 0.0, 1.0],
     beliefs=[[0.2, 0.5, 0.4], [0.2, 0.3], [0.2, 0.6, 0.7]],
     values=[[0.5, 0.75, 0.5], [0.5, 0.25], [0.5, 0.5, 1.0]],
     states=[["opening", "x", "xy"], ["opening", "y"], ["opening", "x", "xz"]],
+    critiques=[[1, -1, 0], [1, 0], [1, 1, 0]],
     utilities=[[0.5, 0.3, 0.6]],
     baselines=[0.2],
     continued=[[1.0, 0.0, 1.0]],
     expected=[[0.5, 0.3, 0.6]],
 )
-_OF_CONSULTATIONS = ("rewards", "beliefs", "values", "states")
+_OF_CONSULTATIONS = ("rewards", "beliefs", "values", "states", "critiques")
 _OF_CANDIDATES = ("utilities", "continued", "expected")
 NOTHING = 1e-9
-_NAMES = tuple(field.name for field in fields(Group))
+_NAMES = tuple(field.name for field in fields(ProcessGroup))
 
 
 @dataclass(frozen=True)
-class Watched(Group):
+class Watched(ProcessGroup):
     """A group that notes which of its fields are read."""
 
     def __post_init__(self):
@@ -51,7 +52,7 @@ class Behaviour:
 
     Attributes:
         reads: fields of `Group`.
-        missing: a field that it needs and no `Group` of the material has; None where it has all.
+        missing: a field that it needs and no group of the material has; None where it has all.
         alone: only the executed candidate has credit.
         compares: the executed candidate's credit depends on the other candidates.
         ties, single: `0`, `alike`, `differ`, `not finite` or the error, where all candidates or
@@ -76,7 +77,7 @@ def behaviour(credit: Credit) -> Behaviour:
     except AttributeError as problem:  # a field of a group of another kind
         return Behaviour(watched.noted, f"this credit needs `{problem.name}`, which no group has")
     told = _tell(credit, 3), _tell(credit, 1)
-    reads = watched.noted - {"turns"}
+    reads = watched.noted - {"turns", "tokens"}
     if credit.of != "questions":
         return Behaviour(reads, None, False, True, *told)
     first = {name: getattr(FULL, name)[0][0] for name in _OF_CANDIDATES}
@@ -126,7 +127,7 @@ def costs(
     reads = known.reads
     if credit.of == "turns":
         sampled = left * size * turns if "values" in reads else 0.0
-        read = size * turns if "beliefs" in reads else 0.0
+        read = size * turns if reads & {"beliefs", "critiques"} else 0.0
         return ((size - 1) * turns + sampled) / (size * turns), read / (size * turns)
     others = size if known.compares or not known.alone else 1
     sampled = others - 1 + (others * left if "continued" in reads else 0.0)

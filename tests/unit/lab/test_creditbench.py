@@ -123,6 +123,8 @@ def test_a_credit_of_turns_sees_the_consultations_that_came_to_the_state(states)
     assert [row[2] for row in rows] == pytest.approx(terminal_advantages(rewards))
     assert len({names[2] for names in group.states}) == 1
     assert group.beliefs[0][2] == pytest.approx(state.row["baseline"], abs=1e-6)
+    assert group.critiques[0][2] == np.sign(group.beliefs[0][3] - group.beliefs[0][2])
+    assert group.critiques[0][-1] == 0
     others = [np.mean([path[0], *path[2:]]) for path in state.row["rewards"]]
     assert [values[3] for values in group.values] == pytest.approx(others)
     assert group.values[0][2] == pytest.approx(np.mean(others))
@@ -142,7 +144,8 @@ def test_what_credits_read_and_do_where_nothing_differs():
     told = behaviour(Credit("broken", "Broken", "questions", "group", broken))
     assert (told.ties, told.single) == ("not finite", "not finite")
     assert behaviour(CREDITS["grpo"]).reads == {"rewards"}
-    assert "needs `critiques`" in behaviour(CREDITS["arew"]).missing
+    assert "needs `implicit`" in behaviour(CREDITS["itpo"]).missing
+    assert behaviour(CREDITS["arew"]).reads == {"critiques", "rewards"}
 
 
 def test_costs_by_hand():
@@ -166,9 +169,9 @@ def test_one_answer_is_luck_and_an_expectation_is_none(few):
 
 
 def test_what_the_material_lacks_is_named():
-    every = [score(CREDITS["arew"], [])]
-    assert "not scored: this credit needs `critiques`" in scores(every)
-    assert "AReW" not in gradients(every)
+    every = [score(CREDITS["itpo"], [])]
+    assert "not scored: this credit needs `implicit`" in scores(every)
+    assert "ITPO" not in gradients(every)
 
 
 @pytest.fixture
