@@ -123,7 +123,7 @@ class GivenCompletions(ScriptedEngine):
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """See `Engine.generate`."""
         pairs = zip(self.drawn, requests, strict=True)
-        return [[Completion(tokens, [0.0] * len(tokens), True)] for tokens, _ in pairs]
+        return [[Completion(tokens, [0.0] * len(tokens))] for tokens, _ in pairs]
 
 
 class Ours:

@@ -14,7 +14,7 @@ _MESSAGE = re.compile(r"<\|im_start\|>(system|user|assistant)\n(.*?)<\|im_end\|>
 
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
-    """Messages and target of a row; `source_texts` gives back the row's own texts exactly.
+    """Messages and target of a row; nothing of its texts is lost.
 
     Raises BadRow if the prompt is not ChatML that ends with an opened assistant message.
     """
@@ -56,8 +56,3 @@ def split_end(response: str) -> tuple[str, str]:
     if rest.strip() or START in body:
         raise BadRow(f"'response' must be one message, ended by '{END}'")
     return check_text(body, "'response'"), end + rest
-
-
-def source_texts(row: SftRow) -> tuple[str, str]:
-    """Prompt and response of an SFT row, exactly as published."""
-    return chatml(row.messages), row.response + str(row.origin["end"])

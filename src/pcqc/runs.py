@@ -22,7 +22,6 @@ from pcqc.results.recipe import Recipe
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import read_json, read_jsonl
 
-OF_CASES = ("case_id", "benchmark", "method", "run", "update")
 AVERAGE = "average"
 
 

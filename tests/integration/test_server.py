@@ -64,7 +64,7 @@ def test_token_ids_go_there_and_come_back(serve):
     engine = stub.engine()
     groups = engine.generate([Request((1, 2), (4, 6)), Request((3,), (2**64 - 1,))], SAMPLING)
     assert [[c.tokens for c in group] for group in groups] == [[[12, 7], [13, 7]], [[12, 7]]]
-    assert groups[0][0] == Completion([12, STOP], [-0.5, -0.5], True)
+    assert groups[0][0] == Completion([12, STOP], [-0.5, -0.5])
     (body,) = [b for b in stub.bodies if b["prompt"] == [3]]
     assert body["seed"] == 2**63 - 1
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.7, 0.9, 4)

@@ -70,10 +70,10 @@ def _sampled(engine, model) -> list:
 
 def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> None:
     completions = flat(_sampled(engine, model))
-    assert {completion.stopped for completion in completions} == {True, False}
+    assert {completion.tokens[-1] == STOP for completion in completions} == {True, False}
     for completion in completions:
-        assert completion.stopped == (completion.tokens[-1] == STOP)
-        assert completion.stopped or len(completion.tokens) == SAMPLING.max_tokens
+        assert STOP not in completion.tokens[:-1]
+        assert completion.tokens[-1] == STOP or len(completion.tokens) == SAMPLING.max_tokens
     assert engine.generate([], SAMPLING) == []
 
 

@@ -4,6 +4,8 @@ import ast
 import re
 from typing import NamedTuple
 
+from pcqc.cases.sft_rows import SftRow
+
 
 class Row(NamedTuple):
     """What a case must have; `text` is the answer's."""
@@ -37,3 +39,10 @@ def read(row: dict) -> Row:
 def as_lines(value):
     """A list as it is, and one string as its lines that are not blank."""
     return [v for v in value.split("\n") if v.strip()] if isinstance(value, str) else value
+
+
+def atpo_sft_row(row: SftRow) -> dict[str, str]:
+    """The published texts of an SFT row, written anew."""
+    messages = [f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in row.messages]
+    prompt = "".join([*messages, "<|im_start|>assistant\n"])
+    return {"prompt": prompt, "response": row.response + row.origin["end"]}

@@ -91,7 +91,8 @@ def test_an_action_that_ran_into_its_limit_is_closed_by_the_template():
     ((cut,),), _ = play(script("Question: any?"), ended=False)
     ((whole,),), _ = play(script("Question: any?"))
     assert cut.turns[1].state == whole.turns[1].state
-    assert not cut.turns[0].executed.completion.stopped
+    tokens = [turns[0].executed.completion.tokens for turns in (cut.turns, whole.turns)]
+    assert tokens[0] == tokens[1][:-1]
 
 
 def test_states_grow_by_what_was_said():

@@ -80,7 +80,7 @@ def open_with_question(
     prompt = context.chat.open(case.public)
     consultation = Consultation(case.public, rollout, prompt)
     dialogue = Dialogue(case, consultation, list(prompt), str(rollout))
-    asked = read_response(context.chat, Completion(list(action), [], True), case.public.labels)
+    asked = read_response(context.chat, Completion(list(action), []), case.public.labels)
     advance(context, dialogue, [replace(asked, answer=answer)])
     return dialogue
 

@@ -49,12 +49,10 @@ class Completion:
         tokens: ids, the stop token included where it was drawn.
         logprobs: log-probability of each under the whole vocabulary at temperature 1, which is
             what the learner computes; not that of the truncated distribution they were drawn from.
-        stopped: whether the stop token ended it (False: the limit did).
     """
 
     tokens: list[int]
     logprobs: list[float]
-    stopped: bool
 
 
 @dataclass(frozen=True)

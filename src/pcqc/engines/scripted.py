@@ -33,7 +33,7 @@ class ScriptedEngine(Engine):
         tokens = list(self._reply(tuple(request.prompt), stream))[: sampling.max_tokens]
         if sampling.stop in tokens:
             tokens = tokens[: tokens.index(sampling.stop) + 1]
-        return Completion(tokens, [0.0] * len(tokens), sampling.stop in tokens)
+        return Completion(tokens, [0.0] * len(tokens))
 
     def next_logprobs(
         self, prompts: Sequence[Sequence[int]], choices: Sequence[Sequence[int]]

@@ -201,13 +201,13 @@ def _choices(prompt: Sequence[int], ids: Sequence[int]) -> dict:
     return {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
 
 
-def _completion(reply: dict, body: dict) -> Completion:
+def _completion(reply: dict, _: dict) -> Completion:
     choice = reply["choices"][0]
     tokens = [int(token) for token in choice["token_ids"]]
     logprobs = [_finite(value) for value in choice["logprobs"]["token_logprobs"]]
     if not 0 < len(tokens) == len(logprobs):
         raise ValueError("a completion needs tokens, and as many log-probabilities")
-    return Completion(tokens, logprobs, tokens[-1] in body["stop_token_ids"])
+    return Completion(tokens, logprobs)
 
 
 def _first_logprobs(reply: dict, body: dict) -> list[float]:

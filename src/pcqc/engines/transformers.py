@@ -217,10 +217,7 @@ class _Batch:
                 drawn, rows = drawn[kept.to(drawn.device)], rows[unfinished]
                 unfinished = np.ones(len(rows), bool)
             self._step(drawn)
-        return [
-            Completion(t, p, bool(t) and t[-1] == sampling.stop)
-            for t, p in zip(tokens, logprobs, strict=True)
-        ]
+        return [Completion(t, p) for t, p in zip(tokens, logprobs, strict=True)]
 
     def _step(self, drawn: torch.Tensor) -> None:
         ones = self.valid.new_ones(len(drawn), 1)

@@ -93,12 +93,12 @@ class VllmEngine(Engine):
         prompts = [r.prompt for r in requests for _ in r.streams]
         parameters = [sampling_params(sampling, s) for r in requests for s in r.streams]
         outputs = iter(self._run(prompts, parameters, sampling.max_tokens))
-        return [[_completion(next(outputs), sampling) for _ in r.streams] for r in requests]
+        return [[_completion(next(outputs)) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""
         parameters = [sampling_params(sampling, stream) for stream in request.streams]
-        return self._begin(request.prompt, parameters, partial(_completion, sampling=sampling))
+        return self._begin(request.prompt, parameters, _completion)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
         """See `Engine.submit_choices`."""
@@ -250,7 +250,7 @@ def _row(output, choices: Sequence[int]) -> list[float]:
     return [output.logprobs[0][token].logprob for token in choices]
 
 
-def _completion(output, sampling: Sampling) -> Completion:
+def _completion(output) -> Completion:
     tokens = list(output.token_ids)
     logprobs = [entry[t].logprob for entry, t in zip(output.logprobs, tokens, strict=True)]
-    return Completion(tokens, logprobs, tokens[-1] == sampling.stop)
+    return Completion(tokens, logprobs)

@@ -4,8 +4,8 @@ import csv
 import json
 
 import pytest
+from second_reader import atpo_sft_row
 
-from data_prep.atpo_sft import source_texts
 from data_prep.convert import convert_file
 from data_prep.parts import NO_FACTS, SPACES, SYNONYM, TWINS, strip_numbering
 from data_prep.rows import BadRow
@@ -93,8 +93,7 @@ def test_sft_rows_keep_their_texts(fixtures, tmp_path):
     raw, to = fixtures / "atpo_sft.jsonl", tmp_path / "sft.jsonl"
     convert_file(raw, to)
     rows = read_sft_rows(to)
-    texts = [dict(zip(("prompt", "response"), source_texts(row), strict=True)) for row in rows]
-    assert texts == rows_of(raw)
+    assert [atpo_sft_row(row) for row in rows] == rows_of(raw)
     assert [row.id for row in rows] == ["atpo_sft-1", "atpo_sft-2", "atpo_sft-3"]
     assert [m["role"] for m in rows[1].messages] == ["system", "user", "assistant", "user"]
     assert rows[1].messages[2]["content"] == rows[0].response

@@ -8,9 +8,8 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from second_reader import read
+from second_reader import atpo_sft_row, read
 
-from data_prep.atpo_sft import source_texts
 from data_prep.convert import convert_file
 from data_prep.recognise import FORMATS
 from data_prep.rows import Origin, Refused, parse
@@ -119,7 +118,8 @@ def check_line(module, line):
         if isinstance(record, Case):
             check_case(record, row)
         else:
-            assert source_texts(record) == (row["prompt"], row["response"])
+            texts = {key: row[key] for key in ("prompt", "response")}
+            assert atpo_sft_row(record) == texts
             assert record.response.strip()
         return
     assert reason

@@ -57,7 +57,7 @@ class Words:
             read += [*self.tokens((ASK, finding)), self.answer(shown)]
             exchanges.append(Exchange(self.texts[2 + finding], self.texts[self.answer(shown)]))
         for act in acts:
-            response = read_response(self, Completion(self.tokens(act), [0, 0], True), self.labels)
+            response = read_response(self, Completion(self.tokens(act), [0, 0]), self.labels)
             if act[0] == ASK and len(state) < CLINIC.turns - 1:
                 answer = self.texts[self.answer(patient.findings[act[1]])]
                 response = dataclasses.replace(response, answer=answer)
