@@ -64,6 +64,16 @@ rule peers:
         f"{RESULTS}/peers/latest/peers.md"
 
 
+# Where each run loses its points, which only the clinic can tell.
+if STUDY.synthetic:
+
+    rule lost_points:
+        input:
+            manifests([*JOBS.lost_points(), JOBS.job("lost_points_table")]),
+        message:
+            f"{RESULTS}/lost_points_table/latest/lost_points.md"
+
+
 def conclude(targets):
     """Print a study's conclusion, or the numbers of single methods."""
     methods = [name for name in RUNNABLE if name in targets]

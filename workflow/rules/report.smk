@@ -66,6 +66,19 @@ rule peers_table:
         pcqc("peers")
 
 
+rule lost_points_table:
+    input:
+        needs("lost_points_table"),
+    output:
+        result("lost_points_table"),
+    log:
+        log("lost_points_table"),
+    message:
+        "Table of lost points"
+    shell:
+        pcqc("lost_points_table")
+
+
 # A replicate is a study of its own: one job runs its whole workflow. Locally a job gets no more cores
 # than there are.
 if REPLICATES:

@@ -104,3 +104,19 @@ rule ground_answers:
         "Judge the answers of {wildcards.method}, run {wildcards.run}"
     shell:
         pcqc("grounding")
+
+
+# Only the clinic knows an exact doctor. On demand: `snakemake --cores lost_points`.
+rule lost_points_of_a_run:
+    input:
+        needs("lost_points"),
+    output:
+        result("lost_points"),
+    log:
+        log("lost_points"),
+    resources:
+        **ON_MODELS,
+    message:
+        "Where {wildcards.method}, run {wildcards.run}, loses its points"
+    shell:
+        pcqc("lost_points")

@@ -43,6 +43,8 @@ KINDS = {
     "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN),
     "continuation": Kind("continuation", "pcqc.jobs.continuation", RUN),
     "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN),
+    "lost_points": Kind("lost_points", "pcqc.jobs.lost_points", RUN),
+    "lost_points_table": Kind("lost_points_table", "analysis.jobs.lost_points"),
     "mirror": Kind("tracking", "pcqc.tracking.mirror_runs", ("method",)),
     "collect": Kind("collected", "pcqc.tracking.collect"),
     "report": Kind("report", "analysis.jobs.report"),
@@ -214,3 +216,9 @@ class Jobs:
             if method.runs and method.on_demand:
                 yield from self.method(name)
         yield self.job("peers")
+        if self.study.synthetic:
+            yield from (*self.lost_points(), self.job("lost_points_table"))
+
+    def lost_points(self) -> list[Job]:
+        """Where each run of methods and controls loses its points."""
+        return [self.job("lost_points", *pair) for pair in self.runs() if pair[0] in self.methods]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pcqc.errors import UserError
-from pcqc.results import tasks
+from pcqc.results import clinic_tasks, tasks
 from pcqc.study.load import ROOT, tracking_uri
 from pcqc.study.study import Study
 from pcqc.study.yaml_reader import nearest
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Given = tuple[Any, dict[str, Any]]
 
 STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
+LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 TEMPLATES = (".html", ".css", ".js")
 
 
@@ -171,6 +172,27 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
         **jobs.instruction(),
     }
     return settings, inputs
+
+
+def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
+    study = jobs.study
+    if not study.synthetic:
+        raise UserError(f"study '{study.name}' has real cases: only the clinic knows exact doctors")
+    settings = clinic_tasks.LostPointsSettings(
+        **rollouts(study),
+        evaluation_seed=study.evaluation_seed,
+        development=study.development,
+        benchmark=study.benchmarks[study.development],
+        cases=LOST_POINTS_CASES,
+    )
+    roles = {name: part for name, part in jobs.models().items() if name != "scorer"}
+    inputs = {"development": jobs.cases(study.development), **roles, **jobs.world()}
+    return settings, inputs | jobs.trained(method, run)
+
+
+def lost_points_table(jobs: "Jobs") -> Given:
+    inputs = {" ".join(job.arguments): job for job in jobs.lost_points()}
+    return tasks.ReportSettings(jobs.study.to_dict()), inputs
 
 
 def mirror(jobs: "Jobs", method: str) -> Given:

@@ -1,0 +1,114 @@
+"""Where doctors lose their points, by method: a table after the last update, and its course."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from analysis.budgets import START
+from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.statistics.crossed_intervals import Sample, crossed_effect
+from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs
+from pcqc.study import Study
+
+PLACES = ("asking", "remembering", "concluding", "stopping")
+RIGHT = {"policy": "Right (%)", "exact": "All exact (%)"}
+COLUMNS = (
+    Column("method", "Method", numeric=False),
+    *(Column(key, title) for key, title in RIGHT.items()),
+    *(
+        column
+        for place in PLACES
+        for column in (
+            Column(place, "Points", f"Lost in {place}"),
+            Column(f"{place}_over_sft", "Over Shared SFT", f"Lost in {place}"),
+        )
+    ),
+)
+Runs = Mapping[tuple[str, str], pd.DataFrame]  # (method, run) -> rows of its `points.parquet`
+
+
+def table(study: Study, runs: Runs) -> Table:
+    """Points lost after the last update, mean and SD over runs, each place beside Shared SFT."""
+    cases = len(next(iter(runs.values())).case_id.unique())
+    return Table(
+        "lost_points",
+        f"Where points are lost: {study.title}.",
+        f"On {cases} cases of {study.benchmarks[study.development].title}, after the last update. "
+        "Every consultation is played with each set of places taken over by an exact doctor; "
+        "Shapley's average over the orders splits the difference between the doctor (Right) and "
+        "exact play in every place (All exact), case by case. Mean ± SD over runs; brackets: 95% "
+        "interval of the difference from Shared SFT over cases and runs. A place that loses a "
+        "negative number of points does better than the exact doctor, by luck or because it makes "
+        "up for other places.",
+        COLUMNS,
+        tuple(_row(study, runs, method) for method in _methods(runs)),
+    )
+
+
+def _row(study: Study, runs: Runs, method: str) -> Row:
+    start = _last(runs, START)
+    own = _last(runs, method)
+    cells: list[Cell] = [study.methods[method].title]
+    for key in RIGHT:
+        cells.append(mean_of_runs([100 * float(run[key].mean()) for run in own.values()], 1))
+    for place in PLACES:
+        points = [100 * float(run[place].mean()) for run in own.values()]
+        cells += [mean_of_runs(points, 1), _over(own, start, place) if start else MISSING]
+    return Row(method, tuple(cells))
+
+
+def _over(own: dict[str, pd.DataFrame], start: dict[str, pd.DataFrame], place: str) -> Cell:
+    """Interval of a method's lost points less Shared SFT's; nothing for Shared SFT itself."""
+    if own.keys() == start.keys() and all(own[run] is start[run] for run in own):
+        return MISSING
+    samples = [
+        Sample((np.stack([100 * run[place].to_numpy() for run in of.values()]),), tuple(of))
+        for of in (own, start)
+    ]
+    effect = crossed_effect(*samples)
+    return Range(effect.low, effect.high, 1)
+
+
+def figure(study: Study, runs: Runs) -> Figure:
+    """Points lost in each place by RL update, means over runs; Shared SFT stands at 0."""
+    drawn = Figure(figsize=(WIDTH, 2.5), layout="constrained")
+    panels = drawn.subplots(1, len(PLACES), sharey=True)
+    start = _last(runs, START)
+    for ax, place in zip(panels, PLACES, strict=True):
+        begun = {0: float(np.mean([r[place].mean() for r in start.values()]))} if start else {}
+        for method in _methods(runs):
+            course = _course(runs, method, place)
+            line = pd.Series({**begun, **course.to_dict()}).sort_index() * 100
+            colour, marker = look(method)
+            dashed = "--" if study.method(method).role == "control" else "-"
+            title = study.methods[method].title
+            ax.plot(line, dashed, color=colour, marker=marker, markersize=3.5, label=title)
+        ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+        ax.set_title(place.capitalize(), loc="left", fontsize=8.5, fontweight="bold")
+        ax.set_xlabel("RL update")
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    panels[0].set_ylabel("Points lost")
+    legend_below(drawn, panels[0].get_legend_handles_labels()[0])
+    return drawn
+
+
+def _methods(runs: Runs) -> list[str]:
+    return list(dict.fromkeys(method for method, _ in runs))
+
+
+def _last(runs: Runs, method: str) -> dict[str, pd.DataFrame]:
+    """Run -> its rows of the last update, in one order of the cases."""
+    return {
+        run: rows[rows["update"] == rows["update"].max()].sort_values("case_id")
+        for (name, run), rows in runs.items()
+        if name == method
+    }
+
+
+def _course(runs: Runs, method: str, place: str) -> pd.Series:
+    """Update -> share lost in a place, mean over cases and runs."""
+    every = pd.concat([rows for (name, _), rows in runs.items() if name == method])
+    return every.groupby("update")[place].mean()

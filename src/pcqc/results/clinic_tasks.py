@@ -1,0 +1,16 @@
+"""Settings of the jobs that need the clinic's exact values; `tasks.py` has those of the others."""
+
+from dataclasses import dataclass
+
+from pcqc.results.tasks import RolloutSettings
+from pcqc.study.data import Benchmark
+
+
+@dataclass(frozen=True)
+class LostPointsSettings(RolloutSettings):
+    """Of the split of lost points, on the first `cases` of the development benchmark."""
+
+    evaluation_seed: int
+    development: str
+    benchmark: Benchmark
+    cases: int
