@@ -20,11 +20,11 @@ from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import MAIN
 from pcqc.evaluation.predictions import SCHEMA
+from pcqc.finished_runs import Run, read_frame
+from pcqc.finished_runs import load as load_run
 from pcqc.results.graph import Jobs, latest
 from pcqc.results.json_shapes import CollectedRuns
 from pcqc.results.manifest import MANIFEST, checked, read_manifest
-from pcqc.runs import Run, read_frame
-from pcqc.runs import load as load_run
 from pcqc.study import Study
 from pcqc.study.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl

@@ -9,7 +9,7 @@ from analysis.statistics.estimates import average_over_benchmarks, over_runs
 from pcqc.errors import UserError
 from pcqc.evaluation.bootstrap_intervals import resampled_means
 from pcqc.evaluation.paired import paired_comparison
-from pcqc.runs import compare
+from pcqc.finished_runs import compare
 
 
 @pytest.fixture
