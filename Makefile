@@ -28,7 +28,7 @@ SPHINX := .venv/site.stamp
 STUDIED := results/site/study/results/clinic-full/report.html
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results test test-numerical test-runner test-long bench lint ui site lock clean
+.PHONY: help env gpu results bundle test test-numerical test-runner test-long bench lint ui site lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ gpu: env ## replace vLLM's CPU build in .venv by the one for NVIDIA GPUs
 
 results: env ## run a study up to its report; after a stop, go on
 	snakemake --cores $(CORES) --config study=$(STUDY)
+
+bundle: env ## pack a finished study for a release: results/bundle/STUDY
+	pcqc archive $(STUDY) --bundle
 
 test: env ## run all tests but the long ones
 	pytest -n 2 --dist worksteal -m "not long"

@@ -3,11 +3,12 @@
 `results/archive/STUDY.tar.xz` holds `collected/` of a study as the analysis reads it, with the
 dialogues of the development benchmark alone (no table or figure asks for others), `peers/`, the
 published credits that were evaluated beside it, and `settings.json`: what its jobs read of the
-study's settings. Equal contents give equal bytes.
+study's settings. Equal contents give equal bytes. A release carries more: see `analysis.bundle`.
 """
 
 import io
 import json
+import lzma
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
@@ -27,6 +28,7 @@ from pcqc.system.files import parse_json, write_atomic
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"
 PEERS = "peers/"
+AGAIN = "get the file again"
 MOST = 6  # differing settings that are named; the rest is counted
 
 
@@ -48,7 +50,7 @@ def write(study: Study, archives: Path = ARCHIVES) -> list[Path]:
         files |= {PEERS + name: content for name, content in peers.archived(member).items()}
         files[SETTINGS] = json.dumps(_settings(member, _peers(files)), indent=1).encode()
         made.append(archives / f"{member.name}.tar.xz")
-        write_atomic(made[-1], _packed(files))
+        write_atomic(made[-1], packed({name: files[name] for name in sorted(files)}))
     return made
 
 
@@ -125,29 +127,44 @@ def _left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
             yield name
 
 
-def _packed(files: dict[str, bytes]) -> bytes:
+def packed(files: Mapping[str, bytes | Path]) -> bytes:
+    """A compressed tar of contents or files by name, in their order."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as archive:
-        for name in sorted(files):
+        for name, source in files.items():
+            content = source.read_bytes() if isinstance(source, Path) else source
             entry = tarfile.TarInfo(name)  # of no owner and no time
-            entry.size = len(files[name])
-            archive.addfile(entry, io.BytesIO(files[name]))
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
+
+
+def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file of a tar that `packed` made, in its order.
+
+    Raises:
+        UserError: it is damaged, or holds a file that would lie elsewhere.
+    """
+    try:
+        with tarfile.open(path, mode="r:xz") as archive:
+            for entry in archive:
+                if Path(entry.name).is_absolute() or ".." in Path(entry.name).parts:
+                    raise UserError(f"{path}: holds files that lie elsewhere; {AGAIN}")
+                if file := archive.extractfile(entry):
+                    yield entry.name, file.read()
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError, KeyError) as problem:
+        raise UserError(f"{path}: damaged ({problem}); {AGAIN}") from None
 
 
 def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """An archive's settings and files, once it is of the study's settings."""
     if not path.exists():
         raise UserError(f"{path}: no archive of '{study.name}'; `pcqc archive` writes one")
+    files = dict(unpacked(path))
     try:
-        with tarfile.open(path, mode="r:xz") as archive:
-            entries = [(entry, archive.extractfile(entry)) for entry in archive]
-            files = {entry.name: file.read() for entry, file in entries if file}
         settings, peers = parse_json(files.pop(SETTINGS)), _peers(files)
-    except (tarfile.TarError, EOFError, OSError, KeyError, ValueError) as problem:
-        raise UserError(f"{path}: damaged ({problem}); get the file again") from None
-    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
-        raise UserError(f"{path}: holds files that lie elsewhere; get the file again")
+    except (KeyError, ValueError) as problem:
+        raise UserError(f"{path}: damaged ({problem}); {AGAIN}") from None
     if unlike := sorted(_differences(settings, _jobs(study, peers))):
         raise UserError(
             f"{path}: was made with other settings ({few(unlike, MOST)}); run the study again: "

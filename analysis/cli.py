@@ -17,7 +17,10 @@ def register(subparsers) -> None:
         "tables": (run_drawing, "write the tables of a study as tex, csv and md"),
         "figures": (run_drawing, "write the figures of a study as pdf, svg and png"),
         "docs": (run_docs, "copy a study's tables and figures into the pages that show them"),
-        "archive": (run_archive, "pack what a study collected into results/archive/, for git"),
+        "archive": (
+            run_archive,
+            "pack what a study collected, for git, or a bundle, for a release",
+        ),
         "answer": (run_answer, "print what a study, or some of its methods, found"),
     }
     for name, (handler, what) in of_a_study.items():
@@ -28,6 +31,13 @@ def register(subparsers) -> None:
             items = list(TABLES if name == "tables" else FIGURES)
             parser.add_argument(
                 "--only", metavar="NAME", action="append", choices=items, help="this one alone"
+            )
+        if name == "archive":
+            parser.add_argument(
+                "--bundle",
+                action="store_true",
+                help="for a release, into results/bundle/: with dialogues, candidate groups, "
+                "weights and report",
             )
         if name == "answer":
             parser.add_argument(
@@ -63,10 +73,12 @@ def run_docs(arguments: argparse.Namespace) -> None:
 
 
 def run_archive(arguments: argparse.Namespace) -> None:
-    """Write the archives of a study and of its replicates."""
-    from analysis import archive
+    """Write the archives of a study and of its replicates, or its bundle."""
+    from analysis import archive, bundle
 
-    for path in archive.write(load_study(arguments.study)):
+    study = load_study(arguments.study)
+    made = bundle.write(study).iterdir() if arguments.bundle else archive.write(study)
+    for path in sorted(made):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 

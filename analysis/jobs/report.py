@@ -25,12 +25,17 @@ def run(task: "Task", study: Study) -> None:
         print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
     transcripts.write(study, folder)
     report.write(collected, folder)
+    show(study, folder)
+
+
+def show(study: Study, folder: Path) -> None:
+    """Link what a report's folder has at the top of the study's results."""
     for name in SHOWN:
         if (folder / name).exists():
-            _link(study.results / name, Path("report") / "latest" / name)
+            link(study.results / name, Path("report") / "latest" / name)
 
 
-def _link(path: Path, target: Path) -> None:
+def link(path: Path, target: Path) -> None:
     """Let a symbolic link point at a target; what is no link stays."""
     if path.is_symlink() or not path.exists():
         new = path.with_name(f".{path.name}.link")

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from pcqc.jobs.cli import load, run_command, study_command
 from pcqc.system.terminal import show
@@ -56,7 +57,11 @@ def _register_studies(commands) -> None:
     clean = study_command(commands, "clean", _clean, text)
     clean.add_argument("--remove", action="store_true", help="delete them; asks first")
     clean.add_argument("--yes", action="store_true", help="do not ask before deleting")
-    study_command(commands, "restore", _restore, "unpack a study's archive among the results")
+    text = "unpack a study's archive or bundle among the results"
+    restored = study_command(commands, "restore", _restore, text)
+    restored.add_argument(
+        "--from", dest="folder", metavar="FOLDER", help="of a bundle; results/archive by default"
+    )
     text = "record a variation of a method, which the workflow then makes by its name"
     vary = commands.add_parser("vary", help=text, description=text)
     vary.add_argument("method", help="a method of the study")
@@ -171,12 +176,12 @@ def _clean(arguments: argparse.Namespace) -> None:
 
 def _restore(arguments: argparse.Namespace) -> None:
     """Unpack the archives of a study and of its replicates; draw the cases of a clinic."""
-    from analysis import archive
+    from analysis import archive, bundle
     from pcqc.jobs.run import run_job
     from pcqc.study.replicates import replicates
 
     study = load(arguments)
-    for folder in archive.restore(study):
+    for folder in bundle.restore(study, Path(arguments.folder or archive.ARCHIVES)):
         show(f"{folder}: restored")
     for member in (study, *replicates(study)):
         if member.synthetic:

@@ -150,7 +150,7 @@ def test_a_run_that_the_study_has_got_since_may_be_added(packed, elsewhere):
 
 
 def holding(name):
-    return archive._packed({name: b"", archive.SETTINGS: b"{}"})
+    return archive.packed({name: b"", archive.SETTINGS: b"{}"})
 
 
 @pytest.mark.parametrize(
