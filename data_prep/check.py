@@ -13,24 +13,30 @@ from pcqc.errors import UserError
 SHOWN = 100  # problems printed
 
 
-def check_file(raw: Path, format_name: str | None = None, source: Source | None = None) -> None:
+def check_file(
+    raw: Path,
+    format_name: str | None = None,
+    source: Source | None = None,
+    name: str | None = None,
+) -> None:
     """Print what a file holds, without writing anything.
 
     Args:
         raw: a published file, or one's own cases.
         format_name: its format; recognised by default.
         source: the published file that it is, its digest checked; by default the name tells.
+        name: what the file is called; its path by default.
 
     Raises:
         UserError: a file of no known format, bad rows, or a published file that does not hold what
             it should; the lines before name each.
     """
-    module = recognise(raw, format_name)
+    module, name = recognise(raw, format_name), name or str(raw)
     conversion = convert_rows(raw, module, Origin(source_name(raw), raw.name), True)
     unready = [r for r in conversion.records if isinstance(r, Case) and not r.consultable]
     total = len(conversion.records) + len(conversion.exclusions)
     usable = len(conversion.records) - len(unready)
-    print(f"{raw}: format '{module.NAME}', {total:,} rows, {usable:,} usable")
+    print(f"{name}: format '{module.NAME}', {total:,} rows, {usable:,} usable")
     for form, count in conversion.forms.items():
         print(f"  {form}: {count:,} rows")
     problems = {e.row: e.reason for e in conversion.exclusions}
@@ -47,15 +53,15 @@ def check_file(raw: Path, format_name: str | None = None, source: Source | None 
         print(f"  differs from the published '{source.name}': {difference}")
     bad = sum(reason.startswith(BAD_ROW) for reason in problems.values())
     if bad:
-        raise UserError(f"{raw}: {bad:,} of {total:,} rows must be fixed or removed; see above")
+        raise UserError(f"{name}: {bad:,} of {total:,} rows must be fixed or removed; see above")
     if differing and pinned:
         raise UserError(
-            f"{raw}: the published '{source.name}' itself is not what the converters expect, see "
+            f"{name}: the published '{source.name}' itself is not what the converters expect, see "
             f"above ({len(differing)}); it stays there: correct data_prep/sources.yaml"
         )
     if differing:
         raise UserError(
-            f"{raw}: not the published '{source.name}', see above ({len(differing)}); fetch it "
+            f"{name}: not the published '{source.name}', see above ({len(differing)}); fetch it "
             "again, or give a file of your own another name"
         )
 

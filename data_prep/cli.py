@@ -1,11 +1,17 @@
-"""`pcqc data`: fetch published data, convert it to cases, audit what overlaps."""
+"""`pcqc data`: fetch published data, convert it to cases, audit what overlaps; and `pcqc init`."""
 
 import argparse
 from pathlib import Path
 
 
 def register(subparsers: argparse._SubParsersAction) -> None:
-    """Add `pcqc data`; each action sets `handler`, called with the arguments."""
+    """Add `pcqc init`, and `pcqc data`; each action sets `handler`, called with the arguments."""
+    text = "write a study of your own cases, from a file of them"
+    init = subparsers.add_parser("init", help=text, description=text)
+    init.add_argument("study", help="its name")
+    help_text = "JSON lines, or a CSV file; docs/own-cases.md has the fields"
+    init.add_argument("--cases", type=Path, required=True, metavar="FILE", help=help_text)
+    init.set_defaults(handler=_init)
     data = subparsers.add_parser(
         "data",
         help="fetch, convert and audit published cases",
@@ -17,6 +23,14 @@ def register(subparsers: argparse._SubParsersAction) -> None:
     _register_check(actions)
     _register_convert(actions)
     _register_overlap(actions)
+
+
+def _init(arguments: argparse.Namespace) -> None:
+    from data_prep.new_study import init
+
+    print(f"{init(arguments.study, arguments.cases)}: written; edit it, or go on as it is:")
+    print(f"pcqc doctor {arguments.study}")
+    print(f"make results STUDY={arguments.study}")
 
 
 def _register_fetch(actions) -> None:

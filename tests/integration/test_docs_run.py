@@ -29,7 +29,7 @@ NOT_HERE = {
     r"pcqc data fetch \w.*": NETWORK,
     r"(PCQC_DATA=\S+ )?make results STUDY=real-smoke": SMALL_MODEL,
     r"snakemake .*study=real-smoke .*": SMALL_MODEL,
-    r"make results STUDY=own-cases": "needs ten cases; pretrained/test_own_cases.py types it",
+    r".*\bmy-study\b.*": "needs ten cases; pretrained/test_own_cases.py types it",
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; see test_ui.py",

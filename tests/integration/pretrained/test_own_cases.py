@@ -9,7 +9,6 @@ from helpers import make_tokenizer, tiny_model
 from workplace import CORES, Workplace
 
 from pcqc.cases.case import read_cases
-from pcqc.cli import main
 from pcqc.study import ROOT
 from pcqc.system.files import read_jsonl
 
@@ -24,7 +23,7 @@ def block(language):
 
 
 EXAMPLE = json.loads(block("json"))
-CHECK, SPLIT, MAKE = block("").splitlines()
+INIT, MAKE = block("").splitlines()
 
 
 def write_ten(folder: Path) -> None:
@@ -32,13 +31,6 @@ def write_ten(folder: Path) -> None:
     rows = [EXAMPLE | {"case_id": f"mine-{i:02}"} for i in range(1, 11)]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "my-cases.jsonl").write_text(text)
-
-
-def test_the_check_says_form_and_usable_cases(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_ten(tmp_path)
-    assert main(CHECK.split()[1:]) == 0
-    assert capsys.readouterr().out == "my-cases.jsonl: format 'cases', 10 rows, 10 usable\n"
 
 
 # What differs from the study of the page: a model of two layers, whose tokens are characters.
@@ -54,7 +46,7 @@ SMALLER = {
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory):
-    """A clone in which the page's three commands were typed, and what the last of them said."""
+    """A clone in which the page's two commands were typed, and what the last of them said."""
     place = Workplace(tmp_path_factory.mktemp("own") / "clone")
     for old, new in SMALLER.items():
         place.edit("config/studies/own-cases.yaml", old, new)
@@ -64,15 +56,15 @@ def walked(tmp_path_factory):
     make = MAKE.replace("make", f"make -f {ROOT}/Makefile -o env", 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PCQC_DATA", raising=False)
-        for line in (CHECK, SPLIT, f"{make} CORES={CORES}"):
+        for line in (INIT, f"{make} CORES={CORES}"):
             done = place.typed(line)
             assert done.returncode == 0, done.stderr[-3000:]
     return place, done.stderr
 
 
-def test_the_page_s_three_commands_lead_from_ten_cases_to_the_report(walked):
+def test_the_page_s_two_commands_lead_from_ten_cases_to_the_report(walked):
     place, said = walked
-    report = "results/own-cases/report.html"
+    report = "results/my-study/report.html"
     assert f"`{report}`" in PAGE
     assert said.splitlines()[-1] == f"The report: {report}"
     assert "This is a test of the path." in (place.folder / report).read_text()
@@ -85,23 +77,10 @@ def test_the_page_s_three_commands_lead_from_ten_cases_to_the_report(walked):
 
 
 def test_a_doctor_of_real_cases_can_be_consulted(walked):
-    done = walked[0].typed("pcqc consult own-cases pcqc A --candidates 2")
+    done = walked[0].typed("pcqc consult my-study pcqc A --candidates 2")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     title, _, complaint = lines[0].partition(": ")
     assert re.fullmatch("PCQC, run A, on mine-(0[5-9]|10)", title)
     assert complaint == EXAMPLE["initial"]
     assert lines[-1].endswith("The correct option is B, Pericarditis.")
-
-
-def test_the_page_s_script_makes_the_same_case_of_a_spreadsheet(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    cells = {
-        **{k: v for k, v in EXAMPLE.items() if isinstance(v, str)},
-        **EXAMPLE["options"],
-        "facts": " | ".join(EXAMPLE["facts"]),
-    }
-    lines = [",".join(f'"{cell}"' for cell in row) for row in (cells, cells.values())]
-    (tmp_path / "my-cases.csv").write_text("\ufeff" + "\r\n".join(lines))
-    exec(compile(block("python"), "own-cases.md", "exec"), {})
-    assert json.loads((tmp_path / "my-cases.jsonl").read_text()) == EXAMPLE

@@ -1,0 +1,116 @@
+"""`pcqc init`: a study of one's own cases, from a file of them (docs/own-cases.md)."""
+
+import csv
+import json
+import re
+import tempfile
+from pathlib import Path
+
+from data_prep.check import check_file
+from pcqc.errors import UserError
+from pcqc.study.data import data_folder
+from pcqc.study.load import ROOT
+from pcqc.system.files import describe, read_lines, write_atomic
+
+LABELS = "ABCDEFGH"
+FEWEST = 10  # cases: four train, six evaluate
+TRAINED = 0.4  # share of the cases that train
+
+STUDY = """# A study of your own cases, written by `pcqc init`; the rest is as in own-cases.yaml.
+# `pcqc check {name}` prints every setting, and names one that is wrong.
+like: own-cases
+title: Own cases ({name})
+
+# Below data/raw: the first {train} cases train, the other {test} evaluate.
+data:
+  training: [{{file: {name}/train.jsonl}}]
+
+benchmarks:
+  own: {{title: Own cases, role: development, raw: {{file: {name}/test.jsonl}}}}
+
+# For results, not for a test of the path, take a larger model (docs/real-study.md), ...
+# models:
+#   actor: {{source: Qwen/Qwen3-1.7B, revision: COMMIT, gguf: null}}
+
+# ... patient and scorer on servers (docs/engines.md#servers), ...
+# servers:
+#   patient: {{url: "http://127.0.0.1:8000"}}
+#   scorer: {{url: "http://127.0.0.1:8001"}}
+
+# ... and more updates, on more cases each. Then it is a test no more.
+# path_test: false
+# rl:
+#   cases_per_update: 16
+# methods:
+#   grpo: {{terminal_group: 16, updates: 50}}
+#   pcqc: {{updates: 50}}
+"""
+
+
+def init(name: str, cases: Path) -> Path:
+    """Check a file of cases, split it between training and evaluation, and write the study.
+
+    Args:
+        name: of the study.
+        cases: JSON lines of a known format or, ending in `.csv`, a table with a column for each
+            field and each option; facts stand in one column, separated by `|`.
+
+    Returns:
+        The study's file.
+
+    Raises:
+        UserError: the name is taken or none, the file cannot be read or has broken rows, named
+            line by line, or too few; nothing was written.
+    """
+    study, folder = ROOT / "config" / "studies" / f"{name}.yaml", data_folder() / name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", name):
+        raise UserError(f"{name}: a study's name is made of letters, digits, '_' and '-'")
+    for path in (study, folder):
+        if path.exists():
+            raise UserError(f"{path}: is there already; choose another name, or edit the study")
+    lines = _sound(cases)
+    if len(lines) < FEWEST:
+        raise UserError(f"{cases}: has {len(lines)} cases; a study needs {FEWEST}: add some")
+    train = round(TRAINED * len(lines))
+    parts = {"train": lines[:train], "test": lines[train:]}
+    for part, rows in parts.items():
+        write_atomic(folder / f"{part}.jsonl", b"".join(row + b"\n" for row in rows))
+    write_atomic(study, STUDY.format(name=name, train=train, test=len(lines) - train))
+    return study
+
+
+def _sound(cases: Path) -> list[bytes]:
+    """The rows of a file as JSON, once none of them is broken."""
+    if cases.suffix.lower() != ".csv":
+        check_file(cases)
+        return [line for _, line in read_lines(cases)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{cases.name}.jsonl"
+        path.write_bytes(_json_lines(cases))
+        check_file(path, "cases", name=str(cases))
+        return [line for _, line in read_lines(path)]
+
+
+def _json_lines(table: Path) -> bytes:
+    """A CSV file as JSON lines; each row keeps the number of its last line."""
+    try:
+        with open(table, newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file, strict=True)
+            numbered = {rows.line_num: _case(row) for row in rows}  # noqa: B035 (it moves on)
+    except OSError as problem:
+        raise UserError(f"cannot read {table}: {describe(problem)}") from problem
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise UserError(f"{table}: {problem}; save the sheet as CSV in UTF-8") from None
+    last = max(numbered, default=0)
+    cases = (numbered.get(line) for line in range(1, last + 1))
+    texts = (json.dumps(case, ensure_ascii=False) if case else "" for case in cases)
+    return "".join(f"{text}\n" for text in texts).encode()
+
+
+def _case(row: dict) -> dict:
+    """A row of a table as a case; an empty cell of an option is none, of another field missing."""
+    cells = {name: cell for name, cell in row.items() if name and cell}
+    options = {label: cells.pop(label) for label in LABELS if label in cells}
+    if "facts" in cells:
+        cells["facts"] = [fact.strip() for fact in cells["facts"].split("|")]
+    return cells | {"options": options}
