@@ -51,9 +51,11 @@ def check_file(
         differing = differences(source.holds, module.NAME, conversion)
     for difference in differing:
         print(f"  differs from the published '{source.name}': {difference}")
-    bad = sum(reason.startswith(BAD_ROW) for reason in problems.values())
-    if bad:
-        raise UserError(f"{name}: {bad:,} of {total:,} rows must be fixed or removed; see above")
+    if bad := sorted(row for row, reason in problems.items() if reason.startswith(BAD_ROW)):
+        raise UserError(
+            f"{name}, line {bad[0]}: {problems[bad[0]].removeprefix(BAD_ROW)} "
+            f"({len(bad):,} of {total:,} rows must be fixed or removed; see above)"
+        )
     if differing and pinned:
         raise UserError(
             f"{name}: the published '{source.name}' itself is not what the converters expect, see "

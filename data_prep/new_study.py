@@ -4,8 +4,11 @@ import csv
 import json
 import re
 import tempfile
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+from data_prep import own_cases
 from data_prep.check import check_file
 from pcqc.errors import UserError
 from pcqc.study.data import data_folder
@@ -96,7 +99,15 @@ def _json_lines(table: Path) -> bytes:
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file, strict=True)
-            numbered = {rows.line_num: _case(row) for row in rows}  # noqa: B035 (it moves on)
+            _check_columns(table, rows.fieldnames or [])
+            numbered = {}
+            for row in rows:
+                if None in row or None in row.values():
+                    raise UserError(
+                        f"{table}, line {rows.line_num}: its cells are not as many as the columns; "
+                        "put a text with a comma between double quotes"
+                    )
+                numbered[rows.line_num] = _case(row)
     except OSError as problem:
         raise UserError(f"cannot read {table}: {describe(problem)}") from problem
     except (UnicodeDecodeError, csv.Error) as problem:
@@ -105,6 +116,19 @@ def _json_lines(table: Path) -> bytes:
     cases = (numbered.get(line) for line in range(1, last + 1))
     texts = (json.dumps(case, ensure_ascii=False) if case else "" for case in cases)
     return "".join(f"{text}\n" for text in texts).encode()
+
+
+def _check_columns(table: Path, names: Sequence[str]) -> None:
+    """UserError unless a table has each column once."""
+    wanted = [*(own_cases.FIELDS - {"options"}), *LABELS[:2]]
+    lacking = [f"'{name}'" for name in sorted(wanted) if name not in names]
+    twice = sorted(f"'{name}'" for name, count in Counter(names).items() if count > 1 and name)
+    if lacking or twice:
+        what = f"no column {', '.join(lacking)}" if lacking else f"more than one column {twice[0]}"
+        raise UserError(
+            f"{table}, line 1: {what}; name the columns as docs/own-cases.md does, with commas "
+            "between them"
+        )
 
 
 def _case(row: dict) -> dict:

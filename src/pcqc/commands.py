@@ -93,6 +93,10 @@ def _register_studies(commands) -> None:
         metavar="UPDATES",
         help="measure updates and write the rates that `pcqc plan` counts with (default: 3)",
     )
+    text = (
+        "also hold consultations on N cases, and show what doctor, patient and scorer read and say"
+    )
+    doctor.add_argument("--cases", type=_count, default=0, metavar="N", help=text)
     plan = study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     _with_json(plan)
@@ -194,7 +198,7 @@ def _restore(arguments: argparse.Namespace) -> None:
 def _doctor(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.doctor import examine
 
-    examine(load(arguments), arguments.study, arguments.measure)
+    examine(load(arguments), arguments.study, arguments.measure, arguments.cases)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -32,8 +32,9 @@ from pcqc.jobs.engines import Engines
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.launch import join_job, launch, processes_wanted
 from pcqc.jobs.learner import make_backend
-from pcqc.jobs.make_roles import Weights, make_context, make_scorer, weights_of
+from pcqc.jobs.make_roles import Weights, checked_cases, make_context, make_scorer, weights_of
 from pcqc.jobs.measure import measure, utilisations
+from pcqc.jobs.rehearse import rehearse
 from pcqc.jobs.run import rollout_task
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import save_model
@@ -48,6 +49,7 @@ from pcqc.roles.patient import Inquiry
 from pcqc.study import Server, Study
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, shutdown
+from pcqc.system.terminal import show
 from pcqc.training.policy import Policy
 from pcqc.training.sequences import KL, Term, TrainingSequence
 
@@ -59,18 +61,21 @@ CASE = Case(
 )
 
 
-def examine(study: Study, name: str, measured: int | None = None) -> None:
+def examine(study: Study, name: str, measured: int | None = None, shown: int = 0) -> None:
     """Print a line for each check; the first that fails is the last.
 
     Args:
         study: its placement says how many processes take part in the trial.
         name: how the study was named to `pcqc`.
         measured: updates to measure instead of the trial.
+        shown: cases of the development benchmark on which the trial shows prompts and replies.
 
     Raises:
         UserError: a check failed.
     """
-    here = partial(_measure_here, name=name, updates=measured) if measured else _try_here
+    here = partial(_try_here, shown=shown)
+    if measured:
+        here = partial(_measure_here, name=name, updates=measured)
     if launched():
         return here(study)
     with _line("plan") as notes:
@@ -84,7 +89,9 @@ def examine(study: Study, name: str, measured: int | None = None) -> None:
             notes.append(_server(study, role, server))
     if (count := processes_wanted(study)) > 1:
         with _line("trial") as notes:
-            launch(["doctor", name, *(["--measure", str(measured)] if measured else [])], count)
+            options = {"--measure": measured, "--cases": shown}
+            given = [word for option, n in options.items() if n for word in (option, str(n))]
+            launch(["doctor", name, *given], count)
             notes.append(f"{count} processes ended well")
     else:
         here(study)
@@ -160,12 +167,24 @@ def _server(study: Study, role: str, server: Server) -> str:
     return ", ".join(notes)
 
 
-def _try_here(study: Study) -> None:
+def _try_here(study: Study, shown: int) -> None:
     """The trial in this process, which may be one of several: the launcher ends the others."""
+    cases = _cases(study, shown) if shown else []
     processes = join_job(study)
     with tempfile.TemporaryDirectory(prefix="pcqc-doctor-") as folder:
-        _trial(study, processes, Path(folder))
+        _trial(study, processes, Path(folder), cases)
     shutdown(processes)
+
+
+def _cases(study: Study, count: int) -> list[Case]:
+    """The first cases of the development benchmark, which the workflow has made."""
+    part = Jobs(study).cases(study.development)
+    if not part.latest.exists():
+        raise UserError(
+            f"{part.latest}: no cases yet; make them with `snakemake --cores all --config "
+            f"study={study.name} --until {part.job.kind} -- all`"
+        )
+    return checked_cases(part.latest)[:count]
 
 
 def _measure_here(study: Study, name: str, updates: int) -> None:
@@ -183,8 +202,11 @@ def _measure_here(study: Study, name: str, updates: int) -> None:
     shutdown(processes)
 
 
-def _trial(study: Study, processes: Processes, scratch: Path) -> None:
-    """Load, start, hand over weights, sample, score, step; the first failure ends it."""
+def _trial(study: Study, processes: Processes, scratch: Path, cases: Sequence[Case]) -> None:
+    """Load, start, hand over weights, sample, score, step; the first failure ends it.
+
+    On `cases` whole consultations are held and shown.
+    """
     single_threaded(study.deterministic)
     methods = trained(study).values()
     task = rollout_task(study, scratch)
@@ -218,6 +240,11 @@ def _trial(study: Study, processes: Processes, scratch: Path) -> None:
             if isinstance(read, Failure) or not math.isclose(read.sum(), 1.0, rel_tol=1e-6):
                 raise UserError(f"the scorer gives {read}; check its server, or its weights")
             notes.append(f"scores {', '.join(f'{p:.2f}' for p in read)}")
+    if cases:
+        with _line("consultations", processes), engines.awake():
+            text = rehearse(context, scorer, cases)
+            if processes.is_main:
+                show(text)
     with _line("optimiser step", processes) as notes:
         sequences = _longest_sequences(study, processes.count)
         policy.update(sequences, {TERMINAL: 1.0, KL: 0.001 if reference else 0.0})

@@ -97,7 +97,32 @@ def test_a_broken_row_is_named_and_nothing_is_written(place, capsys, changed, wo
     assert main(["init", "my-study", "--cases", "cases.csv"]) == 2
     out, err = capsys.readouterr()
     assert f"  {words}" in out
-    assert err == "pcqc: error: cases.csv: 1 of 10 rows must be fixed or removed; see above\n"
+    assert err.startswith(f"pcqc: error: cases.csv, {words}")
+    assert err.endswith(" (1 of 10 rows must be fixed or removed; see above)\n")
+    assert len(err.splitlines()) == 1
+    assert [path.name for path in place.iterdir()] == ["cases.csv"]
+
+
+MOVED = "its cells are not as many as the columns; put a text with a comma between double quotes"
+COLUMNS = "name the columns as docs/own-cases.md does, with commas between them"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("mine-1,mine,He has pain.", "mine-1,mine,He has pain, and fever.", f"3: {MOVED}"),
+        ("mine-1,mine,He has pain.", "mine-1,mine", f"3: {MOVED}"),
+        ("initial,", "Complaint,", f"1: no column 'initial'; {COLUMNS}"),
+        ("B,facts", "A,facts", f"1: no column 'B'; {COLUMNS}"),
+        ("facts,answer", "facts,answer,answer", f"1: more than one column 'answer'; {COLUMNS}"),
+    ],
+)
+def test_a_table_whose_cells_have_moved_is_refused(place, capsys, old, new, words):
+    text = table(place / "cases.csv").read_text(encoding="utf-8")
+    assert old in text
+    (place / "cases.csv").write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert main(["init", "my-study", "--cases", "cases.csv"]) == 2
+    assert capsys.readouterr().err == f"pcqc: error: cases.csv, line {words}\n"
     assert [path.name for path in place.iterdir()] == ["cases.csv"]
 
 
