@@ -10,7 +10,7 @@ from pcqc.errors import UserError
 from pcqc.planning.checks import loads, require_fit
 from pcqc.planning.cost import run_cost
 from pcqc.planning.memory import learner_memory, role_memories
-from pcqc.planning.plan import make_plan
+from pcqc.planning.plan import make_plan, render
 from pcqc.study import ROOT, EnginePlacement, load_study
 
 EIGHT = tuple(range(8))
@@ -137,6 +137,12 @@ def test_every_number_of_the_plan_has_a_source(paper):
     assert sources["decoding_utilisation"] == (0.1, "assumed")
     assert sources["update_utilisation"] == (0.33, "the study's settings")
     assert sources.keys() == make_plan(paper)["assumptions"].keys() - {"reported_gpu_hours"}
+
+
+def test_a_small_rate_that_was_measured_is_not_printed_as_nothing(paper):
+    slow = changed(paper, "assumptions.decoding_utilisation", 0.00022434)
+    (line,) = re.findall("^decoding_utilisation .*$", render(make_plan(slow)), re.MULTILINE)
+    assert line.split()[1] == "0.0002243"
 
 
 def test_the_page_beside_the_papers_hours_says_what_the_plan_prints(paper):

@@ -112,11 +112,12 @@ def render(plan: dict) -> str:
         "Ablations, made on demand; in no sum": [_row(*p) for p in plan["ablations"].items()],
         "What hours and memory rest on": sources if plan["placement"] else [],
     }
-    texts = [
-        f"{title}\n{tabulate(rows, headers='keys', intfmt=',', floatfmt=',.2f')}"
-        for title, rows in tables.items()
-        if rows
-    ]
+    texts = []
+    for title, rows in tables.items():
+        precision = ",.4g" if rows is sources else ",.2f"
+        if rows:
+            shown = tabulate(rows, headers="keys", intfmt=",", floatfmt=precision)
+            texts.append(f"{title}\n{shown}")
     return "\n\n".join([f"{plan['study']}: {_total(plan, runs)}", *texts])
 
 
