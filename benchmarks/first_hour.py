@@ -80,7 +80,7 @@ class Hour:
         finished([*PCQC, "doctor", self.name, "--measure", str(self.updates)])
         self.record["measured"] = record = read_json(self.study.results / "measured.json")
         self.record["utilisation"] = utilisations(record)
-        return f"{self.updates} updates of {record['method']}"
+        return f"measured updates of {record['method']}: {self.updates}"
 
     @property
     def job(self) -> tuple[str, str]:
@@ -184,8 +184,8 @@ def _measured(measured: dict[str, Any], shares: dict[str, float]) -> list[str]:
     kept = [{"rate": name, "measured": value} for name, value in measured["rates"].items()]
     return [
         f"## Updates of {measured['method']}: {where}",
-        f"Medians of {measured['updates']} updates after a first one, {measured['processes']} "
-        f"processes, peak {measured['peak_gib']:.1f} GiB. Utilisation is a share of "
+        f"Medians over updates, {measured['updates']} after a first one; processes: "
+        f"{measured['processes']}; peak {measured['peak_gib']:.1f} GiB. Utilisation is a share of "
         f"{measured['product_tflops']:.3g} TFLOP/s, a large product's speed in each process.",
         _table(phases),
         _table(rates),
