@@ -1,6 +1,7 @@
 """Where doctors lose their points, by method: a table after the last update, and its course."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -49,26 +50,24 @@ def table(study: Study, runs: Runs) -> Table:
 
 
 def _row(study: Study, runs: Runs, method: str) -> Row:
-    start = _last(runs, START)
-    own = _last(runs, method)
+    start, own = _last(runs, START), _last(runs, method)
+    compared = bool(start) and method != START
     cells: list[Cell] = [study.methods[method].title]
     for key in RIGHT:
         cells.append(mean_of_runs([100 * float(run[key].mean()) for run in own.values()], 1))
     for place in PLACES:
         points = [100 * float(run[place].mean()) for run in own.values()]
-        cells += [mean_of_runs(points, 1), _over(own, start, place) if start else MISSING]
+        cells += [mean_of_runs(points, 1), _over(own, start, place) if compared else MISSING]
     return Row(method, tuple(cells))
 
 
-def _over(own: dict[str, pd.DataFrame], start: dict[str, pd.DataFrame], place: str) -> Cell:
-    """Interval of a method's lost points less Shared SFT's; nothing for Shared SFT itself."""
-    if own.keys() == start.keys() and all(own[run] is start[run] for run in own):
-        return MISSING
-    samples = [
-        Sample((np.stack([100 * run[place].to_numpy() for run in of.values()]),), tuple(of))
-        for of in (own, start)
-    ]
-    effect = crossed_effect(*samples)
+def _over(own: dict[str, pd.DataFrame], start: dict[str, pd.DataFrame], place: str) -> Range:
+    """Interval of a method's lost points less Shared SFT's, which every run starts from."""
+    mine, its = (
+        Sample((np.stack([100 * run[place].to_numpy() for run in runs.values()]),), tuple(runs))
+        for runs in (own, start)
+    )
+    effect = crossed_effect(mine, replace(its, drawn=False))
     return Range(effect.low, effect.high, 1)
 
 

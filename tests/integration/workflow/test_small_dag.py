@@ -4,6 +4,7 @@ import dataclasses
 import re
 import runpy
 
+import pandas as pd
 import pytest
 from test_small_dag_reruns import CONTINUED, RUNS, SETTINGS
 from workplace import STUDY, Workplace
@@ -105,18 +106,32 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
         for role in ("ablation", "peer")
     }
     assert {role: len(names) for role, names in roles.items()} == {"ablation": 4, "peer": 8}
-    planned = copy.planned("atpo_ablations", "peers")
+    planned = copy.planned("atpo_ablations", "peers", "lost_points")
     steps = ("Train", "Choose the checkpoint of", "Evaluate")
     mine = {f"{step} {name}, run A" for step in steps for name in roles["ablation"]}
     assert mine <= set(planned)
     names = [*roles["ablation"], *roles["peer"]]
     mirrored = [job for job in planned if job.startswith("Mirror")]
     assert mirrored == sorted(f"Mirror {name} in MLflow" for name in names)
+    split = {f"Where {name}, run {run}, loses its points" for name in RUNS for run in RUNS[name]}
+    assert split <= set(planned)
     # Each ablation is ATPO but for one setting of the search.
     whole = dataclasses.asdict(study.method("atpo").tree)
     for name in roles["ablation"]:
         own = dataclasses.asdict(study.method(name).tree)
         assert sum(own[key] != whole[key] for key in whole) == 1
+
+
+def test_lost_points_are_those_of_the_evaluation(copy):
+    done = copy.run(copy.command("lost_points", STUDY, "shared_sft", "A"))
+    assert done.returncode == 0, done.stderr
+    points = pd.read_parquet(copy.results / "lost_points/shared_sft/A/latest/points.parquet")
+    own = pd.read_parquet(copy.results / "evaluation/shared_sft/A/latest/clinic_dev.parquet")
+    assert [*points.case_id] == [*own.case_id]
+    assert [*points.policy] == [*own.correct.astype(float)]
+    lost = points[["asking", "remembering", "concluding", "stopping"]].sum(axis=1)
+    assert [*lost] == pytest.approx([*(points.exact - points.policy)])
+    assert points.exact.mean() > points.policy.mean()
 
 
 def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, monkeypatch):
