@@ -18,6 +18,8 @@ ABOUT = {
     "evaluate": "evaluate a run's chosen checkpoint on every benchmark",
     "continuation": "fix candidate questions and continue from each of them",
     "grounding": "judge the continuation study's answers against the facts",
+    "lost_points": "split what a run's doctors lose into asking, remembering, concluding, stopping",
+    "lost_points_table": "write the table and the figure of lost points",
     "mirror": "write a method's finished runs to MLflow",
     "collect": "fetch all runs from MLflow, as the analysis reads them",
     "report": "write tables, figures, transcripts and the report",

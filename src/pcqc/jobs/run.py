@@ -27,7 +27,8 @@ from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 # By one process for each device of the learner, where the study places it.
 SHARED_OUT = ("sft", "train", "evaluate", "continuation")
-WHOLE_STUDY = ("mirror", "collect", "report", "peers", "publish")  # read the study's newest runs
+# Handed the study, whose newest runs they read.
+WHOLE_STUDY = ("mirror", "collect", "report", "peers", "lost_points_table", "publish")
 
 
 def run_job(

@@ -14,7 +14,8 @@ RESERVED_BENCHMARKS = (
 # Rules of the workflow. A method's name is one too.
 RULES = (
     *("all", "atpo_ablations", "base", "clinic", "collect", "continuation", "continue_candidates"),
-    *("convert", "evaluate", "ground_answers", "instruction", "map", "map_cell", "map_figure"),
+    *("convert", "evaluate", "ground_answers", "instruction", "lost_points"),
+    *("lost_points_of_a_run", "lost_points_table", "map", "map_cell", "map_figure"),
     *("mirror", "overlap", "peers", "peers_table", "prepare", "publish", "replicate", "report"),
     *("select", "sft", "train"),
 )
