@@ -110,7 +110,7 @@ def install() -> None:
         options = ["--no-deps", "--require-hashes", "--requirement", str(hashed)]
         if uv("install", *options) != 0:
             print("uv could not install the lock (its message is above); pip does it", flush=True)
-            pip("install", *options)
+            pip("install", "--no-compile", *options)
         pip("install", "--no-compile", "--constraint", str(versions), "torch")
 
 
