@@ -4,6 +4,10 @@ import re
 
 from workplace import STUDY, started
 
+from pcqc.cli import main
+from pcqc.results.graph import latest
+from pcqc.study import load_study
+
 
 def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(mini, tmp_path):
     copy = mini.copied(tmp_path / "copy")
@@ -18,3 +22,16 @@ def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(mini, tmp
     planned = started(copy.typed(f"{remedy} --dry-run").stdout)
     assert "Train atpo, run B" in planned
     assert not any("run A" in job for job in planned)
+
+
+def test_what_was_restored_is_answered_drawn_and_reported_as_the_message_says(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["restore", "clinic-expert"]) == 0
+    named = re.findall(r"`pcqc (\w+ clinic-expert)`", capsys.readouterr().out)
+    assert named == [f"{name} clinic-expert" for name in ("answer", "tables", "figures", "report")]
+    for command in (named[0], named[1], named[3]):  # figures are in the report
+        assert main(command.split()) == 0
+    assert "The report: not made yet; `pcqc report clinic-expert`" in capsys.readouterr().out
+    assert (latest(load_study("clinic-expert"), "report") / "report.html").exists()
