@@ -4,7 +4,9 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from pcqc.engines.base import Request, Sampling
 from pcqc.engines.server import ServerEngine
+from pcqc.engines.transformers import TransformersEngine
 from pcqc.study import Server
 
 
@@ -70,3 +72,23 @@ def completion(tokens) -> tuple[int, str]:
     """A completion as vLLM gives it."""
     logprobs = {"token_logprobs": [-0.5] * len(tokens)}
     return 200, json.dumps({"choices": [{"token_ids": list(tokens), "logprobs": logprobs}]})
+
+
+def replies_of(model):
+    """What vLLM's server would reply with this model, for a stub."""
+    engine, lock = TransformersEngine(model), threading.Lock()
+
+    def reply(body, attempt) -> tuple[int, str]:
+        with lock:
+            if ids := body.get("logprob_token_ids"):
+                (values,) = engine.next_logprobs([body["prompt"]], [ids])
+                top = {f"token_id:{i}": value for i, value in zip(ids, values, strict=True)}
+                return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [top]}}]})
+            sampling = Sampling(
+                body["temperature"], body["top_p"], body["max_tokens"], *body["stop_token_ids"]
+            )
+            request = Request(tuple(body["prompt"]), (body["seed"],))
+            ((completed,),) = engine.generate([request], sampling)
+        return completion(completed.tokens)
+
+    return reply

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers import make_tokenizer, tiny_model
+from stub_server import Stub, replies_of
 from workplace import CORES, Workplace
 
 from pcqc.cases.case import read_cases
@@ -24,6 +25,7 @@ def block(language):
 
 EXAMPLE = json.loads(block("json"))
 INIT, MAKE = block("").splitlines()
+DRY_RUN = [text for name, text in BLOCKS if not name][1].splitlines()
 
 
 def write_ten(folder: Path) -> None:
@@ -84,3 +86,37 @@ def test_a_doctor_of_real_cases_can_be_consulted(walked):
     assert re.fullmatch("PCQC, run A, on mine-(0[5-9]|10)", title)
     assert complaint == EXAMPLE["initial"]
     assert lines[-1].endswith("The correct option is B, Pericarditis.")
+
+
+@pytest.fixture
+def servers(walked):
+    """Servers of patient and scorer, which the study names in the lines that it has in reserve."""
+    study = walked[0].folder / "config/studies/my-study.yaml"
+    before = text = study.read_text()
+    stubs = {role: Stub(replies_of(tiny_model())) for role in ("patient", "scorer")}
+    for port, (role, stub) in enumerate(stubs.items(), start=8000):
+        reserved = f'#   {role}: {{url: "http://127.0.0.1:{port}"}}'
+        assert reserved in text
+        text = text.replace(reserved, f'  {role}: {{url: "{stub.url}"}}')
+    study.write_text(text.replace("# servers:", "servers:"))
+    yield stubs
+    study.write_text(before)
+    for stub in stubs.values():
+        stub.close()
+
+
+def test_the_page_s_dry_run_shows_what_servers_read_and_reply(walked, servers):
+    for line in DRY_RUN:
+        done = walked[0].typed(line)
+        assert done.returncode == 0, done.stderr[-3000:]
+    shown = done.stdout.split("\n=== ")[1:]
+    assert [text.split("\n")[0] for text in shown] == ["mine-05", "mine-06", "mine-07"]
+    for text in shown:
+        doctor, patient = text.split("--- the patient reads\n")[:2]
+        assert EXAMPLE["initial"] in doctor
+        assert "\n".join(EXAMPLE["facts"]) in patient
+        assert not any(fact in doctor for fact in EXAMPLE["facts"])
+        a, b = re.findall(r"the scorer says after 0 answers: A (.+), B (.+)", text)[0]
+        assert float(a) + float(b) == pytest.approx(1, abs=0.011)
+    assert len(servers["patient"].bodies) >= 4  # of the trial's own turn, and of three cases
+    assert len(servers["scorer"].bodies) >= 2  # the example is three times the same evidence
