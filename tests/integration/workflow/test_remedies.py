@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from workplace import STUDY, started
 
 from pcqc.cli import main
@@ -24,6 +25,7 @@ def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(mini, tmp
     assert not any("run A" in job for job in planned)
 
 
+@pytest.mark.long  # it draws a whole report
 def test_what_was_restored_is_answered_drawn_and_reported_as_the_message_says(
     tmp_path, monkeypatch, capsys
 ):
