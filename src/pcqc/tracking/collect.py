@@ -22,8 +22,8 @@ from pcqc.results.manifest import (
 from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
-from pcqc.tracking.finished import read_collected, read_record
-from pcqc.tracking.join_collections import START, check_start, join, key
+from pcqc.tracking.finished import START, read_collected, read_record
+from pcqc.tracking.join_collections import check_start, join, key
 from pcqc.tracking.mlflow_store import Store, answering, masked, open_store
 from pcqc.tracking.values import is_number
 

@@ -3,7 +3,7 @@
 Every file is compared with its manifest before it is used.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ PLACES = {
     "evaluation": "evaluate",
     "continuation": "continuation",
 }
+START = "shared_sft"  # the method whose weights every run starts from
 CHECKPOINTS = "checkpoints"  # weights stay on this machine
 
 
@@ -51,14 +52,17 @@ class FinishedRun:
         return f"{self.study.results}/transcripts/index.html#{chosen}"
 
     @property
-    def settings(self) -> dict:
-        """The settings that made the run, nested."""
-        method, everything = self.study.method(self.method), self.study.to_dict()
-        return {
-            **everything,
-            "methods": {self.method: everything["methods"][self.method]},
-            "rl": asdict(self.study.rl_of(method)),
-        }
+    def at_start(self) -> dict:
+        """How Shared SFT, from which training starts, did on the development benchmark.
+
+        Empty where the run is not trained or Shared SFT is not evaluated yet.
+        """
+        letters = self.study.methods[START].runs if START in self.study.methods else ()
+        if not self.training or not letters:
+            return {}
+        folder = latest(self.study, "evaluate", START, letters[0])
+        benchmarks = read_manifest(folder)["benchmarks"] if folder.exists() else {}
+        return benchmarks.get(self.study.development, {})
 
     @property
     def duration(self) -> int:

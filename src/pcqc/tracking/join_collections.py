@@ -11,10 +11,10 @@ from pcqc.errors import UserError
 from pcqc.evaluation.predictions import write_table
 from pcqc.results.graph import latest
 from pcqc.study import Study
+from pcqc.tracking.finished import START
 
 TABLES = ("predictions.parquet", "further_updates.parquet", "validations.parquet")
 UPDATES = "updates.parquet"
-START = "shared_sft"  # the method whose weights every run starts from
 
 
 def check_start(study: Study, earlier: list[dict], runs: list[dict]) -> None:

@@ -4,23 +4,26 @@ A run is in MLflow once: it is recognised by its tag `contents`. Writing a run t
 nothing, and `FINISHED` is set last; so the next mirror completes a run that a kill cut short.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import starmap
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import write_json
-from pcqc.tracking import checkpoints, notes, traces, values
+from pcqc.tracking import checkpoints, notes, page, traces, values
 from pcqc.tracking.finished import FinishedRun, read_finished
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.tracking.prepare import prepare
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities import Run
 
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
+CURRENT = "current"
 METRICS_PER_CALL = 1000  # MLflow's limits
 PARAMETERS_PER_CALL = 100
 RUNS_PER_CALL = 50_000
@@ -47,6 +50,7 @@ def run(task: Task, study: Study) -> None:
         )
         parent = _write_parent(store, study, method, stored, finished)
         mirrored = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
+        _adopt(store, parent, stored)
     record = {"experiment_id": store.experiment.experiment_id, "runs": mirrored}
     write_json(task.folder / "record.json", record)
 
@@ -54,24 +58,42 @@ def run(task: Task, study: Study) -> None:
 def _write_parent(
     store: Store, study: Study, method: str, stored: list["Run"], finished: list[FinishedRun]
 ) -> str:
-    """The id of the method's parent run, created where missing; its description is updated.
+    """The id of the method's parent run, with its settings and the means over its runs.
 
-    It lasts from the start of the first run that was mirrored to the last end.
+    It lasts from the start of the first run to the last end. A parent of other runs is replaced:
+    MLflow would keep the points of both.
     """
-    client, note = store.client, notes.of_method(study, method)
-    parent = next((run for run in stored if run.data.tags.get("stage") == "method"), None)
-    if parent is None:
-        start = min(run.started for run in finished)
-        tags = {"study": study.name, "method": method, "stage": "method", notes.NOTE: note}
+    client, note, tags = (
+        store.client,
+        notes.of_method(study, method),
+        values.tags_of_method(finished),
+    )
+    parents = [run for run in stored if run.data.tags.get("stage") == "method"]
+    same = [run for run in parents if run.data.tags.get("contents") == tags["contents"]]
+    start, end = min(run.started for run in finished), max(run.ended for run in finished)
+    if same:
+        parent = same[0]
+    else:
         title = study.method(method).title
+        tags |= {notes.NOTE: note}
         parent = client.create_run(store.experiment.experiment_id, start, tags, title)
     run_id = parent.info.run_id
     if parent.data.tags.get(notes.NOTE) != note:
         client.set_tag(run_id, notes.NOTE, note)
-    end = max([parent.info.end_time or 0, *(run.ended for run in finished)])
-    if parent.info.end_time != end:
+    if parent.info.status != "FINISHED":
+        _log(client, parent, values.parameters(study, method), values.means(finished))
         client.set_terminated(run_id, "FINISHED", end)
     return run_id
+
+
+def _adopt(store: Store, parent: str, stored: list["Run"]) -> None:
+    """Put all runs of a method below its parent, and delete the parents that it replaces."""
+    for run in stored:
+        if run.data.tags.get("stage") != "method":
+            if run.data.tags.get(PARENT) != parent:
+                store.client.set_tag(run.info.run_id, PARENT, parent)
+        elif run.info.run_id != parent:
+            store.client.delete_run(run.info.run_id)
 
 
 def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]) -> dict:
@@ -82,7 +104,7 @@ def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]
     if same:
         target = same[0]
     else:
-        tags = values.tags(run) | {PARENT: parent, notes.NOTE: notes.of_run(run)}
+        tags = values.tags(run) | {PARENT: parent}
         experiment_id = store.experiment.experiment_id
         target = client.create_run(experiment_id, run.started, tags, run.title)
     run_id = target.info.run_id
@@ -96,23 +118,35 @@ def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]
 
 def _fill(store: Store, run: FinishedRun, target: "Run") -> None:
     """Write everything of a run, whether or not some of it is there, and mark it as whole."""
-    from mlflow.entities import Metric, Param
-
-    client, run_id, start = store.client, target.info.run_id, target.info.start_time
-    parameters = [Param(name, value) for name, value in values.parameters(run).items()]
-    for batch in _batches(parameters, PARAMETERS_PER_CALL):
-        client.log_batch(run_id, params=batch)
-    # Their times are fixed: MLflow keeps one of two equal points.
-    points = [
-        Metric(name, value, start + elapsed, update)
-        for name, value, update, elapsed in values.metrics(run)
-    ]
-    for batch in _batches(points, METRICS_PER_CALL):
-        client.log_batch(run_id, metrics=batch)
+    client, run_id = store.client, target.info.run_id
+    _log(client, target, values.parameters(run.study, run.method), values.metrics(run))
     for artifact, path in run.files.items():
         client.log_artifact(run_id, str(path), str(PurePosixPath(artifact).parent))
+    client.log_text(run_id, page.of_run(run), page.NAME)
+    client.set_tag(run_id, notes.NOTE, notes.of_run(run, target.info))
     traces.write(run, run_id, client, store.experiment.experiment_id)
-    client.set_terminated(run_id, "FINISHED", start + run.duration)
+    client.set_terminated(run_id, "FINISHED", target.info.start_time + run.duration)
+
+
+def _log(
+    client: "MlflowClient",
+    target: "Run",
+    parameters: dict[str, str],
+    points: Iterable[tuple[str, float, int, int]],
+) -> None:
+    """Write parameters and the points of `values.metrics`."""
+    from mlflow.entities import Metric, Param
+
+    run_id, start = target.info.run_id, target.info.start_time
+    for batch in _batches(list(starmap(Param, parameters.items())), PARAMETERS_PER_CALL):
+        client.log_batch(run_id, params=batch)
+    # Their times are fixed: MLflow keeps one of two equal points.
+    measured = [
+        Metric(name, values.rounded(value), start + elapsed, update)
+        for name, value, update, elapsed in points
+    ]
+    for batch in _batches(measured, METRICS_PER_CALL):
+        client.log_batch(run_id, metrics=batch)
 
 
 def _batches(items: list, size: int) -> Iterator[list]:
@@ -126,10 +160,13 @@ def _supersede(store: Store, run: FinishedRun, target: "Run", of_letter: list["R
     if SUPERSEDED in target.data.tags:
         client.update_run(run_id, name=run.title)
         client.delete_tag(run_id, SUPERSEDED)
+    if target.data.tags.get(CURRENT) != "yes":
+        client.set_tag(run_id, CURRENT, "yes")
     for other in of_letter:
         old = other.info.run_id
         if old != run_id and other.data.tags.get(SUPERSEDED) != run_id:
             client.update_run(old, name=f"superseded: {run.title}")
             if other.info.status == "RUNNING":
                 client.set_terminated(old, "KILLED")
+            client.set_tag(old, CURRENT, "no")
             client.set_tag(old, SUPERSEDED, run_id)

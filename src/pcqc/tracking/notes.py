@@ -1,7 +1,13 @@
 """Descriptions in MLflow's interface, in Markdown: of the study, its methods, runs and models."""
 
+from typing import TYPE_CHECKING
+
 from pcqc.study import Method, Study
+from pcqc.tracking import page
 from pcqc.tracking.finished import FinishedRun
+
+if TYPE_CHECKING:
+    from mlflow.entities import RunInfo
 
 NOTE = "mlflow.note.content"
 REPORT = "Report, tables, figures, transcripts"  # name of the run that has them
@@ -50,8 +56,8 @@ def of_method(study: Study, method: str) -> str:
     return f"{settings.title}: {clause(study, settings)}. Its runs are the child runs below it."
 
 
-def of_run(run: FinishedRun) -> str:
-    """What this run is, which checkpoint was evaluated, and where its consultations are."""
+def of_run(run: FinishedRun, info: "RunInfo") -> str:
+    """What this run is, its commit, settings, accuracies, and where its questions are."""
     study, method = run.study, run.study.method(run.method)
     checkpoint = "It is not trained by reinforcement learning: there is no checkpoint to choose."
     if run.training:
@@ -61,7 +67,22 @@ def of_run(run: FinishedRun) -> str:
             f"{len(run.selection['rejected'])} were rejected, for the reasons in "
             "`evaluation/selection.json`."
         )
+    own = f"#/experiments/{info.experiment_id}/runs/{info.run_id}"
+    results = "\n".join(
+        f"| {study.benchmarks[name].title} | {100 * result['accuracy']:.1f} "
+        f"| {result['turns']:.2f} |"
+        for name, result in run.evaluation["benchmarks"].items()
+    )
     return f"""{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
+Commit `{run.evaluation["git_commit"]}`.
+
+**[The run on one page]({own}/artifacts/{page.NAME})**: settings that differ from those of
+{page.baseline(study)}, learning curve, accuracies, and every compared question by update, with its
+credit. [All curves]({own}/model-metrics)
+
+| Benchmark | Accuracy, % | Inquiry turns |
+|---|---|---|
+{results}
 
 {checkpoint}
 {_further_updates(run)}{SYNTHETIC if study.synthetic else ""}

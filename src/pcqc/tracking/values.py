@@ -1,27 +1,33 @@
 """A finished run in MLflow's vocabulary: parameters, metrics by update, and tags."""
 
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from statistics import mean
 from typing import Any
 
 from pcqc.results.recipe import flat
+from pcqc.study import Study, digest
 from pcqc.tracking.finished import FinishedRun, milliseconds
 
+# The interface draws groups of charts by name: "checkpoints" comes first.
+PREFIXES = {"update": "", "validation": "checkpoints/"}
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
 # Settings of the study that say nothing about one of its runs.
 OF_THE_STUDY = ("name", "title", "methods", "runs", "tracking", "absent", "assumptions")
 
 
-def parameters(run: FinishedRun) -> dict[str, str]:
-    """Settings of a run as `group.name` -> text, a long text cut; the run's manifest has all.
+def parameters(study: Study, method: str) -> dict[str, str]:
+    """Settings of a method's runs as `group.name` -> text, a long text cut; manifests have all.
 
     The method's own are `method.<name>`, so that runs of several methods share their columns.
     """
-    method = run.settings["methods"][run.method]
-    rest = {name: value for name, value in run.settings.items() if name not in OF_THE_STUDY}
-    settings = flat({"method": method, **rest})
+    everything = study.to_dict()
+    rest = {name: value for name, value in everything.items() if name not in OF_THE_STUDY}
+    own = {"method": everything["methods"][method], "rl": asdict(study.rl_of(study.method(method)))}
+    settings = flat({**rest, **own})
     return {name: _text(value) for name, value in settings.items() if value is not None}
 
 
@@ -34,8 +40,8 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     """Yield (name, value, update, milliseconds since the run's start) of a run.
 
     `evaluation/<benchmark>/...` and `continuation/...` have the selected update as their step,
-    `totals/...` the last. The numbers of updates keep their names; those of other events are
-    prefixed with the event's kind.
+    `totals/...` the last. The numbers of updates keep their names; those of checkpoints on the
+    development benchmark are `checkpoints/...`, from Shared SFT at update 0 on.
     """
     evaluation, duration = run.evaluation, run.duration
     # The interface keeps the order: what a reader looks for first comes first.
@@ -57,13 +63,39 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
     if run.training:
         for name, value in run.training["totals"].items():
             yield f"totals/{name}", float(value), run.training["updates"], duration
+    for name in ("accuracy", "turns", "actor_tokens") if run.at_start else ():
+        yield f"{PREFIXES['validation']}{name}", float(run.at_start[name]), 0, 0
     elapsed = 0
     for event in run.rows("training/events.jsonl"):
-        prefix = "" if event["kind"] == "update" else f"{event['kind']}/"
+        prefix = PREFIXES.get(event["kind"], f"{event['kind']}/")
         elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
         for name, value in event.items():
             if name != "update" and is_number(value):
                 yield prefix + name, float(value), event["update"], elapsed
+
+
+def means(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, float, int, int]]:
+    """Yield the means over a method's runs, as `metrics` does, of what all of them have.
+
+    What each run has once, such as the accuracy of its selected checkpoint, has the last of their
+    updates; a curve is averaged update by update.
+    """
+    curves: dict[str, list[dict[int, tuple[float, int]]]] = defaultdict(lambda: [{} for _ in runs])
+    for number, run in enumerate(runs):
+        for name, value, update, elapsed in metrics(run):
+            curves[name][number][update] = (value, elapsed)
+    for name, by_run in curves.items():
+        if all(len(points) == 1 for points in by_run):
+            last = max(update for points in by_run for update in points)
+            by_run = [{last: point} for points in by_run for point in points.values()]
+        for update in sorted(set.intersection(*(set(points) for points in by_run))):
+            values, elapsed = zip(*(points[update] for points in by_run), strict=True)
+            yield name, mean(values), update, max(elapsed)
+
+
+def rounded(value: float) -> float:
+    """A number as the interface shows it: four decimals, and four digits where it is below 1."""
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def is_number(value: Any) -> bool:
@@ -79,6 +111,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "method": run.method,
         "run": run.run,
         "stage": "training and evaluation" if run.training else "evaluation",
+        "current": "yes",
         "seed": run.study.seed(run.run),
         "git_commit": commit,
         "mlflow.source.name": f"{run.study.name} {run.method} {run.run}",
@@ -87,6 +120,23 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "transcripts": run.transcripts,
         "recipe": run.recipe,
     }
+    if run.training:
+        values["selected_update"] = run.evaluation["update"]
     for name, value in (run.training or run.evaluation)["machine"].items():
         values[f"machine.{name}"] = value
     return {name: str(value) for name, value in values.items()}
+
+
+def tags_of_method(runs: Sequence[FinishedRun]) -> dict[str, str]:
+    """What identifies a method's parent run: what its runs have in common, and what each has."""
+    each = [tags(run) for run in runs]
+    shared = dict(set.intersection(*(set(values.items()) for values in each)))
+    names = ("study", "method", "current", "git_commit", "mlflow.source.git.commit")
+    updates = ", ".join(values["selected_update"] for values in each if "selected_update" in values)
+    return {
+        **{name: shared[name] for name in names if name in shared},
+        **({"selected_update": updates} if updates else {}),
+        "stage": "method",
+        "mlflow.source.name": f"{each[0]['study']} {each[0]['method']}",
+        "contents": digest([run.contents for run in runs]),
+    }

@@ -12,6 +12,7 @@ from small_runs import Killed
 from tracked import mirror
 
 from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
+from pcqc.tracking import page
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mlflow_store import open_store
 from pcqc.tracking.traces import consultation
@@ -90,11 +91,14 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
     assert (tags["machine.host"], tags["machine.torch"]) == ("ward", "2")
     assert tags["recipe"]
+    assert (tags["current"], tags["selected_update"]) == ("yes", "4")
+    address = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/run.html"
+    assert f"({address})" in tags["mlflow.note.content"]
     assert run.data.params["method.beta"] == "1.0"
     assert "method.tree" not in run.data.params
-    assert run.data.metrics["validation/accuracy"] == 0.7
-    assert run.data.metrics["evaluation/clinic_wide/accuracy"] == pytest.approx(2 / 3)
-    assert run.data.metrics["evaluation/average/accuracy"] == pytest.approx(2 / 3)
+    assert run.data.metrics["checkpoints/accuracy"] == 0.7
+    assert run.data.metrics["evaluation/clinic_wide/accuracy"] == 0.6667
+    assert run.data.metrics["evaluation/average/accuracy"] == 0.6667
     assert run.data.metrics["evaluation/average/turns"] == 1
 
     history = open_store(ready).client.get_metric_history(run.info.run_id, "measure/1")
@@ -105,6 +109,7 @@ def test_everything_of_a_run_is_mirrored(ready):
     # Artifacts are the files, and no checkpoints.
     location = open_store(ready).experiment.artifact_location
     found = artifacts(f"{location}/{run.info.run_id}/artifacts")
+    del found["run.html"]
     assert found == written["runs"]["B"]["artifacts"]
     trained = ready.results / "runs" / "pcqc" / "B" / "latest"
     assert found["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
@@ -119,6 +124,41 @@ def test_everything_of_a_run_is_mirrored(ready):
     before = [sha256_file(path) for path in kept]
     mirror(ready, "pcqc")
     assert [sha256_file(path) for path in kept] == before
+
+
+def test_a_parent_has_settings_and_the_mean_curves_of_its_runs_from_update_0(ready):
+    mirror(ready, "pcqc", ["A"])
+    mirror(ready, "pcqc", ["A", "B"])
+    runs = experiment_runs(ready)
+    (parent,) = [run for run in runs if run.data.tags["stage"] == "method"]
+    assert {run.data.tags.get("mlflow.parentRunId", parent.info.run_id) for run in runs} == {
+        parent.info.run_id
+    }
+    assert parent.data.params["method.beta"] == "1.0"
+    tags = parent.data.tags
+    assert (tags["current"], tags["selected_update"], tags["git_commit"][:4]) == (
+        *("yes", "4, 4"), "0123",
+    )  # fmt: skip
+    curve = {
+        name: [(p.step, p.value) for p in open_store(ready).client.get_metric_history(*key)]
+        for name in ("checkpoints/accuracy", "reward/mean")
+        if (key := (parent.info.run_id, name))
+    }
+    # Shared SFT has two of three right; runs A and B have (update + 1) / 8 and (update + 2) / 8.
+    assert curve["checkpoints/accuracy"] == [(0, 0.6667), (4, 0.7)]
+    assert curve["reward/mean"] == [(1, 0.3125), (2, 0.4375), (3, 0.5625), (4, 0.6875)]
+
+
+def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
+    text = page.of_run(read_finished(ready, "pcqc", "B"))
+    assert "0123" in text
+    assert "0: 66.7 %, 4: 70.0 %." in text
+    for update in (1, 2, 3, 4):
+        assert f"<summary>Update {update}: 1</summary>" in text
+    assert '<td>Any fever?<td>Yes.\n<td class="n">0.620\n' in text
+    assert "<td><code>method.beta</code><td>none<td>1.0" in text
+    assert "<td><code>method.updates</code><td>40<td>60" in text
+    assert "<code>rl.clip</code>" not in text  # of the study, so the same
 
 
 def test_a_method_without_training_shows_its_evaluation(ready):
@@ -139,6 +179,7 @@ def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
     tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
     assert tags[old["B"]["run_id"]]["superseded_by"] == new["B"]["run_id"]
     assert "superseded_by" not in tags[new["B"]["run_id"]]
+    assert [tags[runs["B"]["run_id"]]["current"] for runs in (old, new)] == ["no", "yes"]
     assert names(ready) == {
         old["B"]["run_id"]: "superseded: GRPO, run B",
         new["B"]["run_id"]: "GRPO, run B",
@@ -149,6 +190,7 @@ def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
     tags = {run.info.run_id: run.data.tags for run in of_letter(ready, "B")}
     assert tags[new["B"]["run_id"]]["superseded_by"] == old["B"]["run_id"]
     assert "superseded_by" not in tags[old["B"]["run_id"]]
+    assert [tags[runs["B"]["run_id"]]["current"] for runs in (old, new)] == ["yes", "no"]
     assert names(ready)[old["B"]["run_id"]] == "GRPO, run B"
 
 

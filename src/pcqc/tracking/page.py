@@ -1,0 +1,108 @@
+"""One page of a run in MLflow: settings, learning curve, accuracies and every compared question."""
+
+from itertools import groupby
+
+from pcqc.study import Study
+from pcqc.tracking.finished import FinishedRun
+from pcqc.tracking.traces import evenly
+from pcqc.tracking.values import PREFIXES, metrics, parameters
+
+NAME = "run.html"
+BASELINE = "grpo"
+MOST = 5000  # states of one page: about 4 MB
+WIDTH, HEIGHT = 560, 160  # of the curve, in pixels
+
+PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{{ run.title }}</title>
+<style>
+body { font: 14px/1.5 sans-serif; max-width: 60rem; margin: 1rem auto; padding: 0 1rem }
+table { border-collapse: collapse; margin: .3rem 0 1rem }
+td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left }
+.n { text-align: right } .x { font-weight: bold } summary { cursor: pointer }
+</style>
+<h1>{{ run.title }}</h1>
+<p>Commit <code>{{ run.evaluation.git_commit }}</code>, seed {{ run.study.seed(run.run) }}
+{%- if run.training %}; the checkpoint of update {{ run.evaluation.update }} was selected
+{%- endif %}.
+<h2>Accuracy</h2>
+<table><tr><th>Benchmark<th>Accuracy, %<th>Inquiry turns
+{% for name, result in run.evaluation.benchmarks.items() %}
+<tr><td>{{ run.study.benchmarks[name].title }}
+<td class="n">{{ "%.1f"|format(100 * result.accuracy) }}
+<td class="n">{{ "%.2f"|format(result.turns) }}
+{% endfor %}</table>
+{% if curve|length > 1 %}<h2>Learning curve</h2>
+<p>Accuracy on {{ run.study.benchmarks[run.study.development].title }} by update, Shared SFT being
+update 0: {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 * value) }} %
+{%- if not loop.last %}, {% endif %}{% endfor %}.
+<p><svg width="{{ width }}" height="{{ height }}" role="img" style="background: #f6f6f6">
+<polyline points="{{ line }}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>
+{% endif %}
+{% if differing %}<h2>Settings that differ from {{ baseline }}</h2>
+<table><tr><th>Setting<th>{{ baseline }}<th>This run
+{% for name, other, own in differing %}<tr><td><code>{{ name }}</code><td>{{ other }}<td>{{ own }}
+{% endfor %}</table>{% endif %}
+{% if updates %}<h2>Questions</h2>
+<p>{{ shown }} of the {{ run.groups|length }} states at which questions were compared. The executed
+question is bold.
+{% for update, groups in updates %}
+<details><summary>Update {{ update }}: {{ groups|length }}</summary>
+{% for group in groups %}<p>{{ group.case_id }}, turn {{ group.turn + 1 }}:
+{{ group.initial }}{% for turn in group.history %} {{ turn.question }} {{ turn.answer }}{% endfor %}
+<table><tr><th>Question<th>Answer<th>Utility<th>Gain<th>Credit
+{% for each in group.candidates %}<tr{% if each.executed %} class="x"{% endif %}>
+<td>{{ each.question }}<td>{{ each.answer }}
+{% for number in (each.utility, each.gain, each.credit) %}<td class="n">{{ "%.3f"|format(number) }}
+{% endfor %}{% endfor %}</table>{% endfor %}</details>
+{% endfor %}{% endif %}
+"""
+
+
+def of_run(run: FinishedRun) -> str:
+    """The page, which needs no other file."""
+    from jinja2 import Environment
+
+    groups = evenly(run.groups, MOST)
+    curve = _curve(run)
+    return (
+        Environment(autoescape=True, trim_blocks=True)
+        .from_string(PAGE)
+        .render(
+            run=run,
+            baseline=baseline(run.study),
+            differing=_differing(run),
+            curve=curve,
+            line=_line(curve),
+            width=WIDTH,
+            height=HEIGHT,
+            shown=len(groups),
+            updates=[(u, list(rows)) for u, rows in groupby(groups, lambda row: row["update"])],
+        )
+    )
+
+
+def baseline(study: Study) -> str:
+    """Title of the method whose settings the others' are set beside."""
+    return study.methods[BASELINE].title if BASELINE in study.methods else "Shared SFT"
+
+
+def _differing(run: FinishedRun) -> list[tuple[str, str, str]]:
+    """Name, baseline's value and own value of each setting that differs."""
+    if BASELINE not in run.study.methods or not run.training:
+        return []
+    other, own = parameters(run.study, BASELINE), parameters(run.study, run.method)
+    pairs = [(name, other.get(name, "none"), own.get(name, "none")) for name in other | own]
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def _curve(run: FinishedRun) -> list[tuple[int, float]]:
+    """(update, accuracy of its checkpoint on the development benchmark)."""
+    accuracy = f"{PREFIXES['validation']}accuracy"
+    return [(update, value) for name, value, update, _ in metrics(run) if name == accuracy]
+
+
+def _line(curve: list[tuple[int, float]]) -> str:
+    """The curve's points in pixels: from 0 to 100 % upwards."""
+    last = max([update for update, _ in curve], default=0) or 1
+    return " ".join(
+        f"{WIDTH * update / last:.1f},{HEIGHT * (1 - value):.1f}" for update, value in curve
+    )
