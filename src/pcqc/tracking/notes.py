@@ -73,12 +73,13 @@ def of_run(run: FinishedRun, info: "RunInfo") -> str:
         f"| {result['turns']:.2f} |"
         for name, result in run.evaluation["benchmarks"].items()
     )
-    return f"""{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
-Commit `{run.evaluation["git_commit"]}`.
-
-**[The run on one page]({own}/artifacts/{page.NAME})**: settings that differ from those of
-{page.baseline(study)}, learning curve, accuracies, and every compared question by update, with its
+    # Of a long description the interface shows the beginning alone.
+    return f"""**[The run on one page]({own}/artifacts/{page.NAME})**: settings unlike those of
+{page.baseline(study)}, learning curve, accuracies, every compared question by update, with its
 credit. [All curves]({own}/model-metrics)
+
+{method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
+Commit `{run.evaluation["git_commit"]}`.
 
 | Benchmark | Accuracy, % | Inquiry turns |
 |---|---|---|

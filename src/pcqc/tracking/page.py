@@ -21,7 +21,7 @@ td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left 
 </style>
 <h1>{{ run.title }}</h1>
 <p>Commit <code>{{ run.evaluation.git_commit }}</code>, seed {{ run.study.seed(run.run) }}
-{%- if run.training %}; the checkpoint of update {{ run.evaluation.update }} was selected
+{%- if run.training %}; the checkpoint of update {{ run.evaluation['update'] }} was selected
 {%- endif %}.
 <h2>Accuracy</h2>
 <table><tr><th>Benchmark<th>Accuracy, %<th>Inquiry turns
@@ -31,8 +31,8 @@ td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left 
 <td class="n">{{ "%.2f"|format(result.turns) }}
 {% endfor %}</table>
 {% if curve|length > 1 %}<h2>Learning curve</h2>
-<p>Accuracy on {{ run.study.benchmarks[run.study.development].title }} by update, Shared SFT being
-update 0: {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 * value) }} %
+<p>Accuracy on {{ run.study.benchmarks[run.study.development].title }} by update, from Shared
+SFT (0) on; {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 * value) }} %
 {%- if not loop.last %}, {% endif %}{% endfor %}.
 <p><svg width="{{ width }}" height="{{ height }}" role="img" style="background: #f6f6f6">
 <polyline points="{{ line }}" fill="none" stroke="#0072b2" stroke-width="2"/></svg>

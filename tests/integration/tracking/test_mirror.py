@@ -152,6 +152,7 @@ def test_a_parent_has_settings_and_the_mean_curves_of_its_runs_from_update_0(rea
 def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
     text = page.of_run(read_finished(ready, "pcqc", "B"))
     assert "0123" in text
+    assert "the checkpoint of update 4 was selected" in text
     assert "0: 66.7 %, 4: 70.0 %." in text
     for update in (1, 2, 3, 4):
         assert f"<summary>Update {update}: 1</summary>" in text
