@@ -63,11 +63,8 @@ def _write_parent(
     It lasts from the start of the first run to the last end. A parent of other runs is replaced:
     MLflow would keep the points of both.
     """
-    client, note, tags = (
-        store.client,
-        notes.of_method(study, method),
-        values.tags_of_method(finished),
-    )
+    client, note = store.client, notes.of_method(study, method)
+    tags = values.tags_of_method(finished)
     parents = [run for run in stored if run.data.tags.get("stage") == "method"]
     same = [run for run in parents if run.data.tags.get("contents") == tags["contents"]]
     start, end = min(run.started for run in finished), max(run.ended for run in finished)

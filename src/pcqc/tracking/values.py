@@ -89,8 +89,8 @@ def means(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, float, int, int]]:
             last = max(update for points in by_run for update in points)
             by_run = [{last: point} for points in by_run for point in points.values()]
         for update in sorted(set.intersection(*(set(points) for points in by_run))):
-            values, elapsed = zip(*(points[update] for points in by_run), strict=True)
-            yield name, mean(values), update, max(elapsed)
+            reached = [points[update] for points in by_run]
+            yield name, mean(v for v, _ in reached), update, max(elapsed for _, elapsed in reached)
 
 
 def rounded(value: float) -> float:
