@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from pcqc.errors import UserError
 from pcqc.jobs.cli import load, run_command, study_command
 from pcqc.system.terminal import show
 
@@ -82,6 +83,8 @@ def _register_studies(commands) -> None:
     status.add_argument("study", nargs="?", help="all studies with results where none is named")
     status.set_defaults(handler=_status)
     _with_json(status)
+    text = "one screen, renewed while the workflow runs; MLflow gets the curves of its trainings"
+    status.add_argument("--watch", action="store_true", help=text)
     study_command(commands, "check", _check, "check a study's settings and print them")
     text = "check this machine against a study, each line with its remedy"
     doctor = study_command(commands, "doctor", _doctor, text)
@@ -158,6 +161,12 @@ def _vary(arguments: argparse.Namespace) -> None:
 def _status(arguments: argparse.Namespace) -> None:
     from pcqc.jobs.status import status, status_of_all, told
 
+    if arguments.watch:
+        from pcqc.jobs.watch import watch
+
+        if not arguments.study:
+            raise UserError("status --watch: name the study to watch")
+        return watch(load(arguments))
     if arguments.study:
         return _shown(arguments, status(load(arguments)), told)
     _shown(arguments, status_of_all(), lambda lines: "\n".join(lines.values()))

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
 CURRENT = "current"
-METRICS_PER_CALL = 1000  # MLflow's limits
-PARAMETERS_PER_CALL = 100
+PARAMETERS_PER_CALL = 100  # MLflow's limits
 RUNS_PER_CALL = 50_000
 
 
@@ -142,7 +141,7 @@ def _log(
         Metric(name, values.rounded(value), start + elapsed, update)
         for name, value, update, elapsed in points
     ]
-    for batch in _batches(measured, METRICS_PER_CALL):
+    for batch in _batches(measured, values.METRICS_PER_CALL):
         client.log_batch(run_id, metrics=batch)
 
 

@@ -13,6 +13,7 @@ from pcqc.tracking.finished import FinishedRun, milliseconds
 
 # The interface draws groups of charts by name: "checkpoints" comes first.
 PREFIXES = {"update": "", "validation": "checkpoints/"}
+METRICS_PER_CALL = 1000  # MLflow's limit
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
 # Settings of the study that say nothing about one of its runs.
@@ -67,11 +68,17 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
         yield f"{PREFIXES['validation']}{name}", float(run.at_start[name]), 0, 0
     elapsed = 0
     for event in run.rows("training/events.jsonl"):
-        prefix = PREFIXES.get(event["kind"], f"{event['kind']}/")
         elapsed = max(elapsed, milliseconds(event["time"]) - run.started)
-        for name, value in event.items():
-            if name != "update" and is_number(value):
-                yield prefix + name, float(value), event["update"], elapsed
+        for name, value in of_event(event):
+            yield name, value, event["update"], elapsed
+
+
+def of_event(event: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield (name, value) of the numbers of an event."""
+    prefix = PREFIXES.get(event["kind"], f"{event['kind']}/")
+    for name, value in event.items():
+        if name != "update" and is_number(value):
+            yield prefix + name, float(value)
 
 
 def means(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, float, int, int]]:
