@@ -58,7 +58,7 @@ def open_clinic(updates: int, cases: int, validation: int) -> Clinic:
     return Clinic(study, context, Scorer(engines["scorer"], chat.tokenizer), train, development)
 
 
-def train(name: str, updates: int = 12, cases: int = 16, validation: int = 400):
+def train(name: str, updates: int = 12, cases: int = 16, validation: int = 200):
     """Train the method's doctor: accuracy on validation cases before, after, and the trainer."""
     clinic = open_clinic(updates, cases, validation)
     context, engine = clinic.context, clinic.context.actor.engine
