@@ -172,16 +172,17 @@ def _results(collected: Collected) -> Iterator[Path]:
 def _of_result(folder: Path, keep: str = f"{CHECKPOINTS}/") -> list[Path]:
     """Files of a result, its manifest last; of checkpoints those alone whose names begin so."""
     result = folder.with_name(folder.resolve().name)
-    names = [n for n in read_manifest(result)["files"] if not n.startswith(f"{CHECKPOINTS}/")]
-    names += [n for n in read_manifest(result)["files"] if n.startswith(keep)]
+    files = read_manifest(result)["files"]
+    names = [name for name in files if not name.startswith(f"{CHECKPOINTS}/")]
+    names += [name for name in files if name.startswith(keep)]
     return [*(checked(result / name) for name in names), result / MANIFEST]
 
 
 def _check_made(study: Study, record: dict[str, Any], made: dict[str, Path]) -> None:
     """UserError where a run's results are not here, or not those that were collected."""
     for kind, entry in (("train", "training"), ("evaluate", "evaluation")):
-        there = read_manifest(made[kind])["files"] if kind in made else None
-        if record[entry] and there != record[entry]["files"]:
+        files = read_manifest(made[kind])["files"] if kind in made else None
+        if record[entry] and files != record[entry]["files"]:
             raise UserError(
                 f"{study.results}: {kind} {record['method']} {record['run']} is not what was "
                 f"collected; `make results STUDY={study.name}` makes and collects it"

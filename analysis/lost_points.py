@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from analysis.budgets import START
-from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.drawing.style import WIDTH, legend_below
+from analysis.figures.learning_curves import line_from_start
 from analysis.statistics.crossed_intervals import Sample, crossed_effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs
+from pcqc.results.clinic_tasks import PLACES
 from pcqc.study import Study
 
-PLACES = ("asking", "remembering", "concluding", "stopping")
 RIGHT = {"policy": "Right (%)", "exact": "All exact (%)"}
 COLUMNS = (
     Column("method", "Method", numeric=False),
@@ -75,16 +76,13 @@ def figure(study: Study, runs: Runs) -> Figure:
     """Points lost in each place by RL update, means over runs; Shared SFT stands at 0."""
     drawn = Figure(figsize=(WIDTH, 2.5), layout="constrained")
     panels = drawn.subplots(1, len(PLACES), sharey=True)
-    start = _last(runs, START)
+    first = _last(runs, START).values()
     for ax, place in zip(panels, PLACES, strict=True):
-        begun = {0: float(np.mean([r[place].mean() for r in start.values()]))} if start else {}
+        start = 100 * float(np.mean([rows[place].mean() for rows in first])) if first else None
         for method in _methods(runs):
-            course = _course(runs, method, place)
-            line = pd.Series({**begun, **course.to_dict()}).sort_index() * 100
-            colour, marker = look(method)
-            dashed = "--" if study.method(method).role == "control" else "-"
-            title = study.methods[method].title
-            ax.plot(line, dashed, color=colour, marker=marker, markersize=3.5, label=title)
+            course = 100 * _course(runs, method, place)
+            begun = None if method == START else start
+            line_from_start(ax, study, method, course.index, course, begun, 3.5)
         ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
         ax.set_title(place.capitalize(), loc="left", fontsize=8.5, fontweight="bold")
         ax.set_xlabel("RL update")

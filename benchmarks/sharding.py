@@ -10,7 +10,6 @@ size are in docs/deepspeed.md.
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from torch.distributed.fsdp import fully_shard
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from pcqc.jobs.timed_updates import timed
 from pcqc.study import LearnerPlacement, Sft
 from pcqc.system.processes import Processes, join, shutdown
 from pcqc.training.backend import model_weights
@@ -129,10 +129,7 @@ def measured(processes: Processes) -> dict[str, float]:
 
 def _timed(processes: Processes, step: Callable[[Padded], None], padded: Padded) -> float:
     processes.barrier()
-    start = time.perf_counter()
-    step(padded)
-    processes.barrier()
-    return time.perf_counter() - start
+    return timed(lambda: (step(padded), processes.barrier()))
 
 
 def main() -> int:

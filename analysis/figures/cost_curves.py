@@ -46,7 +46,7 @@ def draw(collected: Collected) -> Figure:
                     [collected.curve(method, run, "validation", metric) for run in runs]
                 )
                 x, y = COSTS[cost].factor * spent[reached.index], factor * reached
-                line_from_start(ax, collected, method, x, y, start, 3)
+                line_from_start(ax, collected.study, method, x, y, start, 3)
             ax.xaxis.set_major_locator(MaxNLocator(5))
     for ax, cost in zip(axes[-1], kinds, strict=False):
         ax.set_xlabel(COSTS[cost].unit.capitalize())

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.budgets import START, VALIDATED, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
+from pcqc.study import Study
 
 TICKS = 5  # at most, on an axis of updates
 VALIDATION = {
@@ -70,7 +71,7 @@ def draw(collected: Collected) -> Figure:
                 for run in collected.runs(method)
             ]
             mean = mean_over_runs(runs)
-            line_from_start(ax, collected, method, mean.index, mean, start, 3.5)
+            line_from_start(ax, collected.study, method, mean.index, mean, start, 3.5)
             updates, values = np.concatenate([[r.index, r.to_numpy()] for r in runs], axis=1)
             colour, _ = look(method)
             ax.scatter(updates, values, s=5, color=colour, alpha=0.35, linewidths=0, zorder=1)
@@ -86,7 +87,7 @@ def draw(collected: Collected) -> Figure:
             if len(mean):
                 mean = mean.loc[: min(run.index[-1] for run in runs if len(run))]
                 smooth = mean.rolling(max(1, round(len(mean) / 10)), min_periods=1).mean()
-                ax.plot(smooth, **style_of(collected, method))
+                ax.plot(smooth, **style_of(collected.study, method))
         ax.set_xlabel("RL update")
         ax.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
         ax.set_title(label, loc="left", fontsize=8, fontweight="bold")
@@ -107,8 +108,8 @@ def mean_over_runs(runs: list[pd.Series]) -> pd.Series:
     return pd.concat(known, axis=1).sort_index().ffill().mean(axis=1)
 
 
-def style_of(collected: Collected, method: str) -> dict:
-    control = collected.study.method(method).role == "control"
+def style_of(study: Study, method: str) -> dict:
+    control = study.method(method).role == "control"
     return {
         "color": look(method)[0],
         "linestyle": "--" if control else "-",
@@ -119,7 +120,7 @@ def style_of(collected: Collected, method: str) -> dict:
 
 def line_from_start(
     ax: Axes,
-    collected: Collected,
+    study: Study,
     method: str,
     x: Iterable[float],
     y: Iterable[float],
@@ -130,7 +131,7 @@ def line_from_start(
 
     Args:
         ax: to draw on.
-        collected: the study.
+        study: has the method.
         method: whose line it is.
         x, y: points in their printed units.
         start: the value of Shared SFT; None where unknown.
@@ -143,6 +144,6 @@ def line_from_start(
         marker=look(method)[1],
         markersize=markersize,
         markevery=slice(len(begun), None),
-        label=collected.title(method),
-        **style_of(collected, method),
+        label=study.method(method).title,
+        **style_of(study, method),
     )

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers import INSTRUCTION, make_tokenizer
+from helpers import INSTRUCTION, PROTOCOL, make_tokenizer
 from test_question_quality import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
@@ -13,7 +13,7 @@ from pcqc.clinic.lost_points import PLACES, ExactPlaces, shapley, split
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding, Protocol
+from pcqc.study import Decoding
 
 ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jade": UNKNOWN}
 
@@ -21,7 +21,7 @@ ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jad
 def doctor(says) -> RolloutContext:
     """A doctor whose words are a function of the dialogue's text; the patient knows the facts."""
     chat = ChatFormat(make_tokenizer(), INSTRUCTION)
-    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=60)
+    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=PROTOCOL.action_tokens)
 
     def reply(prompt, stream):
         return [*chat.encode(says(chat.decode(prompt))), chat.end_of_turn]
@@ -31,18 +31,11 @@ def doctor(says) -> RolloutContext:
         (named,) = [finding for finding in ANSWERS if finding in question]
         return [*chat.encode(ANSWERS[named]), chat.end_of_turn]
 
-    protocol = Protocol(
-        instruction=INSTRUCTION,
-        max_turns=4,
-        prompt_tokens=400,
-        response_tokens=2000,
-        action_tokens=60,
-    )
     return RolloutContext(
         Actor(ScriptedEngine(reply), chat, decoding),
         Patient(ScriptedEngine(answer), chat, decoding),
         chat,
-        protocol,
+        PROTOCOL,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from clinic_env.posterior import Values
-from pcqc.clinic.lost_points import PLACES, split
+from pcqc.clinic.lost_points import split
 from pcqc.clinic.world import load_world
 from pcqc.evaluation.predictions import write_table
 from pcqc.jobs.make_roles import (
@@ -15,6 +15,7 @@ from pcqc.jobs.make_roles import (
     make_context,
     role_weights,
 )
+from pcqc.results.clinic_tasks import PLACES
 from pcqc.results.manifest import checked, read_manifest
 from pcqc.results.tasks import Task
 from pcqc.system.determinism import single_threaded

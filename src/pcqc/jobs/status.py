@@ -35,15 +35,19 @@ class JobState:
     reason: str = ""
 
 
-def status(study: Study) -> dict[str, Any]:
+def status(study: Study, states: list[JobState] | None = None) -> dict[str, Any]:
     """Where a study stands.
+
+    Args:
+        study: the study.
+        states: of its jobs, where the caller has looked already.
 
     Returns:
         `study`; `jobs`: how many; by state how many of them; `seconds_left` of work, one job at a
         time; `running`: whether the workflow is; `unfinished`: state, job and reason of each job
         that is not done; `report`: where it is, or None; `report_current`.
     """
-    states = job_states(study)
+    states = job_states(study) if states is None else states
     counts = {name: sum(state.state == name for state in states) for name in STATES}
     report = Jobs(study).job("report")
     return {
@@ -51,7 +55,7 @@ def status(study: Study) -> dict[str, Any]:
         "jobs": len(states),
         **counts,
         "seconds_left": round(work_left(study, states)),
-        "workflow_running": held(study.results / ".lock"),
+        "workflow_running": runs(study),
         "unfinished": [
             {"state": state.state, "job": state.job.name, "reason": state.reason}
             for state in sorted(states, key=lambda state: STATES.index(state.state))
@@ -60,6 +64,11 @@ def status(study: Study) -> dict[str, Any]:
         "report": str(study.results / "report.html") if report.latest.exists() else None,
         "report_current": report.manifest.exists(),
     }
+
+
+def runs(study: Study) -> bool:
+    """Whether the study's workflow is running."""
+    return held(study.results / ".lock")
 
 
 def summary(data: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.jobs.status import JobState, job_states, status, summary
+from pcqc.jobs.status import JobState, job_states, runs, status, summary
 from pcqc.study import Study
 from pcqc.tracking.live import Live, events
 
@@ -30,7 +30,7 @@ def watch(study: Study) -> None:
     threading.Thread(target=_follow, args=(study, problems), daemon=True).start()
     shown = Screen(screen(study, problems), auto_refresh=False)
     with suppress(KeyboardInterrupt), shown:
-        while status(study)["workflow_running"]:
+        while runs(study):
             time.sleep(SECONDS)
             shown.update(screen(study, problems), refresh=True)
 
@@ -42,8 +42,8 @@ def screen(study: Study, problems: list[str]) -> "Group":
     from rich.text import Text  # brackets in it are brackets, not markup
 
     table = Table("training", "state", "accuracy in training", "last", "how far it is")
-    others = []
-    for state in job_states(study):
+    states, others = job_states(study), []
+    for state in states:
         if state.job.kind == "train":
             curve = accuracies(state)
             last = f"{100 * curve[-1]:.1f} %" if curve else ""
@@ -51,7 +51,7 @@ def screen(study: Study, problems: list[str]) -> "Group":
             table.add_row(name, state.state, sparkline(curve), last, Text(state.reason))
         elif state.state in ("running", "failed"):
             others.append(f"{state.state:8} {state.job.name}: {state.reason}")
-    return Group(summary(status(study)), table, *map(Text, [*others, *problems[-1:]]))
+    return Group(summary(status(study, states)), table, *map(Text, [*others, *problems[-1:]]))
 
 
 def accuracies(state: JobState) -> list[float]:

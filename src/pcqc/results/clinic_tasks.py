@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pcqc.results.tasks import RolloutSettings
 from pcqc.study.data import Benchmark
 
+# Where a doctor can lose points (`pcqc.clinic.lost_points`).
+PLACES = ("asking", "remembering", "concluding", "stopping")
+
 
 @dataclass(frozen=True)
 class LostPointsSettings(RolloutSettings):

@@ -105,5 +105,5 @@ def test_a_run_that_was_made_again_is_not_released_with_old_numbers(mini, tmp_pa
     copy = mini.copied(tmp_path / "copy")
     evaluated = copy.results / "evaluation/pcqc"
     (evaluated / "A/latest").unlink()
-    said = complaint(copy.run(copy.command("archive", STUDY, "--bundle")))
-    assert f"evaluate pcqc A is not what was collected; `make results STUDY={STUDY}`" in said
+    line = complaint(copy.run(copy.command("archive", STUDY, "--bundle")))
+    assert f"evaluate pcqc A is not what was collected; `make results STUDY={STUDY}`" in line

@@ -18,8 +18,8 @@ def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(mini, tmp
         assert "atpo has no run 'B' in study" in done.stderr
         assert "known are A; add 'B' to its `runs` in the study's file" in done.stderr
     copy.edit(f"config/studies/{STUDY}.yaml", "runs: [A]\n    tree", "runs: [A, B]\n    tree")
-    said = copy.run(copy.command("consult", STUDY, "atpo", "B")).stderr
-    (remedy,) = re.findall(r"make it with `(.+)`", said)
+    complaints = copy.run(copy.command("consult", STUDY, "atpo", "B")).stderr
+    (remedy,) = re.findall(r"make it with `(.+)`", complaints)
     planned = started(copy.typed(f"{remedy} --dry-run").stdout)
     assert "Train atpo, run B" in planned
     assert not any("run A" in job for job in planned)
