@@ -21,9 +21,10 @@ VALIDATION = {
 }
 # Metrics of the updates themselves, smoothed over a tenth of the training.
 TRAINING = {
-    "accuracy": (100, "Reward: right in training (%)"),
-    "credit/utility_spread": (1, "Spread of utility within a state"),
-    "credit/zero_group_share": (100, "Silent question groups (%)"),
+    "accuracy": (100, "Reward: right in\ntraining (%)"),
+    "credit/utility_spread": (1, "Spread of utility\nwithin a state"),
+    "credit/zero_group_share": (100, "Silent question\ngroups (%)"),
+    "credit/small_spread_share": (100, "Credit from spreads\nbelow 0.01 (%)"),
 }
 
 
@@ -36,6 +37,8 @@ def caption(collected: Collected) -> str:
             ", the standard deviation of utilities within a state, from which credit is made, and "
             "the share of states whose candidates are all alike and earn none"
         )
+    if "credit/small_spread_share" in collected.updates:
+        credit += ", and the share of all credit that stems from deviations below 0.01"
     quality = (
         " Best questions: their share among the first three answered ones of each consultation."
         if "best_questions" in collected.updates

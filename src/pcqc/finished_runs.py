@@ -21,6 +21,7 @@ from pcqc.results.manifest import LATEST, MANIFEST, checked, read_manifest
 from pcqc.results.recipe import Recipe
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import read_json, read_jsonl
+from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 AVERAGE = "average"
 
@@ -114,6 +115,23 @@ class Run:
             for number, candidate in enumerate(group["candidates"])
         )
         return pd.DataFrame(rows, columns=[*state, "candidate", *columns])
+
+    def small_spread_share(self, below: float = SMALL_SPREAD) -> pd.Series:
+        """By update, the share of the absolute question credit from states of a small spread.
+
+        It is read from the candidates, so it is known of runs that did not log it.
+
+        Args:
+            below: a standard deviation of a state's utilities is small below it.
+
+        Raises:
+            UserError: as of `candidates`.
+        """
+        shares = {
+            update: small_spread_share(rows["spread"], rows[["credit"]].to_numpy(), below)
+            for update, rows in self.candidates().groupby("update")
+        }
+        return pd.Series(shares, name="small_spread_share").rename_axis("update")
 
     def continuation(self) -> pd.DataFrame:
         """One row for each candidate of the continuation study, at its cases' initial states.

@@ -4,6 +4,7 @@ import contextlib
 import io
 import shutil
 
+import numpy as np
 import pytest
 from small_runs import small_study
 
@@ -78,6 +79,8 @@ def test_candidates_stand_with_their_utilities_the_executed_one_marked(doctor, a
     assert sum(row.startswith("  * ") for row in rows) == 1
     utilities = [float(row[4:].split()[0]) for row in rows]
     assert utilities == sorted(utilities, reverse=True)
+    spread = float(said.split("with a spread of ")[1].split(":")[0])
+    assert spread == pytest.approx(np.std(utilities, ddof=1), abs=1e-3)
     assert all(0 <= utility <= 1 for utility in utilities)
     # The other candidates change nothing of the consultation.
     spoken = [line for line in said.splitlines() if line.startswith(("Doctor: ", "Patient: "))]

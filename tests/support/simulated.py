@@ -264,6 +264,7 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
                 metrics["sampled_tokens"] = 90 * metrics["trajectories"]
                 if hasattr(settings, "question_group"):
                     credit = {"utility_spread": 0.1 + level / 9, "zero_group_share": 1 - level}
+                    credit["small_spread_share"] = share / 2
                     metrics |= {f"credit/{name}": value for name, value in credit.items()}
                 rows.append(common | metrics)
                 if update % study.rl.checkpoint_every == 0:

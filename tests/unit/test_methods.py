@@ -203,6 +203,7 @@ def test_metrics_count_every_actor_token():
     assert metrics["tokens/actor_all"] == own + sum(len(r.completion.tokens) for r in candidates)
     assert metrics["credit/unparsed_share"] == 1 / 8
     assert metrics["credit/zero_group_share"] == 0
+    assert metrics["credit/small_spread_share"] == 0
     assert metrics["credit/distinct_questions_turn_1"] == 3
     assert metrics["credit/distinct_questions_turn_2"] == 3
     assert metrics["turns"] == 2

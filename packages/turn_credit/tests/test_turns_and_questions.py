@@ -12,6 +12,7 @@ from turn_credit import (
     mt_grpo,
     same_state_credit,
     share_alone,
+    small_spread_share,
     tips,
     vineppo,
 )
@@ -98,6 +99,14 @@ def test_mt_grpo_normalises_each_turn_over_consultations():
 def test_leave_one_out_compares_with_the_mean_of_the_others():
     assert leave_one_out([1, 0, 0, 0.5]) == pytest.approx([5 / 6, -0.5, -0.5, 1 / 6])
     assert leave_one_out([0.7]) == [0]
+
+
+def test_credit_from_small_spreads_is_a_share_of_the_absolute_credit():
+    """(0.9 + 0.9) of 1.8 + 1.8 + 0.4; the spread of 0.01 itself is not small."""
+    credits = [[0.9, -0.9], [1.0, -0.8, 0.0], [0.2, -0.2]]
+    assert small_spread_share([0.003, 0.3, 0.01], credits) == pytest.approx(0.45)
+    assert small_spread_share([0.003], [[0.0, 0.0]]) == 0
+    assert small_spread_share([], []) == 0
 
 
 def test_leave_one_out_ranks_as_same_state_credit_does():

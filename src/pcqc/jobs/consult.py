@@ -180,7 +180,10 @@ def _show_candidates(
         return show("  The scorer's server failed: no candidates to show.")
     (scored,) = groups
     credits = same_state_credit(scored.gains)
-    show(f"  The scorer gave the correct option {scored.baseline:.3f} before; the candidates:")
+    show(
+        f"  The scorer gave the correct option {scored.baseline:.3f} before. The candidates, "
+        f"with a spread of {scored.utility_std:.4f}:"
+    )
     show("    utility    gain  credit")
     for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
         question = group[k].action.question or f"(no question) {group[k].text}"

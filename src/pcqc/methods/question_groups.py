@@ -10,7 +10,7 @@ from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Turn
 from pcqc.engines.base import Failure
 from pcqc.roles import Scorer
-from turn_credit.arithmetic import diagnostic_gain
+from turn_credit.arithmetic import diagnostic_gain, small_spread_share
 
 Firsts = Sequence[tuple[Case, Consultation]]  # the first consultation of each case
 
@@ -139,6 +139,9 @@ def group_metrics(groups: Sequence[QuestionGroup]) -> dict[str, float]:
     return {
         "credit/groups": len(groups),
         "credit/zero_group_share": float(np.mean([not g.credits.any() for g in groups])),
+        "credit/small_spread_share": small_spread_share(
+            [group.utility_std for group in groups], [group.credits for group in groups]
+        ),
         "credit/utility_spread": float(np.mean([g.utility_std for g in groups])),
         "credit/utility_mean": float(np.mean([g.utilities.mean() for g in groups])),
         "credit/gain_executed": float(np.mean([g.gains[0] for g in groups])),

@@ -6,6 +6,7 @@ from pcqc.study import Study
 from pcqc.tracking.finished import FinishedRun
 from pcqc.tracking.traces import evenly
 from pcqc.tracking.values import PREFIXES, metrics, parameters
+from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 NAME = "run.html"
 BASELINE = "grpo"
@@ -45,8 +46,10 @@ SFT (0) on; {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 *
 <p>{{ shown }} of the {{ run.groups|length }} states at which questions were compared. The executed
 question is bold.
 {% for update, groups in updates %}
-<details><summary>Update {{ update }}: {{ groups|length }}</summary>
-{% for group in groups %}<p>{{ group.case_id }}, turn {{ group.turn + 1 }}:
+<details><summary>Update {{ update }}: {{ groups|length }};
+{{ "%.0f"|format(100 * small(groups)) }} % of the credit from spreads below {{ below }}</summary>
+{% for group in groups %}
+<p>{{ group.case_id }}, turn {{ group.turn + 1 }}, spread {{ "%.4f"|format(group.spread) }}:
 {{ group.initial }}{% for turn in group.history %} {{ turn.question }} {{ turn.answer }}{% endfor %}
 <table><tr><th>Question<th>Answer<th>Utility<th>Gain<th>Credit
 {% for each in group.candidates %}<tr{% if each.executed %} class="x"{% endif %}>
@@ -75,9 +78,16 @@ def of_run(run: FinishedRun) -> str:
             width=WIDTH,
             height=HEIGHT,
             shown=len(groups),
+            small=_small,
+            below=SMALL_SPREAD,
             updates=[(u, list(rows)) for u, rows in groupby(groups, lambda row: row["update"])],
         )
     )
+
+
+def _small(groups: list[dict]) -> float:
+    credits = [[candidate["credit"] for candidate in group["candidates"]] for group in groups]
+    return small_spread_share([group["spread"] for group in groups], credits)
 
 
 def baseline(study: Study) -> str:

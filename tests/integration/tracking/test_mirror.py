@@ -155,7 +155,7 @@ def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
     assert "the checkpoint of update 4 was selected" in text
     assert "0: 66.7 %, 4: 70.0 %." in text
     for update in (1, 2, 3, 4):
-        assert f"<summary>Update {update}: 1</summary>" in text
+        assert f"<summary>Update {update}: 1;\n0 % of the credit from spreads below 0.01<" in text
     assert '<td>Any fever?<td>Yes.\n<td class="n">0.620\n' in text
     assert "<td><code>method.beta</code><td>none<td>1.0" in text
     assert "<td><code>method.updates</code><td>40<td>60" in text

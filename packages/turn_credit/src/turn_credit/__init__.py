@@ -6,6 +6,7 @@ from turn_credit.arithmetic import (
     expected_probability,
     leave_one_out,
     same_state_credit,
+    small_spread_share,
     standardise,
     terminal_advantages,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "same_state_credit",
     "same_state_q1",
     "share_alone",
+    "small_spread_share",
     "standardise",
     "table",
     "terminal_advantages",

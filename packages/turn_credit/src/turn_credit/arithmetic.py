@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 THRESHOLD = 1e-4  # tau
 EPSILON = 1e-6  # epsilon_norm
+SMALL_SPREAD = 0.01  # of utilities that differ by hardly more than chance in the wording
 
 
 def standardise(values: ArrayLike) -> np.ndarray:
@@ -67,6 +68,27 @@ def executed_local_credit(gains: Sequence[float] | np.ndarray) -> np.ndarray:
         float64 [events]; zeros for fewer than two events or nearly equal gains.
     """
     return standardise(gains)
+
+
+def small_spread_share(
+    spreads: Sequence[float], credits: Sequence[ArrayLike], below: float = SMALL_SPREAD
+) -> float:
+    """Share of all credit that stems from states whose candidates hardly differ.
+
+    Credit divided by the deviation within a state is as large where utilities are 0.958 and 0.955
+    as where they are 0.9 and 0.1.
+
+    Args:
+        spreads: float [S], sample standard deviation of the utilities of each state.
+        credits: float [K_s] of each state.
+        below: a spread is small below it.
+
+    Returns:
+        Part of the sum of absolute credits, 0 to 1; 0 where nothing is credited.
+    """
+    sizes = np.array([np.abs(np.asarray(row, np.float64)).sum() for row in credits])
+    small = np.asarray(spreads, np.float64) < below
+    return float(sizes[small].sum() / sizes.sum()) if sizes.any() else 0.0
 
 
 def leave_one_out(values: ArrayLike) -> np.ndarray:
