@@ -19,6 +19,8 @@ export OMP_WAIT_POLICY := passive
 export TOKENIZERS_PARALLELISM := false
 export PYTHONHASHSEED := 0
 export MLFLOW_DISABLE_TELEMETRY := true
+# Some containers set it, and then every job compiles torch, transformers and vLLM anew.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 PACKAGES := .venv/packages.stamp
