@@ -30,8 +30,8 @@ CONTENTS = {
     "docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map "
     "results/archive/map src/credit_lab/audit/stopping",
-    "Code": "docs/architecture docs/add-a-method docs/add-a-benchmark docs/add-an-engine "
-    "CONTRIBUTING PROMISES SECURITY CHANGELOG",
+    "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
+    "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "
     "packages/clinic_env/src/clinic_env/worlds/clinic-v1 src/credit_lab/bench/README "
     "src/credit_lab/bench/replay models/README results/README",

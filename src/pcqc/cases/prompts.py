@@ -1,6 +1,7 @@
 """The texts of a consultation: what actor, patient and scorer read, and how an action is parsed.
 
-Prompts and forms are those of app:protocols.
+Prompts and forms are those of app:protocols. The actor's system message is the study's
+`protocol.instruction`, or taken from the published cases (`data_prep/instruction.py`).
 """
 
 import re

@@ -1,7 +1,8 @@
 """The question mask: which tokens of a response are its question (app:candidate_protocol).
 
 It covers what follows the first `Question:` marker of the visible part (the text after the
-thinking), to the end of the response. The mask is computed on the sampled ids.
+thinking), to the end of the response. The mask is computed on the sampled ids. Which responses have
+one is decided in `turns.read_response`, and which get credit in `methods/sequences.py`.
 """
 
 from bisect import bisect_left

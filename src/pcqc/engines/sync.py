@@ -1,4 +1,8 @@
-"""New weights for an engine, and a check that it computes with them as the learner does."""
+"""New weights for an engine, and a check that it computes with them as the learner does.
+
+How they travel is each engine's `load_weights`: vLLM's by `weight_handles.py` or `weight_files.py`;
+the transformers engine shares the learner's module.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What a training run writes: records, and checkpoints with their validation."""
+"""What a training run writes: records, and checkpoints with their validation.
+
+`record_rows.py` has the columns of the records; `results/README.md` lists all files.
+"""
 
 import hashlib
 from collections.abc import Sequence
