@@ -22,6 +22,8 @@ export MLFLOW_DISABLE_TELEMETRY := true
 # Some containers set it, and then every job compiles torch, transformers and vLLM anew.
 unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Many images set it. Without bytecode every job compiles torch anew, half a minute on a slow core.
+unexport PYTHONDONTWRITEBYTECODE
 
 PACKAGES := .venv/packages.stamp
 PROJECT := .venv/project.stamp

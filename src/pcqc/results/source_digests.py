@@ -41,14 +41,14 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
         modules: dotted names to start from.
         unused: modules, with what they hold, that are left out although something imports them.
     """
-    left_out = (*_NOT_COUNTED, *unused)
+    left_out = tuple(f"{name}." for name in (*_NOT_COUNTED, *unused))
     digests: dict[str, str] = {}
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if any(module == name or module.startswith(f"{name}.") for name in left_out):
+        if module in digests or f"{module}.".startswith(left_out):
             continue
-        if module not in digests and _file(module):
+        if _file(module):
             source = _source(module)
             digests[module] = source.digest
             waiting += source.imports
@@ -104,8 +104,7 @@ class _Source(ast.NodeTransformer):
         self.names: list[tuple[str, str, str]] = []
         self.imports: list[str] = []
         tree = self.visit(ast.parse(text))
-        listing = ("__all__", "def __getattr__")
-        self.only_lists = all(ast.unparse(node).startswith(listing) for node in tree.body)
+        self.only_lists = all(_lists(node) for node in tree.body)
         text = f"{ast.dump(tree)} {sorted(set(self.names))}"
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -130,15 +129,27 @@ class _Source(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         """Take out `if TYPE_CHECKING:`, which never runs."""
-        for_types = ast.unparse(node.test).endswith("TYPE_CHECKING")
-        return None if for_types else self.generic_visit(node)
+        return None if _last_name(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Count the modules of `import_module(f"package.{name}")`: all that the package has."""
-        if ast.unparse(node.func).endswith("import_module") and isinstance(
+        if _last_name(node.func) == "import_module" and isinstance(
             name := node.args[0], ast.JoinedStr
         ):
             package = cast(Any, name.values[0]).value.rstrip(".")
             files = sorted(_file(package).parent.glob("*.py"))
             self.imports += [f"{package}.{path.stem}" for path in files]
         return self.generic_visit(node)
+
+
+def _last_name(node: ast.expr) -> str | None:
+    """`c` of the expressions `c` and `a.b.c`."""
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def _lists(statement: ast.stmt) -> bool:
+    """Whether a statement of a package says what it offers."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.FunctionDef(name="__getattr__"):
+            return True
+    return False
