@@ -19,8 +19,6 @@ export OMP_WAIT_POLICY := passive
 export TOKENIZERS_PARALLELISM := false
 export PYTHONHASHSEED := 0
 export MLFLOW_DISABLE_TELEMETRY := true
-# Some containers set it, and then every job compiles torch, transformers and vLLM anew.
-unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Many images set it. Without bytecode every job compiles torch anew, half a minute on a slow core.
 unexport PYTHONDONTWRITEBYTECODE
