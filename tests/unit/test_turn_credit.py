@@ -86,7 +86,7 @@ def test_an_ended_dialogue_has_its_own_reward_and_costs_nothing():
 def test_a_method_has_no_credit_formula_of_its_own(method, monkeypatch):
     """With the package's functions replaced, each credited token has the replacement's number."""
 
-    def sevens(values):
+    def sevens(values, *settings):
         return np.full(len(values), 7.0)
 
     def of_update(credit, groups):

@@ -10,6 +10,8 @@ from turn_credit import (
     igpo,
     leave_one_out,
     mt_grpo,
+    pcqc,
+    pooled_variance,
     same_state_credit,
     share_alone,
     small_spread_share,
@@ -107,6 +109,40 @@ def test_credit_from_small_spreads_is_a_share_of_the_absolute_credit():
     assert small_spread_share([0.003, 0.3, 0.01], credits) == pytest.approx(0.45)
     assert small_spread_share([0.003], [[0.0, 0.0]]) == 0
     assert small_spread_share([], []) == 0
+
+
+# Utilities of two states: means 0.5 and 0.2, variances 0.16 + 0 + 0.16 over 2 and 0.0002 over 1.
+STATES = [[0.1, 0.5, 0.9], [0.21, 0.19]]
+
+
+def test_gains_are_divided_by_the_deviation_of_the_update_or_of_both():
+    pooled = 0.3202 / 3
+    assert pooled_variance(STATES) == pytest.approx(pooled)
+    first, second = (same_state_credit(row, "update", 0, pooled) for row in STATES)
+    assert first == pytest.approx([-0.4 / pooled**0.5, 0, 0.4 / pooled**0.5], rel=1e-5)
+    assert second == pytest.approx([0.01 / pooled**0.5, -0.01 / pooled**0.5], rel=1e-5)
+    first, second = (same_state_credit(row, "shrunk", 0, pooled)[0] for row in STATES)
+    assert first == pytest.approx(-0.4 / (pooled + 0.16) ** 0.5, rel=1e-5)
+    assert second == pytest.approx(0.01 / (pooled + 0.0002) ** 0.5, rel=1e-5)
+
+
+def test_undivided_gains_are_gains_over_the_others():
+    assert same_state_credit(STATES[0], "none") == pytest.approx([-0.6, 0, 0.6])
+    assert same_state_credit(STATES[1], "none") == pytest.approx([0.02, -0.02])
+    assert same_state_credit([0.4], "none") == [0]
+
+
+@pytest.mark.parametrize("divide", ["group", "none", "update", "shrunk"])
+def test_a_spread_below_the_threshold_earns_nothing(divide):
+    """The second state's deviation is 0.0141."""
+    first, second = pcqc(Group(utilities=STATES), divide, threshold=0.02)
+    assert first[2] > 0
+    assert second.tolist() == [0, 0]
+    assert pcqc(Group(utilities=STATES), divide)[1][0] > 0
+
+
+def test_no_states_have_no_variance():
+    assert pooled_variance([]) == 0
 
 
 def test_leave_one_out_ranks_as_same_state_credit_does():

@@ -152,13 +152,8 @@ def question_gradient(
         candidates: of a state.
     """
     clinic, others = policy.clinic, candidates - 1
-    weights, events, tokens = clinic.zeros(), _events(policy), 0.0
-    if credit.scope == "update":
-        _across_update(policy, credit, events)
-    else:
-        for event in events:
-            _within(policy, credit, event, others)
-    for event in events:
+    weights, tokens = clinic.zeros(), 0.0
+    for event in supervised_events(policy, credit, candidates):
         asked = [(event.asked, event.probability, event.executed)]
         for finding, value in {} if alone else event.unexecuted.items():
             times = others * policy.probability(event.state, (ASK, finding))
@@ -167,6 +162,17 @@ def question_gradient(
             weights.question[clinic.states[event.state], finding] += times * value
             tokens += times
     return policy.gradient(weights).times(1 / tokens)
+
+
+def supervised_events(policy: TabularPolicy, credit: Credit, candidates: int) -> list[Supervised]:
+    """Every state at which a consultation asks, with the expected credits of its candidates."""
+    events = _events(policy)
+    if credit.scope == "update":
+        _across_update(policy, credit, events)
+    else:
+        for event in events:
+            _within(policy, credit, event, candidates - 1)
+    return events
 
 
 def _events(policy: TabularPolicy) -> list[Supervised]:

@@ -5,7 +5,7 @@ Credits: each question with the mean reward of these, less that of the other can
 Trains on: as PCQC.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
@@ -15,8 +15,7 @@ from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
-from pcqc.study.yaml_reader import STRICT, Count
-from turn_credit.arithmetic import leave_one_out
+from pcqc.study.yaml_reader import STRICT, Count, Weight
 
 
 @settings(frozen=True, config=STRICT)
@@ -24,6 +23,8 @@ class C3(Pcqc):
     """See the module."""
 
     continuations: Count = 1  # consultations played on from each candidate
+    divide: Literal["none"] = "none"
+    least_spread: Weight = 0.0
 
     scorer_during_rollouts: ClassVar[bool] = False
 
@@ -43,10 +44,6 @@ class C3(Pcqc):
         ends = np.cumsum([len(row) for row in every])[:-1]
         groups = groups_of_values(firsts, places, np.split(played.values, ends) if places else [])
         return Judged(groups, played.consultations, played.sampled_tokens)
-
-    def compare(self, gains: np.ndarray) -> np.ndarray:
-        """See `Pcqc.compare`."""
-        return leave_one_out(gains)
 
     rule: ClassVar[str] = "leave one out"
     compared: ClassVar[str] = (

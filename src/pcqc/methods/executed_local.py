@@ -21,10 +21,12 @@ class ExecutedLocal(Pcqc):
     """See the module."""
 
     supervise: Literal["executed"] = "executed"
+    divide: Literal["update"] = "update"
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """See `Pcqc.credit`."""
-        credits = executed_local_credit([group.gains[0] for group in groups])
+        gains = [group.gains[0] for group in groups]
+        credits = executed_local_credit(gains, self.least_spread)
         for group, credit in zip(groups, credits, strict=True):
             group.credits[0] = credit
 

@@ -36,7 +36,15 @@ from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_seque
 from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Weight
 from pcqc.training.sequences import TrainingSequence
-from turn_credit.arithmetic import same_state_credit
+from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
+
+# What is said of the setting `divide`.
+DIVIDED: dict[Divisor, str] = {
+    "group": "",
+    "none": ", undivided",
+    "update": ", divided by the deviation over the update",
+    "shrunk": ", divided by the deviation at the state and over the update",
+}
 
 
 @dataclass
@@ -71,6 +79,9 @@ class Pcqc(Grpo):
     question_group: Annotated[int, Field(ge=2, le=10**9)] = 4  # G_Q, responses at a state
     beta: Weight = 1.0  # weight of the question loss (eq:pcqc_objective)
     supervise: Literal["all", "executed"] = "all"  # whose question tokens are trained on
+    # by what the gains of a state are divided: see `same_state_credit`; the paper has `group`
+    divide: Divisor = "group"
+    least_spread: Weight = THRESHOLD  # tau: a state with a smaller standard deviation has no credit
 
     scorer_during_rollouts: ClassVar[bool] = True
 
@@ -128,13 +139,10 @@ class Pcqc(Grpo):
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """Fill in each group's credits; what is not trained on loses its own afterwards."""
+        pooled = pooled_variance([group.gains for group in groups])
         for group in groups:
-            group.credits = self.compare(group.gains)
+            group.credits = same_state_credit(group.gains, self.divide, self.least_spread, pooled)
             group.credits[self.trained_candidates :] = 0
-
-    def compare(self, gains: np.ndarray) -> np.ndarray:
-        """Credit of the candidates of one state, float [K], from their gains."""
-        return same_state_credit(gains)
 
     def case_sequences(
         self, row: Sequence[Consultation], advantages: np.ndarray, groups: Sequence[QuestionGroup]
@@ -192,7 +200,8 @@ class Pcqc(Grpo):
         return (
             f"{self.terminal_group} consultations a case and {self.question_group} candidate "
             "responses a state; credit: all turns with the reward of the whole consultation; "
-            f"{self.compared}, and {taught} are supervised (beta {self.beta:g})"
+            f"{self.compared}{DIVIDED[self.divide]}, and {taught} are supervised "
+            f"(beta {self.beta:g})"
         )
 
     def why(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
@@ -219,8 +228,10 @@ class Pcqc(Grpo):
                 f"deviation {spread:.1e}), so none of them is credited."
             )
         mean = sum(other["utility"] for other in group["candidates"]) / count
+        difference, credit = candidate["utility"] - mean, candidate["credit"]
+        divisor = spread if self.divide == "group" else difference / credit
         return (
             f"The {count} candidates at this state have a mean utility of {mean:.3f} with "
             f"standard deviation {spread:.3f}: credit ({candidate['utility']:.3f} - {mean:.3f}) / "
-            f"{spread:.3f} = {candidate['credit']:+.2f}."
+            f"{divisor:.3f} = {credit:+.2f}{DIVIDED[self.divide]}."
         )

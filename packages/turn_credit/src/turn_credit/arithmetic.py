@@ -1,6 +1,7 @@
 """The arithmetic of credit (sec:method:credit): pure functions of numbers."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,12 +10,16 @@ THRESHOLD = 1e-4  # tau
 EPSILON = 1e-6  # epsilon_norm
 SMALL_SPREAD = 0.01  # of utilities that differ by hardly more than chance in the wording
 
+# What the gains of a state are divided by; `same_state_credit` explains each.
+Divisor = Literal["group", "none", "update", "shrunk"]
 
-def standardise(values: ArrayLike) -> np.ndarray:
-    """(x - mean) / (sd + EPSILON), or zeros where sd < THRESHOLD (eq:group_credit).
+
+def standardise(values: ArrayLike, threshold: float = THRESHOLD) -> np.ndarray:
+    """(x - mean) / (sd + EPSILON), or zeros where sd < threshold (eq:group_credit).
 
     Args:
         values: float [n]; their sample standard deviation divides by n - 1.
+        threshold: tau.
 
     Returns:
         float64 [n]; zeros for fewer than two values.
@@ -23,7 +28,7 @@ def standardise(values: ArrayLike) -> np.ndarray:
     if len(x) < 2:
         return np.zeros_like(x)
     deviation = x.std(ddof=1)
-    if deviation < THRESHOLD:
+    if deviation < threshold:
         return np.zeros_like(x)
     return (x - x.mean()) / (deviation + EPSILON)
 
@@ -45,29 +50,59 @@ def diagnostic_gain(utilities: ArrayLike, baseline: float) -> np.ndarray:
     return np.asarray(utilities, np.float64) - baseline
 
 
-def same_state_credit(gains: ArrayLike) -> np.ndarray:
+def same_state_credit(
+    gains: ArrayLike,
+    divide: Divisor = "group",
+    threshold: float = THRESHOLD,
+    pooled: float = 0.0,
+) -> np.ndarray:
     """Relative question credit A^Q of the K candidates of one state (eq:group_credit).
 
     Args:
         gains: float [K], diagnostic gains or utilities; a shared baseline changes nothing
             (eq:pairwise_question_credit).
+        divide: by what, after their mean is subtracted. `group`: their own standard deviation, as
+            in the paper. `update`: the deviation pooled over all states of an update. `shrunk`: the
+            root of the sum of both variances, hardly more than the larger. `none`: nothing; times
+            K / (K - 1) the gain is one over the mean of the others, unbiased for the gradient of
+            the expected utility.
+        threshold: tau; where their standard deviation is below it, nothing is credited.
+        pooled: `pooled_variance` of the update, for `update` and `shrunk`.
 
     Returns:
         float64 [K]; zeros where the candidates are nearly indistinguishable.
     """
-    return standardise(gains)
+    if divide == "group":
+        return standardise(gains, threshold)
+    x = np.asarray(gains, np.float64)
+    if len(x) < 2 or x.std(ddof=1) < threshold:
+        return np.zeros_like(x)
+    if divide == "none":
+        return leave_one_out(x)
+    own = x.var(ddof=1) if divide == "shrunk" else 0.0
+    return (x - x.mean()) / (np.sqrt(own + pooled) + EPSILON)
 
 
-def executed_local_credit(gains: Sequence[float] | np.ndarray) -> np.ndarray:
+def pooled_variance(states: Sequence[ArrayLike]) -> float:
+    """Variance of gains around the mean of their state, pooled over an update; 0 without states."""
+    rows = [np.asarray(row, np.float64) for row in states]
+    freedom = sum(len(row) - 1 for row in rows)
+    return sum(float(((row - row.mean()) ** 2).sum()) for row in rows) / freedom if freedom else 0.0
+
+
+def executed_local_credit(
+    gains: Sequence[float] | np.ndarray, threshold: float = THRESHOLD
+) -> np.ndarray:
     """Credit of executed questions, standardised across an update (app:executed_local_credit).
 
     Args:
         gains: diagnostic gain d_e of each event, over cases and states (eq:executed_local_gain).
+        threshold: tau.
 
     Returns:
         float64 [events]; zeros for fewer than two events or nearly equal gains.
     """
-    return standardise(gains)
+    return standardise(gains, threshold)
 
 
 def small_spread_share(

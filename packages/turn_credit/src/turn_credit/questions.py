@@ -3,9 +3,12 @@
 import numpy as np
 
 from turn_credit.arithmetic import (
+    THRESHOLD,
+    Divisor,
     diagnostic_gain,
     executed_local_credit,
     leave_one_out,
+    pooled_variance,
     same_state_credit,
 )
 from turn_credit.group import Group, Ragged
@@ -13,8 +16,12 @@ from turn_credit.registry import credit
 
 
 @credit("PCQC", "questions")
-def pcqc(group: Group) -> Ragged:
+def pcqc(group: Group, divide: Divisor = "group", threshold: float = THRESHOLD) -> Ragged:
     """Each candidate question, compared with the others at its state (PCQC).
+
+    Args:
+        group: with utilities; `update` and `shrunk` need all consultations of an update (`join`).
+        divide, threshold: see `same_state_credit`.
 
     Formula: A_k = (u_k − mean u) / (sd u + 1e-6); 0 where sd < 1e-4
     Needs: utilities: a frozen scorer that reads the answer, and the label
@@ -23,7 +30,9 @@ def pcqc(group: Group) -> Ragged:
         reads it otherwise; does not shrink as the candidates become alike
     Source: the paper, eq:group_credit
     """
-    return [same_state_credit(utilities) for utilities in group.read("utilities")]
+    states = group.read("utilities")
+    pooled = pooled_variance(states)
+    return [same_state_credit(utilities, divide, threshold, pooled) for utilities in states]
 
 
 @credit("Same-State-Q1", "questions")
