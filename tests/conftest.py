@@ -1,5 +1,6 @@
 """Fixtures of all tests, what `tests/long` and ../shared mean, and the line on what was not run."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,24 @@ def mini(tmp_path_factory):
 def said(mini):
     """What the workflow said while it made the miniature study."""
     return mini.folder.with_name("mini.made").read_text()
+
+
+@pytest.fixture(scope="session")
+def draw_clinic(tmp_path_factory):
+    """Puts a study's cases into the working directory; a study's are drawn once in a test run."""
+    from pcqc.jobs.run import run_job
+
+    def draw(study):
+        def make(folder):
+            folder.mkdir()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                run_job(study, "clinic")
+
+        drawn = once(tmp_path_factory, f"cases of {study.name}", make)
+        shutil.copytree(drawn, Path.cwd(), symlinks=True, dirs_exist_ok=True)
+
+    return draw
 
 
 @pytest.fixture(scope="session")

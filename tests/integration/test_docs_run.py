@@ -36,13 +36,14 @@ NOT_HERE = {
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
 # What differs from the page: the study is small and is named everywhere, the Makefile is the
-# repository's, one ablation stands for the four, and brackets mean that something may be left out.
+# repository's, one ablation stands for the four, without a report of its own (a variation's is
+# drawn), and brackets mean that something may be left out.
 CHANGED = (
     (r"\bclinic\b", STUDY),
     (r"^(snakemake(?!.*--config).*)", rf"\1 --config study={STUDY}"),
     (r"^pcqc vary", rf"pcqc vary --study {STUDY}"),
     (r"^make results$", f"make -f {ROOT}/Makefile -o env results STUDY={STUDY}"),
-    (r"\batpo_ablations\b", "atpo_no_visits"),
+    (r"\batpo_ablations\b", "atpo_no_visits --until evaluate"),
     (r"[][]", ""),
 )
 # Files of cases that the pages take for the reader's own, and which of the study's stand in.

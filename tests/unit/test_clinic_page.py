@@ -8,7 +8,6 @@ import pytest
 from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc.cases.case import read_cases
 from pcqc.clinic.world import load_world
-from pcqc.jobs.run import run_job
 from pcqc.results.graph import Jobs, latest
 from pcqc.study import ROOT, load_study
 
@@ -17,11 +16,11 @@ ACCURACY = {"best": best_accuracy, "random": random_accuracy}
 
 
 @pytest.fixture(scope="module")
-def clinic(tmp_path_factory):
+def clinic(tmp_path_factory, draw_clinic):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("clinic"))
         study = load_study("clinic-full")
-        run_job(study, "clinic")
+        draw_clinic(study)
         cases = {
             b.title: read_cases(Jobs(study).cases(n).latest)[:40]
             for n, b in study.benchmarks.items()

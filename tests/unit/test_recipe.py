@@ -189,6 +189,12 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     assert not any(f"{module}.".startswith(outside) for module in modules)
 
 
+def test_an_edited_table_makes_the_report_anew_and_nothing_before_it(clinic):
+    table = "analysis.tables.main_results"
+    jobs = [job for job in Jobs(clinic).all() if table in job.recipe.modules]
+    assert [job.name for job in jobs] == ["report"]
+
+
 def test_runs_on_real_cases_do_not_depend_on_the_clinic():
     jobs = Jobs(load_study("real"))
     for kind in ("train", "evaluate", "continuation", "grounding"):

@@ -183,7 +183,9 @@ def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("path", sorted(archive.ARCHIVES.glob("*.tar.xz")), ids=lambda p: p.name)
-def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, monkeypatch):
+def test_the_pages_tables_are_drawn_again_from_their_archive(
+    path, tmp_path, monkeypatch, draw_clinic
+):
     """README and docs show what today's code makes of the archived runs, to the last digit."""
     monkeypatch.chdir(tmp_path)
     study = load_study(path.name.removesuffix(".tar.xz"))
@@ -192,7 +194,7 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(path, tmp_path, mon
     excerpts = [(name, rows) for of, name, rows in excerpts if of == study.name]
     if not shown:  # of a replicate, whose runs stand in the tables of the study that names it
         return
-    run_job(study, "clinic")
+    draw_clinic(study)
     for other in replicates(study):
         mine, theirs = (Jobs(one).job("clinic") for one in (study, other))
         assert mine.recipe == theirs.recipe  # so the cases are the same

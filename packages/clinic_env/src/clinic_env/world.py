@@ -59,15 +59,19 @@ class World:
     complaint_probability: tuple[tuple[float, ...], ...]
     skewed_rates: tuple[float, ...]
 
-    @property
+    @cached_property
     def table(self) -> np.ndarray:
-        """P(finding | disease) as a D x F array."""
-        return np.array(self.probability)
+        """P(finding | disease) as a D x F array, for reading alone."""
+        return _constant(self.probability)
+
+    @cached_property
+    def _complaint_table(self) -> np.ndarray:
+        return _constant(self.complaint_probability)
 
     def complaint_likelihood(self, case: Opening) -> np.ndarray:
         """P(the case's complaint | disease) of the D diseases, up to a factor."""
         (name,) = {word for word in _WORD.findall(case.initial) if word in self.complaints}
-        return np.array(self.complaint_probability)[:, self.complaints.index(name)]
+        return self._complaint_table[:, self.complaints.index(name)]
 
     def rates(self, kind: str) -> np.ndarray:
         """Base rates of the D diseases, `uniform` or `skewed`."""
@@ -108,6 +112,12 @@ def _names(value: Any) -> tuple[str, ...]:
     if not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
         raise ValueError
     return tuple(value)
+
+
+def _constant(table: tuple[tuple[float, ...], ...]) -> np.ndarray:
+    array = np.array(table)
+    array.setflags(write=False)
+    return array
 
 
 def _rows(table: list[list[float]]) -> tuple[tuple[float, ...], ...]:
