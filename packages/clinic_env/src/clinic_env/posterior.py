@@ -122,6 +122,7 @@ class Values:
 
     def __init__(self, world: World, rates: np.ndarray | None = None):
         self.world, self.rates = world, rates
+        self._questions: dict[tuple, _Questions] = {}
         self._computed: dict[tuple, dict[int, float]] = {}
 
     def __call__(
@@ -129,12 +130,12 @@ class Values:
     ) -> dict[int, float]:
         """Finding -> accuracy after asking about it, with `questions` left, this one included."""
         # The order of the options and the facts do not change it.
-        state = (frozenset(answered.items()), frozenset(silent), questions)
-        key = (case.initial, frozenset(case.options.values()), *state)
+        of_case = (case.initial, frozenset(case.options.values()), frozenset(silent))
+        key = (*of_case, frozenset(answered.items()), questions)
         if key not in self._computed:
-            self._computed[key] = question_values(
-                self.world, case, answered, silent=silent, questions=questions, rates=self.rates
-            )
+            if of_case not in self._questions:
+                self._questions[of_case] = _Questions(self.world, case, self.rates, silent)
+            self._computed[key] = self._questions[of_case].values(answered, questions)
         return self._computed[key]
 
 
@@ -239,7 +240,12 @@ class _Tree:
         counts = zip(self.states, state, strict=True)
         place = tuple(states.index(count) for states, count in counts)
         later, weight = self._after_best(questions - 1), self.weight[place]
-        asked = [float(self._ask(later, group)[place] / weight) for group in range(len(state))]
+        asked = [0.0] * len(state)
+        for group, (at, after) in enumerate(zip(place, self.after, strict=True)):
+            if self.unasked[group][at]:
+                before, behind = place[:group], place[group + 1 :]
+                present, absent = (later[(*before, new, *behind)] for new in after[:, at])
+                asked[group] = float((present + absent) / weight)
         return float(later[place] / weight), asked
 
     def _after_best(self, questions: int) -> np.ndarray:
