@@ -14,6 +14,7 @@ from pcqc.cases.public_case import PublicCase
 QUESTION_MARKER = "Question:"
 ANSWER_MARKER = "Final Answer:"
 THINKING = THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+ANSWER_CUE = "\n\nAnswer:"  # ends the scorer's prompt
 # The reply to a response that is neither a question nor an answer.
 REMINDER = "Please ask one question or give the final answer."
 UNANSWERABLE = "The patient cannot answer this question."
@@ -34,6 +35,24 @@ question
 
 Patient atomic facts:
 {facts}
+
+Doctor's question:
+{question}
+
+Your response:
+"""
+
+# Beyond the paper: for answers that a patient without facts imagines (methods/repairs.md).
+IMAGINING_INSTRUCTION = """\
+You play a patient in a medical consultation. Your record is not given: imagine it.
+
+What is known so far:
+{evidence}
+
+What is true of you, though you do not know it: the right answer to "{problem}" is "{option}".
+
+Answer the doctor's question in one sentence, as such a patient probably would. Do not name the \
+right answer.
 
 Doctor's question:
 {question}
@@ -74,18 +93,49 @@ def patient_prompt(facts: Sequence[str], question: str) -> str:
     return PATIENT_INSTRUCTION.format(facts="\n".join(facts), question=question)
 
 
+def imagining_prompt(
+    case: PublicCase, exchanges: Sequence[Exchange], option: str, question: str
+) -> str:
+    """The prompt of a patient without facts, for whom the `option` is taken to be right."""
+    return IMAGINING_INSTRUCTION.format(
+        evidence="\n".join(_evidence(case, exchanges)),
+        problem=case.question,
+        option=option,
+        question=question,
+    )
+
+
+def _evidence(case: PublicCase, exchanges: Sequence[Exchange]) -> list[str]:
+    """The lines of what is known: initial information, and the exchanges so far."""
+    lines = [case.initial]
+    for exchange in exchanges:
+        lines.append(f"Doctor question: {exchange.question}")
+        lines.append(f"Patient response: {exchange.answer}")
+    return lines
+
+
 def scorer_prompt(case: PublicCase, exchanges: Sequence[Exchange]) -> str:
     """The scorer's prompt (app:diagnostic_utility); a space and an option label follow it."""
-    evidence = [case.initial]
-    for exchange in exchanges:
-        evidence.append(f"Doctor question: {exchange.question}")
-        evidence.append(f"Patient response: {exchange.answer}")
     options = "\n".join(f"{label}. {text}" for label, text in case.options.items())
     return (
         "Clinical evidence:\n"
-        + "\n".join(evidence)
-        + f"\nQuestion: {case.question}\nOptions:\n{options}\n\nAnswer:"
+        + "\n".join(_evidence(case, exchanges))
+        + f"\nQuestion: {case.question}\nOptions:\n{options}{ANSWER_CUE}"
     )
+
+
+def with_thought(prompt: str, thought: str) -> str:
+    """A scorer's prompt with a doctor's thought between the task and the answer.
+
+    With a prompt of no exchanges, the scorer knows of the dialogue what the thought has kept.
+    """
+    return f"{prompt.removesuffix(ANSWER_CUE)}\n{THINK_OPEN}{thought}{THINK_CLOSE}{ANSWER_CUE}"
+
+
+def thought(response: str) -> str:
+    """The text of a response's closed thinking, without its tags; empty where it has none."""
+    said = response.rpartition(THINK_CLOSE)[0]
+    return said.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ").strip()
 
 
 def visible(response: str) -> str:

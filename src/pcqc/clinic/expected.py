@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from clinic_env.posterior import answers_to, posterior
-from clinic_env.world import World, asked_findings, read_findings
+from clinic_env.posterior import answers_to, likelihoods, posterior
+from clinic_env.world import World, asked_findings, read_findings, state_finding
 from pcqc.cases.case import Case
 from pcqc.consultation import Turn
 
@@ -24,6 +24,29 @@ class KnownWorld:
         _, everything = heard(self.world, turn)
         new = asked_findings(self.world, question or "") - everything
         return answers_to(self.world, case, new)
+
+    def facts(
+        self, case: Case, turn: Turn, option: int, rng: np.random.Generator
+    ) -> tuple[str, ...]:
+        """Facts of another patient with an option's disease, who would have said the same so far.
+
+        What the patient was asked in vain is not among them; all else is, in plain wording.
+        """
+        known, asked = heard(self.world, turn)
+        chances = likelihoods(self.world, case)[option]
+        present = {f: bool(draw < chances[f]) for f, draw in enumerate(rng.random(len(chances)))}
+        told = {f: is_so for f, is_so in (present | known).items() if f in known or f not in asked}
+        return tuple(state_finding(self.world.findings[f], is_so) for f, is_so in told.items())
+
+    def kept(self, case: Case, thought: str) -> np.ndarray:
+        """float [options], P(option | complaint) among those that a thought lists.
+
+        A thought that lists no option of the case leaves them all.
+        """
+        names = {name.strip() for name in thought.split(",")}
+        listed = np.array([name in names for name in case.options.values()])
+        belief = posterior(self.world, case, {}) * (listed if listed.any() else 1)
+        return belief / belief.sum()
 
 
 def heard(world: World, turn: Turn) -> tuple[dict[int, bool], set[int]]:

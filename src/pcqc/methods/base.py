@@ -34,6 +34,14 @@ class World(Protocol):
     def answers(self, case: Case, turn: Turn, question: str | None) -> np.ndarray:
         """float [answers, options], P(answer | option) of each answer a question might get."""
 
+    def facts(
+        self, case: Case, turn: Turn, option: int, rng: np.random.Generator
+    ) -> tuple[str, ...]:
+        """Facts of another patient for whom the option is right, who would have said the same."""
+
+    def kept(self, case: Case, thought: str) -> np.ndarray:
+        """float [options], the belief of a reader who knows a thought and nothing that was said."""
+
 
 @dataclass
 class Services:

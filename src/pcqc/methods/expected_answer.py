@@ -1,20 +1,21 @@
 """The expected answer: a question's utility averaged over the answers that it might get.
 
-Samples: as PCQC, and `imagined_answers` answers of the patient to each candidate.
+Samples: as PCQC, and `imagined_answers` answers of the patient to each candidate: the patient model
+imagines them without facts or, in the clinic, answers from the facts of another such patient.
 Credits: as PCQC, by the expected probability of the correct option; no label is read. In the clinic
 the expectation is known exactly (`imagined_answers: 0`).
 Trains on: as PCQC.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
-from pcqc.cases.prompts import Exchange
+from pcqc.cases.prompts import Exchange, imagining_prompt
 from pcqc.cases.public_case import PublicCase
 from pcqc.consultation import RolloutContext, Turn
 from pcqc.engines.base import Failure
@@ -31,6 +32,7 @@ from pcqc.methods.question_groups import (
 )
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
+from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Whole
 from pcqc.system.seeds import generator, stream
 from turn_credit.arithmetic import expected_probability
@@ -41,21 +43,37 @@ class ExpectedAnswer(Pcqc):
     """See the module."""
 
     imagined_answers: Whole = 4  # per question; 0: exact, which only the clinic can have
+    # whose they are: the patient model's without facts or, in the clinic, from facts of another
+    # patient for whom the guessed option is right
+    imagined_from: Literal["nothing", "world"] = "nothing"
 
     scorer_during_rollouts: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[str]:
         """See `Method.needs`; without imagined answers the world takes the scorer's place."""
-        return super().needs if self.imagined_answers else super().needs - {"scorer"} | {"world"}
+        if not self.imagined_answers:
+            return super().needs - {"scorer"} | {"world"}
+        return super().needs | ({"world"} if self.imagined_from == "world" else set())
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; the scorer reads every imagined answer."""
+        own = super().work(assumed)
+        imagined = assumed.inquiries * self.question_group * self.imagined_answers
+        return replace(own, answers=own.answers + imagined, scores=imagined)
 
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
     ) -> Judged:
         """Expected probability of the correct option: see `imagine` and `exact_group`."""
-        count, seed = self.imagined_answers, services.seed
-        if count:
-            return Judged(imagine(context, services.scorer, firsts, count, seed=seed, stage=stage))
+        if self.imagined_answers:
+            world = services.world if self.imagined_from == "world" else None
+            count, scorer = self.imagined_answers, services.scorer
+            assert scorer is not None
+            seed = services.seed
+            return Judged(
+                imagine(context, scorer, firsts, count, world=world, seed=seed, stage=stage)
+            )
         exact = [
             [exact_group(services.world, case, n, turn) for n, turn in supervised_states(first)]
             for case, first in firsts
@@ -85,25 +103,34 @@ def exact_group(world: World, case: Case, number: int, turn: Turn) -> QuestionGr
 
 
 def imagine(
-    context: RolloutContext, scorer: Scorer, firsts: Firsts, count: int, *, seed: int, stage: str
+    context: RolloutContext,
+    scorer: Scorer,
+    firsts: Firsts,
+    count: int,
+    *,
+    world: World | None = None,
+    seed: int,
+    stage: str,
 ) -> list[list[QuestionGroup]]:
     """Candidates by the expected probability of the correct option, over imagined answers.
 
-    An option is drawn from the actor's belief; the patient, told nothing but this diagnosis,
-    answers; the scorer reads the answer and gives that option a probability. The utility is the
-    mean over `count` such answers, the same options for all candidates of a state.
+    An option is drawn from the actor's belief; a patient for whom it is right answers; the scorer
+    reads the answer and gives that option a probability. The utility is the mean over `count` such
+    answers: a Monte-Carlo estimate of `expected_probability`. All candidates of a state get the
+    same options and, of a world, the same patients.
 
     Args:
         context, scorer: roles and rules.
         firsts: consultations with candidates.
         count: imagined answers of each candidate.
+        world: has the facts from which the patient answers; without one it imagines them.
         seed, stage: names of the random streams.
 
     Returns:
         One list of groups per consultation; a state at which a served role failed has none.
     """
     places = states_of(firsts)
-    guesses = list(_guesses(context, firsts, places, count, seed, stage))
+    guesses = list(_guesses(context, firsts, places, count, world, seed, stage))
     values = _values(context, scorer, guesses)
     sizes = [len(firsts[i][1].turns[number].responses) for i, number in places]
     rows = np.split(values, count * np.cumsum(sizes)[:-1]) if places else []
@@ -112,19 +139,28 @@ def imagine(
 
 @dataclass(frozen=True)
 class _Guess:
-    """One imagined course: a candidate's question to a patient with a guessed diagnosis."""
+    """One imagined course: a candidate's question to a patient with a guessed diagnosis.
+
+    Attributes:
+        facts: of that patient; None where the patient model imagines them.
+    """
 
     case: PublicCase
     exchanges: tuple[Exchange, ...]
     question: str | None
     option: int
     stream: int
+    facts: tuple[str, ...] | None
 
     @property
     def inquiry(self) -> Inquiry:
-        """What the patient gets: nothing but the diagnosis."""
+        """What the patient gets: facts or, without them, the case and the diagnosis."""
+        question = self.question or ""
+        if self.facts is not None:
+            return Inquiry(self.facts, question, self.stream)
         name = list(self.case.options.values())[self.option]
-        return Inquiry((f"The diagnosis is {name}.",), self.question or "", self.stream)
+        prompt = imagining_prompt(self.case, self.exchanges, name, question)
+        return Inquiry((), question, self.stream, prompt)
 
 
 def _guesses(
@@ -132,6 +168,7 @@ def _guesses(
     firsts: Firsts,
     places: list[tuple[int, int]],
     count: int,
+    world: World | None,
     seed: int,
     stage: str,
 ) -> Iterator[_Guess]:
@@ -141,12 +178,14 @@ def _guesses(
         case, consultation = firsts[i]
         turn, place = consultation.turns[number], ("imagined", case.case_id, number)
         belief = beliefs[i][number]
-        options = generator(seed, stage, *place).choice(len(belief), count, p=belief)
+        rng = generator(seed, stage, *place)
+        options = [int(option) for option in rng.choice(len(belief), count, p=belief)]
+        facts = [world.facts(case, turn, option, rng) if world else None for option in options]
         for k, response in enumerate(turn.responses):
             for n, option in enumerate(options):
                 draw = stream(seed, stage, *place, k, n)
                 question = response.action.question
-                yield _Guess(case.public, turn.exchanges, question, int(option), draw)
+                yield _Guess(case.public, turn.exchanges, question, option, draw, facts[n])
 
 
 def _values(context: RolloutContext, scorer: Scorer, guesses: list[_Guess]) -> np.ndarray:

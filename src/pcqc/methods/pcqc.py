@@ -155,9 +155,12 @@ class Pcqc(Grpo):
             groups: credited question groups.
         """
         credits = {group.number: float(group.credits[0]) for group in groups}
-        sequences = executed_sequences(row[0], advantages[0], credits)
+        thoughts = {group.number: group.thoughts[0] for group in groups if group.thoughts}
+        sequences = executed_sequences(row[0], advantages[0], credits, thoughts=thoughts)
+        trained = slice(self.trained_candidates)
         for group in groups:
-            sequences += candidate_sequences(group.turn, group.credits[: self.trained_candidates])
+            credited = group.credits[trained], group.thoughts[trained]
+            sequences += candidate_sequences(group.turn, *credited)
         for consultation, score in zip(row[1:], advantages[1:], strict=True):
             sequences += executed_sequences(consultation, score)
         return sequences

@@ -9,6 +9,7 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Turn
 from pcqc.engines.base import Failure
+from pcqc.methods.sequences import Thought
 from pcqc.roles import Scorer
 from turn_credit.arithmetic import diagnostic_gain, small_spread_share
 
@@ -30,6 +31,8 @@ class QuestionGroup:
             judges value such a response by what follows it.
         credits: question credit of every response [K]; 0 before it is credited, and where it is not
             trained on.
+        thoughts: credited thought of every response; none where thoughts are not credited.
+        thought_scores: of every response [K]; None where its reader failed or there was none.
     """
 
     case: Case
@@ -38,6 +41,8 @@ class QuestionGroup:
     baseline: float
     utilities: np.ndarray
     credits: np.ndarray = field(init=False)
+    thoughts: list[Thought] = field(init=False, default_factory=list)
+    thought_scores: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self):
         self.credits = np.zeros(len(self.utilities))

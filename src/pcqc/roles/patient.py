@@ -10,11 +10,16 @@ from pcqc.study import Decoding
 
 @dataclass(frozen=True)
 class Inquiry:
-    """One request to the patient: facts z, the question, and the answer's random stream."""
+    """One request to the patient: facts z, the question, and the answer's random stream.
+
+    Attributes:
+        imagining: the prompt of a patient without facts, which takes the place of both.
+    """
 
     facts: tuple[str, ...]
     question: str
     stream: int
+    imagining: str | None = None
 
 
 class Patient:
@@ -32,6 +37,8 @@ class Patient:
 
     def request(self, inquiry: Inquiry) -> Request:
         """What the engine gets for an inquiry."""
+        if inquiry.imagining is not None:
+            return Request(self.chat.ask(inquiry.imagining), (inquiry.stream,))
         return Request(self.chat.patient(inquiry.facts, inquiry.question), (inquiry.stream,))
 
     def read(self, completions: Sequence[Completion | Failure]) -> str | Failure:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.cases.prompts import Exchange, scorer_prompt
+from pcqc.cases.prompts import Exchange, scorer_prompt, with_thought
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
 
-Evidence = tuple[PublicCase, tuple[Exchange, ...]]
-Key = tuple[str, tuple[str, ...]]  # prompt and labels, which determine what is read
+# A case with the exchanges so far or, in their place, a thought that was written on them.
+Evidence = tuple[PublicCase, tuple[Exchange, ...] | str]
+Key = tuple[str, tuple[str, ...]]  # quoted prompt and labels, which determine what is read
 Pass = tuple[list[int], list[int]]  # of the model: a prompt's ids, and those that may come next
 
 
@@ -51,8 +52,10 @@ class Scorer:
 
     def key(self, evidence: Evidence) -> Key:
         """What is read of the evidence."""
-        case, exchanges = evidence
-        return scorer_prompt(case, exchanges), case.labels
+        (case, said), quote = evidence, self.encoder.quote
+        if isinstance(said, str):
+            return with_thought(quote(scorer_prompt(case, ())), quote(said)), case.labels
+        return quote(scorer_prompt(case, said)), case.labels
 
     def passes(self, key: Key) -> list[Pass]:
         """One pass for all labels that differ in one token, else one for each label's last token.
@@ -60,7 +63,7 @@ class Scorer:
         Prompt and label are tokenised together, since a label may join the prompt's last character.
         """
         prompt, labels = key
-        texts = [self.encoder.quote(f"{prompt} {label}") for label in labels]
+        texts = [f"{prompt} {self.encoder.quote(label)}" for label in labels]
         shared, tails = split_labels([self.encoder.encode(text) for text in texts])
         if all(len(tail) == 1 for tail in tails):
             return [(shared, [tail[0] for tail in tails])]
