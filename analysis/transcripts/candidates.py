@@ -5,14 +5,13 @@ PCQC and its controls compare candidate questions, ATPO the branches of its tree
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pcqc.cases.prompts import visible
 from pcqc.study import Method
-from pcqc.tracking.traces import children, path_of
 from turn_credit.arithmetic import executed_local_credit, same_state_credit
 
 Turns = list[dict[str, Any]]
@@ -106,6 +105,28 @@ class Trees:
         )
         rows = [(nodes[i], i == taken, "pruned" if nodes[i]["pruned"] else "") for i in siblings]
         return _state(title, about, columns, rows, row["turns"][:number], value)
+
+
+def path_of(nodes: Sequence[dict], responses: Sequence[str]) -> list[int]:
+    """Index of the node after each response of a consultation; none where it is not in the tree.
+
+    Branches of a state may have equal responses: the whole consultation says which was taken, and
+    of equal paths it is the one that was visited most.
+    """
+    paths = [[0]]
+    for response in responses:
+        paths = [
+            [*path, child]
+            for path in paths
+            for child in children(nodes, path[-1])
+            if nodes[child]["response"] == response
+        ]
+    return max(paths, key=lambda path: nodes[path[-1]]["visits"], default=[0])[1:]
+
+
+def children(nodes: Sequence[dict], parent: int) -> list[int]:
+    """Indices of the nodes right below a node."""
+    return [i for i, node in enumerate(nodes) if node["parent"] == parent]
 
 
 def continued(candidates: list[dict], value: Value) -> dict:

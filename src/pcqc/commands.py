@@ -83,8 +83,10 @@ def _register_studies(commands) -> None:
     status.add_argument("study", nargs="?", help="all studies with results where none is named")
     status.set_defaults(handler=_status)
     _with_json(status)
-    text = "one screen, renewed while the workflow runs; MLflow gets the curves of its trainings"
+    text = "one screen, renewed while the workflow runs"
     status.add_argument("--watch", action="store_true", help=text)
+    text = "send MLflow the curves of running trainings until the workflow has ended"
+    study_command(commands, "follow", _follow, text)
     study_command(commands, "check", _check, "check a study's settings and print them")
     text = "check this machine against a study, each line with its remedy"
     doctor = study_command(commands, "doctor", _doctor, text)
@@ -170,6 +172,12 @@ def _status(arguments: argparse.Namespace) -> None:
     if arguments.study:
         return _shown(arguments, status(load(arguments)), told)
     _shown(arguments, status_of_all(), lambda lines: "\n".join(lines.values()))
+
+
+def _follow(arguments: argparse.Namespace) -> None:
+    from pcqc.tracking.live import follow
+
+    follow(load(arguments))
 
 
 def _clean(arguments: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ def make_study(tracking: Tracking | None = None, **changes) -> Study:
     return dataclasses.replace(
         clinic,
         benchmarks={name: clinic.benchmarks[name] for name in names},
-        tracking=tracking or Tracking(consultations_as_traces=3),
+        tracking=tracking or Tracking(),
         **changes,
     )
 

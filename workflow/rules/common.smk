@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -92,6 +93,16 @@ onstart:
     except UserError as error:
         print(f"pcqc: error: {error}", file=sys.stderr, flush=True)
         os._exit(2)
+    # MLflow gets the curves of trainings while they run; it ends once the lock is free.
+    made = [
+        job
+        for name in RUNNABLE
+        if name in (*JOBS.methods, *WANTED)
+        for job in JOBS.method(name)
+    ]
+    if any(job.kind == "train" and not job.manifest.exists() for job in made):
+        command = [sys.executable, "-m", "pcqc.cli", "follow", STUDY_ARGUMENT]
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
 def manifests(jobs):

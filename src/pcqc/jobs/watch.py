@@ -1,41 +1,32 @@
-"""`pcqc status STUDY --watch`: one screen for a study while it runs, and curves in MLflow.
+"""`pcqc status STUDY --watch`: one screen for a study while it runs, from what its jobs write."""
 
-It reads what the jobs write and starts none of them, so it may end, fail or hang at no cost to
-them.
-"""
-
-import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pcqc.errors import UserError
 from pcqc.jobs.status import JobState, job_states, runs, status, summary
 from pcqc.study import Study
-from pcqc.tracking.live import Live, events
+from pcqc.tracking.live import SECONDS, events
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-SECONDS = 5.0  # between two looks
 BARS = "▁▂▃▄▅▆▇█"
 WIDTH = 24  # characters of a sparkline
 
 
 def watch(study: Study) -> None:
     """Show where a study stands until its workflow has ended or the user presses Ctrl-C."""
-    from rich.live import Live as Screen
+    from rich.live import Live
 
-    problems: list[str] = []
-    threading.Thread(target=_follow, args=(study, problems), daemon=True).start()
-    shown = Screen(screen(study, problems), auto_refresh=False)
+    shown = Live(screen(study), auto_refresh=False)
     with suppress(KeyboardInterrupt), shown:
         while runs(study):
             time.sleep(SECONDS)
-            shown.update(screen(study, problems), refresh=True)
+            shown.update(screen(study), refresh=True)
 
 
-def screen(study: Study, problems: list[str]) -> "Group":
+def screen(study: Study) -> "Group":
     """The study in one line, a row for each training, then other jobs that run or failed."""
     from rich.console import Group
     from rich.table import Table
@@ -51,7 +42,7 @@ def screen(study: Study, problems: list[str]) -> "Group":
             table.add_row(name, state.state, sparkline(curve), last, Text(state.reason))
         elif state.state in ("running", "failed"):
             others.append(f"{state.state:8} {state.job.name}: {state.reason}")
-    return Group(summary(status(study, states)), table, *map(Text, [*others, *problems[-1:]]))
+    return Group(summary(status(study, states)), table, *map(Text, others))
 
 
 def accuracies(state: JobState) -> list[float]:
@@ -66,15 +57,3 @@ def sparkline(curve: list[float]) -> str:
     low, high = min(points, default=0.0), max(points, default=0.0)
     steps = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((value - low) * steps)] for value in points)
-
-
-def _follow(study: Study, problems: list[str]) -> None:
-    """Send the curves of running trainings to MLflow; the screen shows what fails."""
-    live = Live(study)
-    while True:
-        running = [state.job for state in job_states(study) if state.state == "running"]
-        try:
-            live.send([job for job in running if job.kind == "train"])
-        except UserError as error:
-            problems.append(str(error))
-        time.sleep(SECONDS)

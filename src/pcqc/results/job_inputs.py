@@ -197,12 +197,7 @@ def lost_points_table(jobs: "Jobs") -> Given:
 
 def mirror(jobs: "Jobs", method: str) -> Given:
     study, entry = jobs.study, jobs.study.method(method)
-    settings = tasks.MirrorSettings(
-        entry.title,
-        store_address(study),
-        study.tracking.consultations_as_traces,
-        stores_lost(study),
-    )
+    settings = tasks.MirrorSettings(entry.title, store_address(study), stores_lost(study))
     inputs = {f"{job.kind} {run}": job for run in entry.runs for job in jobs.run(method, run)}
     return settings, inputs
 
@@ -246,7 +241,7 @@ def peers(jobs: "Jobs") -> Given:
 
 def publish(jobs: "Jobs") -> Given:
     study = jobs.study
-    settings = tasks.MirrorSettings(study.title, store_address(study), 0, stores_lost(study))
+    settings = tasks.MirrorSettings(study.title, store_address(study), stores_lost(study))
     return settings, {"report": jobs.job("report")}
 
 

@@ -185,7 +185,6 @@ class GroundingSettings:
 class MirrorSettings:
     title: str
     uri: str
-    consultations_as_traces: int
     stores_lost: int  # read by no job: what a lost store had is mirrored again
 
 

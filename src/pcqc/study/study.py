@@ -31,7 +31,6 @@ from pcqc.study.yaml_reader import (
     Seconds,
     Some,
     Title,
-    Whole,
     matching,
     nearest,
 )
@@ -48,7 +47,6 @@ class Tracking:
     """The MLflow mirror."""
 
     uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
-    consultations_as_traces: Whole = 4  # per run
     timeout_seconds: Seconds = 120.0  # a busy machine takes more than 20
 
 

@@ -72,17 +72,12 @@ class FinishedRun:
     @cached_property
     def contents(self) -> str:
         """Digest of what the mirror writes: a run with equal contents is mirrored once."""
-        return digest([self.study.tracking.consultations_as_traces, self.sha256])
+        return digest(self.sha256)
 
     @cached_property
     def groups(self) -> list[dict]:
         """The run's candidate groups; none for a method that draws none."""
         return self.rows("training/candidate_groups.jsonl")
-
-    @cached_property
-    def trees(self) -> list[dict]:
-        """The trees that the run kept, one an update; none for a method that searches none."""
-        return self.rows("training/trees.jsonl")
 
     def rows(self, artifact: str) -> list[dict]:
         """Rows of a JSON-lines file of the run; none where the run has no such file."""

@@ -1,29 +1,64 @@
 """Curves in MLflow while a run trains, from the rows that it writes: the run knows nothing of it.
 
-A run in training has an MLflow run named "training: ..."; the mirror of the finished run supersedes
-it. MLflow writes the points in threads of its own.
+The workflow starts `pcqc follow`, which does this at low priority beside the jobs and may end, fail
+or hang at no cost to them. A run in training has an MLflow run named "training: ..."; the mirror of
+the finished run takes its place. MLflow writes the points in threads of its own.
 """
 
 import json
+import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pcqc.errors import UserError
+from pcqc.results.graph import Jobs
+from pcqc.results.manifest import lock
 from pcqc.results.recipe import Job
 from pcqc.study import Study
+from pcqc.system.files import held
+from pcqc.system.terminal import complain
 from pcqc.tracking.finished import milliseconds
 from pcqc.tracking.mlflow_store import Store, answering, open_store
 from pcqc.tracking.prepare import prepare
 from pcqc.tracking.values import METRICS_PER_CALL, of_event, rounded
 
+SECONDS = 5.0  # between two looks
+AFTER = 30.0  # seconds: a shorter training is over before anybody looks
+
+
+def follow(study: Study) -> None:
+    """Send MLflow the curves of running trainings until the study's workflow has ended."""
+    os.nice(10)
+    live, looked, complained = Live(study), 0.0, False
+    jobs = Jobs(study)
+    trainings = [
+        jobs.job("train", *run) for run in jobs.runs() if study.method(run[0]).kind == "rl"
+    ]
+    workflow = study.results / ".lock"
+    while held(workflow):
+        time.sleep(0.5)
+        if time.monotonic() - looked < SECONDS:
+            continue
+        try:
+            live.send([job for job in trainings if held(lock(job.path))])
+        except UserError as error:
+            if not complained:
+                complain(f"pcqc follow: {error}")
+            complained = True
+        looked = time.monotonic()
+    live.end()
+
 
 @dataclass
 class Live:
-    """What of a study's trainings is in MLflow; both by the name of the job."""
+    """What of a study's trainings is in MLflow."""
 
     study: Study
     store: Store | None = None  # opened when there is something to send
-    runs: dict[str, str] = field(default_factory=dict)  # ids
-    sent: dict[str, int] = field(default_factory=dict)  # events
+    runs: dict[Job, str] = field(default_factory=dict)  # ids
+    sent: dict[Job, int] = field(default_factory=dict)  # events
 
     def send(self, jobs: list[Job]) -> None:
         """Hand MLflow the events that trainings have written since the last call.
@@ -31,7 +66,8 @@ class Live:
         Raises:
             UserError: MLflow does not answer within the study's time-out.
         """
-        begun = {job: rows for job in jobs if (rows := events(job))}
+        first = 1000 * (time.time() - AFTER)
+        begun = {job: rows for job in jobs if (rows := events(job)) and _time(rows[0]) < first}
         if not begun:
             return
         with answering(self.study, "the trainings go on without it"):
@@ -42,17 +78,25 @@ class Live:
     def _send(self, store: Store, job: Job, rows: list[dict[str, Any]]) -> None:
         from mlflow.entities import Metric
 
-        if job.name not in self.runs:
-            self.runs[job.name] = _run(store, self.study, job, milliseconds(rows[0]["time"]))
+        if job not in self.runs:
+            self.runs[job] = _run(store, self.study, job, _time(rows[0]))
         points = [
-            Metric(name, rounded(value), milliseconds(row["time"]), row["update"])
-            for row in rows[self.sent.get(job.name, 0) :]
+            Metric(name, rounded(value), _time(row), row["update"])
+            for row in rows[self.sent.get(job, 0) :]
             for name, value in of_event(row)
         ]
         for start in range(0, len(points), METRICS_PER_CALL):
             batch = points[start : start + METRICS_PER_CALL]
-            store.client.log_batch(self.runs[job.name], metrics=batch, synchronous=False)
-        self.sent[job.name] = len(rows)
+            store.client.log_batch(self.runs[job], metrics=batch, synchronous=False)
+        self.sent[job] = len(rows)
+
+    def end(self) -> None:
+        """Mark the runs whose mirror has not taken their place: their trainings have stopped."""
+        with suppress(UserError), answering(self.study, ""):
+            for job, run_id in self.runs.items() if self.store else ():
+                if self.store.client.get_run(run_id).info.lifecycle_stage == "active":
+                    state = "FINISHED" if job.manifest.exists() else "KILLED"
+                    self.store.client.set_terminated(run_id, state)
 
 
 def _open(study: Study) -> Store:
@@ -67,12 +111,17 @@ def events(job: Job) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
+def _time(row: dict[str, Any]) -> int:
+    return milliseconds(row["time"])
+
+
 def _run(store: Store, study: Study, job: Job, start: int) -> str:
     """The id of a training's run in MLflow, created where it is missing."""
     experiment, contents = store.experiment.experiment_id, f"training {job.path.name}"
     method, letter = job.arguments
     same = f"tags.contents = '{contents}' and tags.method = '{method}' and tags.run = '{letter}'"
     if runs := store.client.search_runs([experiment], same):
+        store.client.update_run(runs[0].info.run_id, status="RUNNING")
         return runs[0].info.run_id
     tags = {"study": study.name, "method": method, "run": letter, "stage": "training"}
     name = f"training: {study.method(method).title}, run {letter}"

@@ -4,7 +4,7 @@ A run is in MLflow once: it is recognised by its tag `contents`. Writing a run t
 nothing, and `FINISHED` is set last; so the next mirror completes a run that a kill cut short.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pcqc.results.tasks import Task
 from pcqc.study import Study
 from pcqc.system.files import write_json
-from pcqc.tracking import checkpoints, notes, page, traces, values
+from pcqc.tracking import checkpoints, notes, page, values
 from pcqc.tracking.finished import FinishedRun, read_finished
 from pcqc.tracking.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.tracking.prepare import prepare
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
 CURRENT = "current"
+TRAINING = "training"  # stage of a run that has not ended: see `live`
 PARAMETERS_PER_CALL = 100  # MLflow's limits
 RUNS_PER_CALL = 50_000
 
@@ -50,6 +51,9 @@ def run(task: Task, study: Study) -> None:
         parent = _write_parent(store, study, method, stored, finished)
         mirrored = {run.run: _mirror_run(store, run, parent, stored) for run in finished}
         _adopt(store, parent, stored)
+        _describe(
+            store, study, method, parent, {run: entry["run_id"] for run, entry in mirrored.items()}
+        )
     record = {"experiment_id": store.experiment.experiment_id, "runs": mirrored}
     write_json(task.folder / "record.json", record)
 
@@ -62,7 +66,7 @@ def _write_parent(
     It lasts from the start of the first run to the last end. A parent of other runs is replaced:
     MLflow would keep the points of both.
     """
-    client, note = store.client, notes.of_method(study, method)
+    client = store.client
     tags = values.tags_of_method(finished)
     parents = [run for run in stored if run.data.tags.get("stage") == "method"]
     same = [run for run in parents if run.data.tags.get("contents") == tags["contents"]]
@@ -71,21 +75,30 @@ def _write_parent(
         parent = same[0]
     else:
         title = study.method(method).title
-        tags |= {notes.NOTE: note}
         parent = client.create_run(store.experiment.experiment_id, start, tags, title)
     run_id = parent.info.run_id
-    if parent.data.tags.get(notes.NOTE) != note:
-        client.set_tag(run_id, notes.NOTE, note)
     if parent.info.status != "FINISHED":
         _log(client, parent, values.parameters(study, method), values.means(finished))
         client.set_terminated(run_id, "FINISHED", end)
     return run_id
 
 
+def _describe(
+    store: Store, study: Study, method: str, parent: str, runs: Mapping[str, str]
+) -> None:
+    """Give the method's parent run its description, with a link to each run; letter -> id."""
+    note = notes.of_method(study, method, store.experiment.experiment_id, runs)
+    if store.client.get_run(parent).data.tags.get(notes.NOTE) != note:
+        store.client.set_tag(parent, notes.NOTE, note)
+
+
 def _adopt(store: Store, parent: str, stored: list["Run"]) -> None:
     """Put all runs of a method below its parent, and delete the parents that it replaces."""
     for run in stored:
-        if run.data.tags.get("stage") != "method":
+        stage = run.data.tags.get("stage")
+        if stage == TRAINING:
+            continue
+        if stage != "method":
             if run.data.tags.get(PARENT) != parent:
                 store.client.set_tag(run.info.run_id, PARENT, parent)
         elif run.info.run_id != parent:
@@ -120,7 +133,6 @@ def _fill(store: Store, run: FinishedRun, target: "Run") -> None:
         client.log_artifact(run_id, str(path), str(PurePosixPath(artifact).parent))
     client.log_text(run_id, page.of_run(run), page.NAME)
     client.set_tag(run_id, notes.NOTE, notes.of_run(run, target.info))
-    traces.write(run, run_id, client, store.experiment.experiment_id)
     client.set_terminated(run_id, "FINISHED", target.info.start_time + run.duration)
 
 
@@ -160,9 +172,9 @@ def _supersede(store: Store, run: FinishedRun, target: "Run", of_letter: list["R
         client.set_tag(run_id, CURRENT, "yes")
     for other in of_letter:
         old = other.info.run_id
-        if old != run_id and other.data.tags.get(SUPERSEDED) != run_id:
+        if other.data.tags["stage"] == TRAINING:  # what it showed is in this one
+            client.delete_run(old)
+        elif old != run_id and other.data.tags.get(SUPERSEDED) != run_id:
             client.update_run(old, name=f"superseded: {run.title}")
-            if other.info.status == "RUNNING":
-                client.set_terminated(old, "KILLED")
             client.set_tag(old, CURRENT, "no")
             client.set_tag(old, SUPERSEDED, run_id)

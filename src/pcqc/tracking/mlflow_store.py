@@ -116,10 +116,6 @@ def load_mlflow(study: Study) -> None:
         "MLFLOW_LOGGING_LEVEL": "WARNING",
         "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-        # A transaction for many spans, not for each; SQLite has one writer at a time.
-        "MLFLOW_ASYNC_TRACE_LOGGING_MAX_SPAN_BATCH_SIZE": "512",
-        "MLFLOW_ASYNC_TRACE_LOGGING_MAX_QUEUE_SIZE": "100000",
-        "MLFLOW_ASYNC_TRACE_LOGGING_MAX_WORKERS": "1",
         "MLFLOW_HTTP_REQUEST_TIMEOUT": str(attempt),
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",

@@ -1,5 +1,6 @@
 """Descriptions in MLflow's interface, in Markdown: of the study, its methods, runs and models."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pcqc.study import Method, Study
@@ -50,14 +51,18 @@ and open `index.html`, or open `{study.results}/transcripts/index.html` where th
 """
 
 
-def of_method(study: Study, method: str) -> str:
-    """What the method does."""
+def of_method(study: Study, method: str, experiment_id: str, runs: Mapping[str, str]) -> str:
+    """What the method does, and where the page of each run is; `runs`: letter -> id in MLflow."""
     settings = study.method(method)
-    return f"{settings.title}: {clause(study, settings)}. Its runs are the child runs below it."
+    pages = ", ".join(f"[{run}]({page.address(experiment_id, runs[run])})" for run in runs)
+    return f"""**Its runs, each on one page**: {pages} ({page.has(study)})
+
+{settings.title}: {clause(study, settings)}. The numbers here are means over these runs.
+"""
 
 
 def of_run(run: FinishedRun, info: "RunInfo") -> str:
-    """What this run is, its commit, settings, accuracies, and where its questions are."""
+    """What this run is, and where its page and its consultations are."""
     study, method = run.study, run.study.method(run.method)
     checkpoint = "It is not trained by reinforcement learning: there is no checkpoint to choose."
     if run.training:
@@ -67,48 +72,15 @@ def of_run(run: FinishedRun, info: "RunInfo") -> str:
             f"{len(run.selection['rejected'])} were rejected, for the reasons in "
             "`evaluation/selection.json`."
         )
-    own = f"#/experiments/{info.experiment_id}/runs/{info.run_id}"
-    results = "\n".join(
-        f"| {study.benchmarks[name].title} | {100 * result['accuracy']:.1f} "
-        f"| {result['turns']:.2f} |"
-        for name, result in run.evaluation["benchmarks"].items()
-    )
+    own = (info.experiment_id, info.run_id)
+    whole, curves = page.address(*own), page.address(*own, "model-metrics")
     # Of a long description the interface shows the beginning alone.
-    return f"""**[The run on one page]({own}/artifacts/{page.NAME})**: settings unlike those of
-{page.baseline(study)}, learning curve, accuracies, every compared question by update, with its
-credit. [All curves]({own}/model-metrics)
+    return f"""**[The run on one page]({whole})** ({page.has(study)}). [Curves]({curves})
 
 {method.title}, seed {run.study.seed(run.run)}: {clause(study, method)}.
-Commit `{run.evaluation["git_commit"]}`.
-
-| Benchmark | Accuracy, % | Inquiry turns |
-|---|---|---|
-{results}
-
 {checkpoint}
-{_further_updates(run)}{SYNTHETIC if study.synthetic else ""}
-*Traces* show some of its consultations. A turn's name ends with its credit; the step inside it
-shows what the turn was compared with. Where the study was run, `{run.transcripts}` shows all.
-"""
-
-
-def _further_updates(run: FinishedRun) -> str:
-    """A table of the further updates that the study evaluates; empty where it names none."""
-    if "further_updates" not in run.evaluation:
-        return ""
-    rows = "\n".join(
-        f"| {update} | {run.study.benchmarks[name].title} | {100 * result['accuracy']:.1f} "
-        f"| {result['turns']:.2f} |"
-        for update, evaluated in run.evaluation["further_updates"].items()
-        for name, result in evaluated["benchmarks"].items()
-    )
-    return f"""
-Further updates that the study evaluates (`also_evaluate`), logged as `further_updates/...`; the
-run's `evaluation/...` are those of the selected checkpoint alone:
-
-| Update | Benchmark | Accuracy, % | Inquiry turns |
-|---|---|---|---|
-{rows}
+{SYNTHETIC if study.synthetic else ""}
+Whole consultations, where the study was run: `{run.transcripts}`
 """
 
 

@@ -1,14 +1,16 @@
 """One page of a run in MLflow: settings, learning curve, accuracies and every compared question."""
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from pcqc.study import Study
 from pcqc.tracking.finished import FinishedRun
-from pcqc.tracking.traces import evenly
 from pcqc.tracking.values import PREFIXES, metrics, parameters
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 NAME = "run.html"
+# Without it the interface shows its pages for language models beside a run.
+VIEW = "?workflowType=machine_learning"
 BASELINE = "grpo"
 MOST = 5000  # states of one page: about 4 MB
 WIDTH, HEIGHT = 560, 160  # of the curve, in pixels
@@ -26,8 +28,8 @@ td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left 
 {%- endif %}.
 <h2>Accuracy</h2>
 <table><tr><th>Benchmark<th>Accuracy, %<th>Inquiry turns
-{% for name, result in run.evaluation.benchmarks.items() %}
-<tr><td>{{ run.study.benchmarks[name].title }}
+{% for update, name, result in evaluated %}
+<tr><td>{{ run.study.benchmarks[name].title }}{% if update %}, update {{ update }}{% endif %}
 <td class="n">{{ "%.1f"|format(100 * result.accuracy) }}
 <td class="n">{{ "%.2f"|format(result.turns) }}
 {% endfor %}</table>
@@ -43,10 +45,12 @@ SFT (0) on; {% for update, value in curve %}{{ update }}: {{ "%.1f"|format(100 *
 {% for name, other, own in differing %}<tr><td><code>{{ name }}</code><td>{{ other }}<td>{{ own }}
 {% endfor %}</table>{% endif %}
 {% if updates %}<h2>Questions</h2>
-<p>{{ shown }} of the {{ run.groups|length }} states at which questions were compared. The executed
-question is bold.
+<p>{% if shown < run.groups|length %}{{ shown }} of {% endif %}
+{{- run.groups|length }} states at which
+questions were compared, by update. The executed question is bold.
 {% for update, groups in updates %}
-<details><summary>Update {{ update }}: {{ groups|length }};
+<details{% if update == run.evaluation['update'] %} open{% endif %}>
+{{- "" }}<summary>Update {{ update }}: {{ groups|length }};
 {{ "%.0f"|format(100 * small(groups)) }} % of the credit from spreads below {{ below }}</summary>
 {% for group in groups %}
 <p>{{ group.case_id }}, turn {{ group.turn + 1 }}, spread {{ "%.4f"|format(group.spread) }}:
@@ -64,13 +68,15 @@ def of_run(run: FinishedRun) -> str:
     """The page, which needs no other file."""
     from jinja2 import Environment
 
-    groups = evenly(run.groups, MOST)
+    step = max(1, len(run.groups) / MOST)
+    groups = [run.groups[int(n * step)] for n in range(min(MOST, len(run.groups)))]
     curve = _curve(run)
     return (
         Environment(autoescape=True, trim_blocks=True)
         .from_string(PAGE)
         .render(
             run=run,
+            evaluated=list(_evaluated(run)),
             baseline=baseline(run.study),
             differing=_differing(run),
             curve=curve,
@@ -88,6 +94,24 @@ def of_run(run: FinishedRun) -> str:
 def _small(groups: list[dict]) -> float:
     credits = [[candidate["credit"] for candidate in group["candidates"]] for group in groups]
     return small_spread_share([group["spread"] for group in groups], credits)
+
+
+def _evaluated(run: FinishedRun) -> Iterator[tuple[str, str, dict]]:
+    """Update, benchmark and result of each evaluation; that of the selected checkpoint is ""."""
+    further = run.evaluation.get("further_updates", {})
+    for update, manifest in {"": run.evaluation, **further}.items():
+        for name, result in manifest["benchmarks"].items():
+            yield update, name, result
+
+
+def address(experiment_id: str, run_id: str, page: str = f"artifacts/{NAME}") -> str:
+    """Link to a page of a run in MLflow's interface."""
+    return f"#/experiments/{experiment_id}/runs/{run_id}/{page}{VIEW}"
+
+
+def has(study: Study) -> str:
+    """What the page has, on one line: the interface keeps line breaks."""
+    return f"commit, settings unlike {baseline(study)}'s, curve, accuracies, questions with credit"
 
 
 def baseline(study: Study) -> str:

@@ -74,10 +74,14 @@ def metrics(run: FinishedRun) -> Iterator[tuple[str, float, int, int]]:
 
 
 def of_event(event: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield (name, value) of the numbers of an event."""
+    """Yield (name, value) of the numbers of an event.
+
+    A validation's cases and tokens are left out: the charts of accuracy would be lost among them.
+    """
     prefix = PREFIXES.get(event["kind"], f"{event['kind']}/")
+    uses = ("cases", "read/", "sampled/") if event["kind"] == "validation" else ()
     for name, value in event.items():
-        if name != "update" and is_number(value):
+        if name != "update" and is_number(value) and not name.startswith(uses):
             yield prefix + name, float(value)
 
 

@@ -1,6 +1,8 @@
 """Curves in MLflow while a run trains: what is sent, once each, and what a dead server costs."""
 
+import os
 import socket
+import threading
 import time
 
 import pytest
@@ -10,9 +12,11 @@ from workplace import digests
 
 from pcqc.errors import UserError
 from pcqc.results.graph import Jobs
+from pcqc.results.manifest import hold_folder
 from pcqc.study import Tracking
-from pcqc.system.files import read_json
-from pcqc.tracking.live import Live
+from pcqc.system.files import hold, write_jsonl
+from pcqc.system.machine import now
+from pcqc.tracking import live
 from pcqc.tracking.mlflow_store import open_store
 
 
@@ -25,9 +29,12 @@ def training(study):
 
 def steps(study, name: str, wanted: int) -> list[int]:
     """Updates whose points MLflow has, once there are as many as wanted: it writes in threads."""
-    client, (run,) = training(study)
-    for _ in range(100):
-        points = client.get_metric_history(run.info.run_id, name)
+    points = []
+    for _ in range(300):
+        client, runs = training(study)
+        points = [
+            point for run in runs for point in client.get_metric_history(run.info.run_id, name)
+        ]
         if len(points) >= wanted:
             break
         time.sleep(0.1)
@@ -39,24 +46,53 @@ def test_each_row_is_sent_once_and_half_a_row_waits(ready):
     file = job.path / "events.jsonl"
     whole = file.read_text(encoding="utf-8")
     lines = whole.splitlines(keepends=True)
-    live = Live(ready)
+    sender = live.Live(ready)
     file.unlink()
-    live.send([job])
+    sender.send([job])
     assert training(ready)[1] == []
     file.write_text("".join(lines[:2]) + lines[2][:20], encoding="utf-8")
-    live.send([job])
+    sender.send([job])
     assert steps(ready, "reward/mean", 2) == [1, 2]
     file.write_text("".join(lines[:3]), encoding="utf-8")
-    live.send([job])
+    sender.send([job])
     assert steps(ready, "reward/mean", 3) == [1, 2, 3]
     # Another watcher goes on with the same run.
-    Live(ready).send([job])
+    live.Live(ready).send([job])
     assert len(training(ready)[1]) == 1
     file.write_text(whole, encoding="utf-8")
-    written = read_json(mirror(ready, "pcqc"))
+    mirror(ready, "pcqc")
+    assert training(ready)[1] == []  # the finished run has taken its place
+
+
+def test_a_study_is_followed_until_its_workflow_has_ended(ready, monkeypatch):
+    job = Jobs(ready).job("train", "pcqc", "A")
+    monkeypatch.setattr(live, "SECONDS", 0.0)
+    monkeypatch.setattr(os, "nice", lambda _: None)  # of the tests' own process
+    with hold(ready.results / ".lock", "a run"):
+        followed = threading.Thread(target=live.follow, args=(ready,))
+        followed.start()
+        with hold_folder(job):
+            steps(ready, "reward/mean", 4)
+            (run,) = training(ready)[1]
+            assert run.info.status == "RUNNING"
+        (job.path / "manifest.json").unlink()  # it was stopped
+        assert followed.is_alive()
+    followed.join(timeout=60)
+    assert not followed.is_alive()
     (run,) = training(ready)[1]
-    assert run.data.tags["current"] == "no"
-    assert run.data.tags["superseded_by"] == written["runs"]["A"]["run_id"]
+    assert run.info.status == "KILLED"
+    live.Live(ready).send([job])  # it goes on
+    (run,) = training(ready)[1]
+    assert run.info.status == "RUNNING"
+
+
+def test_a_training_that_has_just_begun_is_not_sent(ready):
+    job = Jobs(ready).job("train", "pcqc", "A")
+    write_jsonl(
+        job.path / "events.jsonl", [{"kind": "update", "update": 1, "time": now(), "kl": 0.0}]
+    )
+    live.Live(ready).send([job])
+    assert training(ready)[1] == []
 
 
 def test_a_dead_server_changes_nothing_and_is_one_line(study, monkeypatch):
@@ -66,6 +102,6 @@ def test_a_dead_server_changes_nothing_and_is_one_line(study, monkeypatch):
     hasty = make_study(Tracking(timeout_seconds=4))
     before = digests(hasty.results)
     with pytest.raises(UserError, match="did not answer") as caught:
-        Live(hasty).send([Jobs(hasty).job("train", "pcqc", "A")])
+        live.Live(hasty).send([Jobs(hasty).job("train", "pcqc", "A")])
     assert "\n" not in str(caught.value)
     assert digests(hasty.results) == before

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import mlflow
 import pytest
-from run_folders import write_run, write_study
+from run_folders import write_run
 from small_runs import Killed
 from tracked import mirror
 
-from pcqc.system.files import read_json, sha256_file, write_json, write_jsonl
+from pcqc.system.files import read_json, sha256_file, write_json
 from pcqc.tracking import page
 from pcqc.tracking.finished import read_finished
 from pcqc.tracking.mlflow_store import open_store
-from pcqc.tracking.traces import consultation
 from pcqc.tracking.values import metrics
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
@@ -41,13 +40,6 @@ def shape(study):
     for run in experiment_runs(study):
         key = run.info.run_id
         folder = open_store(study).experiment.artifact_location + f"/{key}/artifacts"
-        traces = query(
-            "SELECT trace_info.request_id, request_preview, count(*) FROM trace_info "
-            "JOIN trace_request_metadata AS m USING (request_id) "
-            "JOIN spans ON spans.trace_id = request_id "
-            "WHERE m.key = 'mlflow.sourceRun' AND m.value = ? GROUP BY request_id",
-            key,
-        )
         runs[run.info.run_name] = {
             "status": run.info.status,
             "parameters": run.data.params,
@@ -60,7 +52,6 @@ def shape(study):
             ),
             "tags": sorted(set(run.data.tags)),
             "artifacts": artifacts(folder),
-            "traces": sorted((preview, spans) for _, preview, spans in traces),
         }
     return runs
 
@@ -93,7 +84,9 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert tags["recipe"]
     assert (tags["current"], tags["selected_update"]) == ("yes", "4")
     address = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/run.html"
-    assert f"({address})" in tags["mlflow.note.content"]
+    for described in (run, parent):
+        note = described.data.tags["mlflow.note.content"]
+        assert f"({address}?workflowType=machine_learning)" in note
     assert run.data.params["method.beta"] == "1.0"
     assert "method.tree" not in run.data.params
     assert run.data.metrics["checkpoints/accuracy"] == 0.7
@@ -155,7 +148,9 @@ def test_the_page_of_a_run_has_its_settings_and_every_compared_question(ready):
     assert "the checkpoint of update 4 was selected" in text
     assert "0: 66.7 %, 4: 70.0 %." in text
     for update in (1, 2, 3, 4):
-        assert f"<summary>Update {update}: 1;\n0 % of the credit from spreads below 0.01<" in text
+        opened = " open" * (update == 4)  # the selected one
+        shown = f"<details{opened}><summary>Update {update}: 1;\n0 % of the credit from spreads"
+        assert f"{shown} below 0.01<" in text
     assert '<td>Any fever?<td>Yes.\n<td class="n">0.620\n' in text
     assert "<td><code>method.beta</code><td>none<td>1.0" in text
     assert "<td><code>method.updates</code><td>40<td>60" in text
@@ -167,7 +162,6 @@ def test_a_method_without_training_shows_its_evaluation(ready):
     assert list(written["runs"]) == ["A"]
     (run,) = of_letter(ready, "A")
     assert run.data.tags["stage"] == "evaluation"
-    assert len(shape(ready)["Shared SFT, run A"]["traces"]) == 3
 
 
 def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
@@ -206,7 +200,7 @@ def test_a_mirror_killed_again_and_again_is_completed_without_duplicates(ready, 
     whole = shape(ready)
     shutil.copy(empty, database)
     shutil.rmtree("results/mlartifacts")
-    for name in ("create_run", "log_artifact", "end_span", "end_trace", "set_terminated"):
+    for name in ("create_run", "log_artifact", "log_text", "set_terminated"):
         original = getattr(mlflow.MlflowClient, name)
 
         def kill(*arguments, call=original, **named):
@@ -219,32 +213,6 @@ def test_a_mirror_killed_again_and_again_is_completed_without_duplicates(ready, 
                 mirror(ready, "pcqc", ["A", "B"])
     mirror(ready, "pcqc", ["A", "B"])
     assert shape(ready) == whole
-
-
-def test_traces_answer_what_was_asked_and_why_it_was_credited(ready):
-    run_id = read_json(mirror(ready, "pcqc", ["A"]))["runs"]["A"]["run_id"]
-    store = open_store(ready)
-    found = store.client.search_traces(locations=[store.experiment.experiment_id], run_id=run_id)
-    assert sorted(trace.info.tags["where"] for trace in found) == [
-        *["clinic_dev"] * 3, "update 1", "update 3", "update 4",
-    ]  # fmt: skip
-    (trace,) = [trace for trace in found if trace.info.tags["where"] == "update 3"]
-    assert trace.info.request_time == NOON + 30_000
-    root, turn, patient, scorer, final = trace.data.spans
-    assert (patient.inputs, patient.outputs) == ({"question": "Any fever?"}, {"answer": "Yes."})
-    assert (patient.parent_id, scorer.parent_id) == (turn.span_id, turn.span_id)
-    assert (turn.parent_id, final.parent_id) == (root.span_id, root.span_id)
-    assert turn.name == "turn 1: question, credit +1.36"
-    candidates = scorer.outputs["candidates"]
-    assert [candidate["utility"] for candidate in candidates] == [0.62, 0.44, 0.31, 0.31]
-    assert candidates[0] == {
-        **{"question": "Any fever?", "answer": "Yes.", "utility": 0.62, "gain": 0.32},
-        **{"credit": 1.3615, "executed": True, "supervised": True},
-    }
-    assert scorer.outputs["why this credit"] == (
-        "Its utility is 0.620; those of the 4 candidates at this state have mean 0.420 and "
-        "standard deviation 0.147."
-    )
 
 
 def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(ready, monkeypatch):
@@ -273,44 +241,3 @@ def test_success_of_a_continuation_study_is_a_metric_of_its_update(ready):
     points = {name: (value, update) for name, value, update, _ in metrics(continued)}
     for rule, value in success.items():
         assert points[f"continuation/{rule}"] == (value, 3)
-
-
-def test_traces_of_a_searched_tree_say_what_a_turn_was_credited_for(ready):
-    write_study(ready, ["atpo"], runs="A")
-    run = read_finished(ready, "atpo", "A")
-    write_jsonl("trees.jsonl", [searched(update=2)])
-    files = {**run.files, "training/trees.jsonl": Path("trees.jsonl")}
-    row = next(r for r in run.rows("training/consultations.jsonl") if r["update"] == 2)
-    first, last = consultation(dataclasses.replace(run, files=files), row).steps
-    assert first.name == "turn 1: question, credit +0.15"
-    reason = first.steps[1].outputs["why this credit"]
-    assert "before this turn at 0.500 and the state after it at 0.800" in reason
-    assert [step.name for step in first.steps] == ["patient", "critic"]
-    kept, pruned = first.steps[1].outputs["branches"]
-    assert (kept["question"], kept["advantage"], kept["pruned"]) == ("Any fever?", 0.15, False)
-    assert (pruned["question"], pruned["visits"], pruned["pruned"]) == ("Any rash?", 0, True)
-    assert last.name == "turn 2: final answer, credit +2.20"
-    assert [step.name for step in last.steps] == ["critic"]
-
-
-def searched(update: int) -> dict:
-    """A tree with a question asked, one pruned, and a right answer after the first."""
-    node = {
-        **{"reward": 0.0, "terminal": False, "uncertainty": None, "pruned": False},
-        **{"predicted": None, "ending": None, "answer": None, "question": None, "visits": 2},
-        **{"parent": None, "depth": 0, "value": 0.5, "backed_up": 1.5, "advantage": 0.0},
-        "response": None,
-    }
-    fever = {"response": "Question: Any fever?", "question": "Any fever?", "answer": "Yes."}
-    rash = {"response": "Question: Any rash?", "question": "Any rash?", "answer": "No."}
-    lost = {"value": 0.4, "backed_up": 0.4, "visits": 0, "pruned": True}
-    said = {"response": "Final Answer: B", "predicted": "B", "ending": "answer", "terminal": True}
-    end = {"value": 0.0, "reward": 3.0, "visits": 1, "advantage": 2.2}
-    nodes = [
-        node,
-        {**node, **fever, "parent": 0, "depth": 1, "value": 0.8, "advantage": 0.15},
-        {**node, **rash, **lost, "parent": 0, "depth": 1},
-        {**node, **said, **end, "parent": 1, "depth": 2},
-    ]
-    case = {"case_id": f"train-{update}", "initial": "", "options": {}, "answer_label": "B"}
-    return {"update": update, **case, "nodes": nodes}

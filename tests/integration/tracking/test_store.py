@@ -111,7 +111,7 @@ def test_runs_of_a_database_lost_to_another_study_are_mirrored_again(ready):
         note_losses(ready)
     assert stores_lost(ready) == 1
     # MLflow keeps a store open by its address; another address is as good as a new process.
-    again = make_study(Tracking(consultations_as_traces=3, timeout_seconds=19))
+    again = make_study(Tracking(timeout_seconds=19))
     second = run_job(again, "mirror", "grpo").path
     assert second != first
     assert not is_lost(again)

@@ -1,6 +1,6 @@
 """The way of a consultation through a searched tree."""
 
-from pcqc.tracking.traces import path_of
+from analysis.transcripts.candidates import path_of
 
 
 def node(parent, response, visits):
