@@ -30,7 +30,7 @@ SPHINX := .venv/site.stamp
 STUDIED := results/site/study/results/clinic-full/report.html
 
 .DEFAULT_GOAL := help
-.PHONY: help env gpu results bundle test test-numerical test-runner test-long bench lint ui site lock clean
+.PHONY: help env gpu results bundle test test-slow test-numerical test-runner test-long bench lint ui site lock clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -64,12 +64,15 @@ results: env ## run a study up to its report; after a stop, go on
 bundle: env ## pack a finished study for a release: results/bundle/STUDY
 	pcqc archive $(STUDY) --bundle
 
-test: env ## run all tests but the long ones
-	pytest -n 2 --dist worksteal -m "not long"
+test: env ## run all tests but the slow and the long ones
+	pytest -n 2 --dist worksteal -m "not long and not slow"
+
+test-slow: env ## run the slow tests, which look once more at what quicker ones see
+	pytest -n 2 --dist worksteal -m slow
 
 test-numerical: env ## run the tests that compute with torch, without AVX
 	ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
-	pytest -n 2 --dist worksteal -m "numerical and not long" tests/unit/test_engines.py \
+	pytest -n 2 --dist worksteal -m "numerical and not long and not slow" tests/unit/test_engines.py \
 	  tests/unit/test_scorer.py tests/integration/test_policy.py tests/integration/test_tree_learner.py
 
 test-runner: env $(TRITON) ## run vLLM's tests on the model runner that GPUs have, in Triton's interpreter

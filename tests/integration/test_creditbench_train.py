@@ -31,6 +31,7 @@ PAIRS = {
     "mt_grpo": {"method": "credited_turns", "turn_credit": "mt_grpo"},
     "vineppo": {"method": "credited_turns", "turn_credit": "vineppo"},
 }
+QUICK = ("pcqc", "c3", "mt_grpo")  # of questions, by consultations that go on, and of turns
 
 
 def make_study(folder):
@@ -49,7 +50,9 @@ def make_study(folder):
 
 
 @pytest.mark.numerical
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in PAIRS]
+)
 def test_a_credit_by_its_name_trains_as_the_method_does(study, name):
     """The formulas add up in another order, so the last digits differ."""
     folders = [run_job(study, "train", n, "A").path for n in (name, f"{name}_by_name")]

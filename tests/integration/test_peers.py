@@ -64,7 +64,7 @@ def test_the_exact_expectation_needs_no_scorer(study):
     assert "seconds/scorer" not in rows[0]
 
 
-@pytest.mark.parametrize("name", ["vineppo", "atpo"])
+@pytest.mark.parametrize("name", [pytest.param("vineppo", marks=pytest.mark.slow), "atpo"])
 def test_a_killed_run_that_plays_on_or_searches_ends_in_the_same_bytes(study, monkeypatch, name):
     folder, rows = train(study, name)
     if name in PLAYED_ON:

@@ -13,11 +13,12 @@ from hand_made import finish_all, finish_job
 from small_runs import small_study
 
 from pcqc.errors import UserError
+from pcqc.jobs.clean import listing, outdated, remove
 from pcqc.jobs.explain import accept, why
 from pcqc.jobs.run import perform
 from pcqc.results import recipe
 from pcqc.results.graph import Jobs
-from pcqc.results.manifest import checked, read_manifest, verify
+from pcqc.results.manifest import begin, checked, finish, read_manifest, verify
 from pcqc.results.recipe import Job
 
 
@@ -231,6 +232,23 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     monkeypatch.setattr(recipe, "module_digests", unedited)
     assert paths() == before
     assert to_do(small) == {}
+
+
+def test_an_edit_leaves_the_old_results_and_what_it_made_is_cleaned_away_alone(small):
+    old = {job.path for job in Jobs(small).all()}
+    other = replace(small, rl=replace(small.rl, learning_rate=0.1))
+    made = [job for job in Jobs(other).all() if not job.manifest.exists()]
+    for job in made:
+        begin(job)
+        finish(job, {})
+    assert {"train pcqc A", "evaluate pcqc A", "report"} <= {job.name for job in made}
+    assert to_do(small) == {}
+    earlier = outdated(small)
+    assert [result.path for result in earlier] == sorted(job.path for job in made)
+    assert f"{len(made)} results of earlier recipes" in listing(earlier)
+    remove(earlier)
+    assert outdated(small) == []
+    assert all(path.is_dir() for path in old)
 
 
 def test_an_altered_result_is_not_accepted(small, edit):

@@ -31,6 +31,7 @@ def restore(place, folder):
     return place.run(place.command("restore", STUDY, "--from", str(folder)))
 
 
+@pytest.mark.slow  # it draws a report; the next test compares what the report is drawn from
 def test_an_empty_clone_draws_the_same_bytes(mini, bundle, clone):
     sums = ["sha256sum", "--check", "--strict", SUMS]
     listed = subprocess.run(sums, cwd=bundle, check=True, capture_output=True, text=True).stdout

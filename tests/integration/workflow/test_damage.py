@@ -110,6 +110,7 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
     prepare_to_run(study)
 
 
+@pytest.mark.slow  # the test before sees the line of every kind of file
 def test_what_the_line_says_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch):
     monkeypatch.chdir(copy.folder)
     (name,) = [n for n in results(copy.results) if n.match("selection/pcqc/A/*/selection.json")]

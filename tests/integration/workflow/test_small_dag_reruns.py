@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from workplace import STUDY, Workplace, digests, started
 
 from pcqc.study import load_study
@@ -120,6 +121,7 @@ def test_explain_and_the_workflow_agree_before_and_after_an_edit_is_accepted(cop
     assert "Shared SFT: actor and patient" not in planned
 
 
+@pytest.mark.slow  # it trains; `test_manifest.py` follows the folders of edited settings
 def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     before = digests(copy.results / "runs")
     copy.edit(SETTINGS, "executed_local: {", "executed_local: {beta: 0.5, ")

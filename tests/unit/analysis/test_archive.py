@@ -169,6 +169,7 @@ def test_a_damaged_archive_is_refused(packed, elsewhere, change, said):
     assert not latest(elsewhere, "collect").exists()
 
 
+@pytest.mark.slow  # the tables of this study are drawn below
 def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     study = load_study("clinic-expert")
@@ -182,7 +183,14 @@ def test_a_study_in_which_nothing_is_trained_has_a_report_too(tmp_path, monkeypa
     assert all(path.exists() for path in paper.write(collected, folder))
 
 
-@pytest.mark.parametrize("path", sorted(archive.ARCHIVES.glob("*.tar.xz")), ids=lambda p: p.name)
+LARGE = "clinic-full.tar.xz"
+ARCHIVED = [
+    pytest.param(p, id=p.name, marks=[pytest.mark.slow] if p.name == LARGE else [])
+    for p in sorted(archive.ARCHIVES.glob("*.tar.xz"))
+]
+
+
+@pytest.mark.parametrize("path", ARCHIVED)
 def test_the_pages_tables_are_drawn_again_from_their_archive(
     path, tmp_path, monkeypatch, draw_clinic
 ):
