@@ -119,6 +119,28 @@ def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
     assert first[0] > 0 > first[1]
 
 
+def test_gains_can_be_divided_by_the_deviation_over_the_update():
+    """Two cases with the same two groups of four: the mean of the two variances."""
+    method = dataclasses.replace(PCQC, divide="update")
+    drawn, _ = draw(method)
+    first, second = (group.utilities for group in drawn.groups[:2])
+    pooled = (first.var(ddof=1) + second.var(ddof=1)) / 2
+    expected = (second - second.mean()) / np.sqrt(pooled)
+    assert drawn.groups[1].credits == pytest.approx(expected, rel=1e-4)
+    (row, *_) = drawn.records()["candidate_groups"]
+    said = method.why(row, row["candidates"][0])
+    assert f" / {np.sqrt(pooled):.3f} = +" in said
+    assert said.endswith(", divided by the deviation over the update.")
+    assert method.words.count("divided by the deviation over the update") == 1
+
+
+def test_a_state_with_a_small_spread_can_be_left_without_credit():
+    """Standard deviations of the two groups: 0.312 and 0.276."""
+    drawn, _ = draw(dataclasses.replace(PCQC, least_spread=0.3))
+    assert [bool(group.credits.any()) for group in drawn.groups[:2]] == [True, False]
+    assert drawn.metrics()["credit/zero_group_share"] == 0.5
+
+
 def test_candidates_continue_the_state_they_were_sampled_at():
     drawn, _ = draw(PCQC)
     turn = drawn.groups[0].turn

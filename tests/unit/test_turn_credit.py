@@ -11,7 +11,8 @@ from test_methods import chances, pieces, say
 from pcqc.consultation import roll_out
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
-from pcqc.methods.sequences import QUESTION, TERMINAL
+from pcqc.methods.pcqc_thoughts import PcqcThoughts
+from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
 from pcqc.methods.turn_credit import TurnCredit
 from turn_credit import Group, gigpo, igpo, mt_grpo, tips
 
@@ -79,6 +80,7 @@ def test_an_ended_dialogue_has_its_own_reward_and_costs_nothing():
         test_methods.SAME_STATE_Q1,
         test_methods.EXECUTED_LOCAL,
         test_methods.TERMINAL_ONLY,
+        PcqcThoughts("PCQC, thoughts", "pcqc_thoughts", terminal_group=2),
         TurnCredit("Peer", "turn_credit", terminal_group=2, turn_credit="mt_grpo"),
     ],
     ids=lambda method: method.title,
@@ -101,5 +103,5 @@ def test_a_method_has_no_credit_formula_of_its_own(method, monkeypatch):
             if name in vars(module):
                 monkeypatch.setattr(module, name, function)
     drawn, chat = test_methods.draw(method)
-    terms = (TERMINAL, QUESTION)
+    terms = (TERMINAL, QUESTION, THOUGHT)
     assert {a for term in terms for _, a in pieces(chat, drawn.sequences, term)} == {7.0}
