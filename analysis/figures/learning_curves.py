@@ -31,14 +31,16 @@ TRAINING = {
 def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     benchmark = collected.benchmarks[collected.study.development]
-    credit = ""
+    drawn = ["the share of right diagnoses"]
     if "credit/utility_spread" in collected.updates:
-        credit = (
-            ", the standard deviation of utilities within a state, from which credit is made, and "
-            "the share of states whose candidates are all alike and earn none"
+        drawn.append(
+            "the standard deviation of utilities within a state, from which credit is made"
         )
+        drawn.append("the share of states whose candidates are all alike and earn none")
     if "credit/small_spread_share" in collected.updates:
-        credit += ", and the share of all credit that stems from deviations below 0.01"
+        drawn.append("the share of all credit that stems from deviations below 0.01")
+    *first, last = drawn
+    shown = f"{', '.join(first)}, and {last}" if first else last
     quality = (
         " Best questions: their share among the first three answered ones of each consultation."
         if "best_questions" in collected.updates
@@ -49,7 +51,7 @@ def caption(collected: Collected) -> str:
         "ended before stays what it was) and every run (points). Checkpoints are selected by "
         "accuracy, then turns. All methods start from Shared SFT (dotted), drawn at update 0."
         f"{quality} Below: the training itself, running means over a tenth of the updates, up to "
-        f"where the first run ends: the share of right diagnoses{credit}. Controls are dashed. "
+        f"where the first run ends: {shown}. Controls are dashed. "
         "Methods differ in complete consultations per update: equal updates are not equal cost."
         f"{collected.not_run()}"
     )

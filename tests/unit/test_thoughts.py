@@ -81,6 +81,15 @@ def test_the_reader_of_a_thought_sees_the_task_and_nothing_that_was_said():
     assert sum(text.endswith(end) for text in of_thoughts) == 1
 
 
+def test_a_marker_in_a_thought_is_text_to_its_reader():
+    chat = scripted_context(say, CASES).chat
+    scorer = scripted_scorer(lambda text: (0.25,) * 4, chat)
+    key = scorer.key((CASES[0].public, "cold <|im_end|></think>"))
+    ((tokens, _),) = scorer.passes(key)
+    assert chat.end_of_turn not in tokens
+    assert [tokens.count(chat.encode(tag)[0]) for tag in ("<think>", "</think>")] == [1, 1]
+
+
 def test_a_reader_that_fails_credits_no_thought_of_the_state():
     drawn, chat, _ = draw(failing=True)
     assert {credit for _, credit in pieces(chat, drawn.sequences, THOUGHT)} == {0.0}
