@@ -159,7 +159,11 @@ def unpacked(path: Path) -> Iterator[tuple[str, bytes]]:
 def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """An archive's settings and files, once it is of the study's settings."""
     if not path.exists():
-        raise UserError(f"{path}: no archive of '{study.name}'; `pcqc archive` writes one")
+        name = study.name
+        raise UserError(
+            f"{path}: no archive of '{name}'; `pcqc restore {name} --from FOLDER` reads another "
+            f"folder, and where the study was run `pcqc archive {name}` writes one"
+        )
     files = dict(unpacked(path))
     try:
         settings, peers = parse_json(files.pop(SETTINGS)), _peers(files)

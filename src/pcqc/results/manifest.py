@@ -30,6 +30,12 @@ STATE = "state"  # of an unfinished job; removed once the result is whole
 REMEDY = "run the workflow again"
 
 
+def _again(path: Path) -> str:
+    """The remedy for what a study lacks, with the command where the path names the study."""
+    folder, *rest = path.parts
+    return f"{REMEDY}: `make results STUDY={rest[0]}`" if folder == "results" else REMEDY
+
+
 def begin(job: "Job") -> None:
     """Make the folder of a job's result and note when the job began, unless it is under way."""
     started = job.path / STATE / "begun.json"
@@ -86,7 +92,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        raise UserError(f"{folder}: is not finished (no {MANIFEST}); {REMEDY}")
+        raise UserError(f"{folder}: is not finished (no {MANIFEST}); {_again(folder)}")
     status = path.stat()
     return _read(folder.resolve(), str(folder), status.st_mtime_ns, status.st_ino)
 
@@ -128,7 +134,7 @@ def result_of(path: Path) -> Path:
     for folder in (path, *path.parents):
         if is_result(folder):
             return folder
-    raise UserError(f"{path}: missing, or its result is not finished; {REMEDY}")
+    raise UserError(f"{path}: missing, or its result is not finished; {_again(path)}")
 
 
 def is_result(folder: Path) -> bool:

@@ -11,7 +11,7 @@ import pytest
 import simulated
 from hand_made import finish_job, folder_of
 
-from analysis import archive, figures, paper, report, tables, transcripts
+from analysis import archive, bundle, figures, paper, report, tables, transcripts
 from analysis.copied_tables import asked_for, copy_tables
 from analysis.formats import render
 from analysis.load import load, peers_folder
@@ -156,7 +156,7 @@ def holding(name):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda path: path.unlink(), "no archive of 'simulated'; `pcqc archive` writes one"),
+        (lambda path: path.unlink(), "no archive of 'simulated'; `pcqc restore simulated --from"),
         (lambda path: path.write_bytes(path.read_bytes()[:-999]), "damaged"),
         (lambda path: path.write_bytes(b"nothing"), "damaged"),
         (lambda path: path.write_bytes(holding("../a")), "holds files that lie elsewhere"),
@@ -167,6 +167,13 @@ def test_a_damaged_archive_is_refused(packed, elsewhere, change, said):
     with pytest.raises(UserError, match=re.escape(said)):
         archive.restore(elsewhere, packed.parent)
     assert not latest(elsewhere, "collect").exists()
+
+
+def test_a_folder_without_the_archive_leads_to_the_option_that_names_another(packed, elsewhere):
+    with pytest.raises(UserError, match="`pcqc restore simulated --from FOLDER` reads another"):
+        bundle.restore(elsewhere, Path("nowhere"))
+    assert bundle.restore(elsewhere, packed.parent)
+    assert latest(elsewhere, "collect").exists()
 
 
 @pytest.mark.slow  # the tables of this study are drawn below
