@@ -1,10 +1,11 @@
 """Converts a raw file to cases; writes excluded rows and a data card beside them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from data_prep.card import describe
 from data_prep.recognise import recognise
@@ -123,9 +124,22 @@ def convert_file(
     return conversion
 
 
+def _texts_at(raw: Path, path: Sequence[str]) -> Iterator[str]:
+    """The text at a path of fields in each row that has it; other rows are refused later."""
+    for _, line in read_lines(raw):
+        with suppress(BadRow, KeyError, TypeError):
+            text: Any = parse(line)
+            for name in path:
+                text = text[name]
+            if isinstance(text, str) and text.strip():
+                yield text
+
+
 def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -> Conversion:
     """Convert every row; a bad row stops with a UserError, or is excluded."""
     conversion = Conversion()
+    if path := getattr(module, "DIAGNOSIS", None):
+        origin.diagnoses.update(_texts_at(raw, path))
     for number, line in read_lines(raw):
         try:
             row = parse(line)

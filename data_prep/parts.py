@@ -1,12 +1,15 @@
 """Checks of options, answer and facts that all published formats share."""
 
 import re
+from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any
 
-from data_prep.rows import BadRow, Conflict, Converted, check_text
+from data_prep.rows import BadRow, Conflict, Converted, Origin, check_text
 from pcqc.cases.case import Case
 
+QUESTION = "What is the most likely diagnosis?"
+OTHERS = 4  # diagnoses beside the correct one, where a row has no options
 NO_FACTS = "no facts: the patient can answer nothing"
 SPACES = "the answer's text differs from its option only in spaces or case"
 SYNONYM = "the answer's text is not an option's; its label decides"
@@ -41,6 +44,22 @@ def make_case(
     if not facts:
         notes.append(NO_FACTS)
     return Converted(made, tuple(notes), system, form)
+
+
+def among_others(diagnosis: str, origin: Origin, case_id: str) -> dict[str, Any]:
+    """Options and answer of a row that has a diagnosis alone, in alphabetical order.
+
+    The others are diagnoses of the file's other rows, the same whenever it is converted; one of
+    them may be a near synonym. Raises BadRow where all rows have the same diagnosis.
+    """
+    others = {plain(text): text for text in sorted(origin.diagnoses)}
+    others.pop(plain(diagnosis), None)
+    if not others:
+        raise BadRow("no other row has another diagnosis to choose from")
+    rank = {text: sha256(f"{case_id}\n{text}".encode()).digest() for text in others.values()}
+    texts = sorted([diagnosis, *sorted(rank, key=rank.__getitem__)[:OTHERS]])
+    options = dict(zip(ascii_uppercase, texts, strict=False))
+    return {"options": options, "answer": ascii_uppercase[texts.index(diagnosis)]}
 
 
 def compare_answer(case: Case, text: str) -> list[str]:

@@ -4,13 +4,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from data_prep import atpo_dialogues, atpo_sft, mediq, own_cases
+from data_prep import agentclinic, atpo_dialogues, atpo_sft, mediq, own_cases, symptomcheck
 from data_prep.rows import BadRow, parse
 from pcqc.errors import UserError, one_line
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.files import read_lines
 
-FORMATS = {module.NAME: module for module in (atpo_dialogues, atpo_sft, mediq, own_cases)}
+MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck)
+FORMATS = {module.NAME: module for module in MODULES}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"
 
 

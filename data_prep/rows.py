@@ -58,11 +58,13 @@ class Origin:
         source: name of the source; ids start with it.
         file: name of the raw file, without folder.
         used: ids given so far.
+        diagnoses: of all rows, in a format whose rows have no options.
     """
 
     source: str
     file: str
     used: set[str] = field(default_factory=set)
+    diagnoses: set[str] = field(default_factory=set)
 
     def identify(self, number: int | str, line: int) -> str:
         """`<source>-<the row's own number>`; a repeated number gets its line appended."""

@@ -59,6 +59,56 @@ def test_dialogues(fixtures, tmp_path):
     }
 
 
+def test_agentclinic(fixtures, tmp_path):
+    to = tmp_path / "cases.jsonl"
+    convert_file(fixtures / "agentclinic.jsonl", to)
+    cook, girl, man = read_cases(to)
+    assert (cook.case_id, cook.initial) == ("agentclinic-1", "50-year-old cook. A painful toe")
+    # The third row has the same diagnosis, so there is one other to choose from.
+    assert (cook.options, cook.answer) == ({"A": "Asthma", "B": "Gout"}, "B")
+    assert (girl.answer, man.options[man.answer]) == ("A", "gout")
+    assert cook.facts == (
+        "History: It began last night, after a feast.",
+        *("Symptoms, Secondary Symptoms: The toe is red",),
+        *("Symptoms, Secondary Symptoms: The toe is warm",),
+        *("Past Medical History: None.", "Social History: Drinks beer."),
+        *("Review of Systems: No fever.",),
+        "Physical Examination Findings, Vital Signs, Heart Rate: 80",
+        "Test Results, Blood Test, Uric Acid: High",
+    )
+
+
+def test_symptomcheck(fixtures, tmp_path):
+    to = tmp_path / "cases.jsonl"
+    convert_file(fixtures / "symptomcheck.jsonl", to)
+    woman, man = read_cases(to)
+    assert woman.initial == "30 year old Female. Headache"
+    assert (woman.options, woman.answer) == ({"A": "Common Cold", "B": "Migraine"}, "B")
+    assert woman.facts == (
+        *("It throbs on one side.", "Light makes it worse."),
+        *("No fever", "No stiff neck.", "No rash"),
+        "Family history: Her mother has migraine.",
+    )
+    assert man.facts == ("It began two days ago.", "No fever")
+
+
+def test_options_among_other_diagnoses_are_the_same_again_and_at_most_five(tmp_path):
+    row = {"demographics": "40 year old Male", "chief_complaints": "Pain", "presentation": "Now."}
+    row |= {"absent_findings": "", "physical_history": "", "family_history": ""}
+    rows = [{**row, "social_history": "", "correct_diagnosis": name} for name in "bcdefgha"]
+    raw = write_rows(tmp_path / "raw.jsonl", rows)
+    convert_file(raw, tmp_path / "one.jsonl")
+    convert_file(raw, tmp_path / "two.jsonl")
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+    cases = read_cases(tmp_path / "one.jsonl")
+    assert [case.options[case.answer] for case in cases] == list("bcdefgha")
+    for case in cases:
+        assert list(case.options) == list("ABCDE")
+        assert list(case.options.values()) == sorted(set(case.options.values()))
+    with pytest.raises(UserError, match="no other row has another diagnosis"):
+        convert_file(write_rows(tmp_path / "alone.jsonl", rows[:1]), tmp_path / "three.jsonl")
+
+
 def test_mediq(fixtures, tmp_path):
     to = tmp_path / "cases.jsonl"
     conversion = convert_file(fixtures / "mediq.jsonl", to)
@@ -219,7 +269,9 @@ def test_files_of_no_use_are_refused(fixtures, tmp_path):
         convert_file(raw, tmp_path / "cases.jsonl")
     with pytest.raises(UserError, match="would replace the raw file"):
         convert_file(raw, raw)
-    with pytest.raises(UserError, match="no format 'x'; known are atpo-dialogues, atpo-sft, cases"):
+    with pytest.raises(
+        UserError, match="no format 'x'; known are agentclinic, atpo-dialogues, atpo-sft"
+    ):
         convert_file(raw, tmp_path / "cases.jsonl", "x")
 
 

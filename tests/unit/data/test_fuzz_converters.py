@@ -21,6 +21,8 @@ FILES = {
     "atpo-sft": ("atpo_sft",),
     "mediq": ("mediq", "icraft_md"),
     "cases": ("cases",),
+    "agentclinic": ("agentclinic",),
+    "symptomcheck": ("symptomcheck",),
 }
 NASTY = ["", " ", "\n", "A", "C", "1. ", "1. x", "'", "\\", "é", "\ud800", "\0", "\u2028"]
 NASTY += ["\nProblem: ", "\nOptions: {'A': 'x'}", "{'A': 'x', 'B': 'y'}"]
@@ -110,12 +112,18 @@ def check_case(case: Case, row):
 def check_line(module, line):
     """Convert a line; check what it became, or why it was refused, against the line itself."""
     try:
-        record = module.convert(parse(line), Origin("fuzz", "raw.jsonl"), 7).record
+        origin = Origin("fuzz", "raw.jsonl", diagnoses={"Gout", "Asthma", "Migraine"})
+        record = module.convert(parse(line), origin, 7).record
     except Refused as refused:
         reason = str(refused)
     else:
         row = json.loads(line)
-        if isinstance(record, Case):
+        if diagnosis := getattr(module, "DIAGNOSIS", None):
+            for name in diagnosis:
+                row = row[name]
+            assert record.options[record.answer] == row
+            assert all(fact.strip() for fact in record.facts)
+        elif isinstance(record, Case):
             check_case(record, row)
         else:
             texts = {key: row[key] for key in ("prompt", "response")}
@@ -152,10 +160,10 @@ def test_files_of_damaged_rows(fixtures, name, tmp_path_factory, data):
     good = lines_of(fixtures, name)
     damaged = data.draw(st.lists(damaged_lines(good), max_size=12))
     folder = tmp_path_factory.mktemp("fuzz")
-    (folder / "raw.jsonl").write_bytes(b"\n".join([good[0], *damaged]))
+    (folder / "raw.jsonl").write_bytes(b"\n".join([*good[:2], *damaged]))
     to = folder / "out.jsonl"
     conversion = convert_file(folder / "raw.jsonl", to, name, leave_out_bad_rows=True)
     kept = read_sft_rows(to) if name == "atpo-sft" else read_cases(to, as_published=True)
     assert kept == conversion.records
     blank = sum(not line.strip() for line in damaged)
-    assert len(conversion.records) + len(conversion.exclusions) == 1 + len(damaged) - blank
+    assert len(conversion.records) + len(conversion.exclusions) == 2 + len(damaged) - blank

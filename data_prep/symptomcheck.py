@@ -1,0 +1,38 @@
+"""symptomcheck-bench's vignettes (`avey_vignettes.jsonl`): a presentation and an open diagnosis."""
+
+import re
+from typing import Any
+
+from data_prep.parts import QUESTION, among_others, make_case
+from data_prep.rows import Converted, Origin, take, take_text
+
+NAME = "symptomcheck"
+FIELDS = {"correct_diagnosis", "demographics", "chief_complaints", "presentation"}
+DIAGNOSIS = ("correct_diagnosis",)
+HISTORY = ("physical_history", "family_history", "social_history")
+NONE = ("", "-", "none")
+_SENTENCE = re.compile(r"(?<=[.?!])\s+")
+_FINDING = re.compile(r"\s*,\s*(?=No )|(?<=\.)\s+")
+
+
+def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
+    """The case of a row: age, sex and complaints are told; the patient knows the rest.
+
+    Raises BadRow.
+    """
+    diagnosis, case_id = take_text(row, "correct_diagnosis"), origin.identify(line, line)
+    case = {
+        "case_id": case_id,
+        "source": origin.source,
+        "initial": f"{take_text(row, 'demographics')}. {take_text(row, 'chief_complaints')}",
+        "question": QUESTION,
+        "origin": {"file": origin.file, "row": line},
+        **among_others(diagnosis, origin, case_id),
+    }
+    facts = _SENTENCE.split(take_text(row, "presentation").strip())
+    facts += _FINDING.split(take(row, "absent_findings", str).strip())
+    for name in HISTORY:
+        text = take(row, name, str).strip()
+        if text.lower().strip(".") not in NONE:
+            facts.append(f"{name.replace('_', ' ').capitalize()}: {text}")
+    return make_case(case, [fact for fact in facts if fact], diagnosis)
