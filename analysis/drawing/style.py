@@ -13,8 +13,8 @@ PIXELS_PER_INCH = 200
 WIDTH = 7.0  # inches, a text column
 _ACROSS = 6  # entries of a legend, at most
 
-# Okabe and Ito's palette, told apart by all common forms of colour vision (a test simulates them),
-# and a marker each, so that print without colour works too.
+# Okabe and Ito's palette, told apart by all common forms of colour vision, and a marker each, so
+# that print without colour works too.
 LOOKS = {
     "shared_sft": ("#000000", "s"),
     "grpo": ("#0072b2", "o"),
