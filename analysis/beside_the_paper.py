@@ -9,7 +9,7 @@ from dataclasses import replace
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from analysis.tables.layout import FIXED
-from pcqc.evaluation.bootstrap_intervals import NORMAL
+from pcqc.evaluation.intervals_over_cases import NORMAL
 from pcqc.study import Study
 
 COLUMNS = (

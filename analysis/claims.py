@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from analysis.collected import Collected
 from analysis.continuation import RULES, main_policy
 from analysis.published import published
-from analysis.statistics.crossed_intervals import Effect, Sample, crossed_effect, effect_over_cases
+from analysis.statistics.intervals_over_runs_and_cases import (
+    Effect,
+    Sample,
+    crossed_effect,
+    effect_over_cases,
+)
 from analysis.statistics.verdicts import Judged, judge, probability_of_improvement
 from analysis.table import listed
 

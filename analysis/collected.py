@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.crossed_intervals import Sample
 from analysis.statistics.estimates import Estimate, average_over_benchmarks, over_runs
+from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import listed
 from pcqc.errors import UserError
 from pcqc.study import Benchmark, Study

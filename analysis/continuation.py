@@ -13,19 +13,19 @@ from scipy.stats import rankdata
 from analysis.collected import Collected
 from analysis.load import read_continuation
 from pcqc.errors import UserError
-from pcqc.evaluation.bootstrap_intervals import (
-    RESAMPLES,
-    SEED,
-    Interval,
-    percentile_interval,
-    resampled_means,
-)
 from pcqc.evaluation.choice import (
     EARLY,
     MAIN,
     UNGROUNDED,
     highest_utility,
     selected_success,
+)
+from pcqc.evaluation.intervals_over_cases import (
+    RESAMPLES,
+    SEED,
+    Interval,
+    percentile_interval,
+    resampled_means,
 )
 
 RULES = {

@@ -10,7 +10,7 @@ import yaml
 
 from analysis.statistics.estimates import Estimate
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
-from pcqc.evaluation.bootstrap_intervals import NORMAL
+from pcqc.evaluation.intervals_over_cases import NORMAL
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.statistics.crossed_intervals import Effect
+from analysis.statistics.intervals_over_runs_and_cases import Effect
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from analysis.continuation import (
     policies,
 )
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
-from pcqc.evaluation.bootstrap_intervals import RESAMPLES
+from pcqc.evaluation.intervals_over_cases import RESAMPLES
 
 COLUMNS = (
     Column("selection", "Question selection", numeric=False),

@@ -7,8 +7,8 @@ import numpy as np
 from analysis.budgets import START
 from analysis.collected import Collected
 from analysis.instrument import Consultations, Instrument, instrument_of
-from analysis.statistics.crossed_intervals import Effect, crossed_effect
 from analysis.statistics.estimates import over_runs
+from analysis.statistics.intervals_over_runs_and_cases import Effect, crossed_effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, number
 from analysis.tables.layout import development_cases, random_parts
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from analysis.collected import Collected
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 from analysis.tables.layout import FIXED, checkpoints_sentence
-from pcqc.evaluation.bootstrap_intervals import RESAMPLES
+from pcqc.evaluation.intervals_over_cases import RESAMPLES
 from pcqc.evaluation.paired import paired_comparison
 
 COLUMNS = (

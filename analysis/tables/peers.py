@@ -9,7 +9,7 @@ from analysis.claims import compared
 from analysis.collected import METRICS, Collected
 from analysis.load import load, load_methods, of_methods
 from analysis.notices import captioned
-from analysis.statistics.crossed_intervals import Sample
+from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import (
     MISSING,
     Cell,

@@ -7,8 +7,8 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instrument_of, instruments
-from analysis.statistics.crossed_intervals import Effect
 from analysis.statistics.estimates import effect_over_runs, over_runs
+from analysis.statistics.intervals_over_runs_and_cases import Effect
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case

@@ -7,7 +7,7 @@ from analysis.continuation import RULES, Continued, Mean, mean_over_states, poli
 from analysis.instrument import first_questions
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
 from analysis.tables.continuation import design, gain_cells
-from pcqc.evaluation.bootstrap_intervals import RESAMPLES
+from pcqc.evaluation.intervals_over_cases import RESAMPLES
 
 RULED = {"uniform", "gain_uniform", "rank_correlation", "best_chance"}  # rows with a line above
 Cells = tuple[Cell, Cell]

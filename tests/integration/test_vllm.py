@@ -26,8 +26,8 @@ from helpers import ROUNDING, make_tokenizer, tiny_model
 
 from pcqc.engines.base import Request
 from pcqc.engines.server import ServerEngine
-from pcqc.engines.sync import WeightSync
 from pcqc.engines.transformers import TransformersEngine
+from pcqc.engines.weight_update import WeightSync
 from pcqc.errors import UserError
 from pcqc.study import Server
 from pcqc.system.seeds import stream

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import binomtest
 
-from pcqc.evaluation.bootstrap_intervals import (
+from pcqc.evaluation.intervals_over_cases import (
     RESAMPLES,
     SEED,
     Interval,

@@ -12,7 +12,7 @@ from pcqc.cases.case import Case, read_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
-from pcqc.engines.sync import WeightSync
+from pcqc.engines.weight_update import WeightSync
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer

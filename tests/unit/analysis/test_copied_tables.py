@@ -7,7 +7,7 @@ import pytest
 
 from analysis.copied_tables import copy_pictures, copy_tables, edited, with_tables
 from pcqc.errors import UserError
-from pcqc.evaluation.bootstrap_intervals import CONFIDENCE
+from pcqc.evaluation.intervals_over_cases import CONFIDENCE
 from pcqc.results.graph import latest
 from pcqc.study import ROOT, load_study
 

@@ -8,7 +8,7 @@ import yaml
 
 from analysis.published import published
 from analysis.table import Number, Range, Table
-from pcqc.evaluation.bootstrap_intervals import NORMAL
+from pcqc.evaluation.intervals_over_cases import NORMAL
 from pcqc.evaluation.paired import mcnemar, paired_comparison
 
 PAPER = published()

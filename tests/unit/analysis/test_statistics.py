@@ -7,7 +7,7 @@ from scipy import stats
 
 from analysis.statistics.estimates import average_over_benchmarks, over_runs
 from pcqc.errors import UserError
-from pcqc.evaluation.bootstrap_intervals import resampled_means
+from pcqc.evaluation.intervals_over_cases import resampled_means
 from pcqc.evaluation.paired import paired_comparison
 from pcqc.finished_runs import compare
 

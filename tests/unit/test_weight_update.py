@@ -14,10 +14,10 @@ from torch.storage import TypedStorage
 
 from pcqc.engines import weight_files, weight_handles
 from pcqc.engines.base import Request, Sampling
-from pcqc.engines.sync import WeightSync
 from pcqc.engines.vllm import VllmEngine
 from pcqc.engines.vllm_worker import WeightReceiver
 from pcqc.engines.weight_checksums import checksum
+from pcqc.engines.weight_update import WeightSync
 from pcqc.errors import UserError
 
 PROMPTS = [[1, 2], [3], [4, 5]]
