@@ -270,6 +270,8 @@ def opening_candidates(study: Study, method: str, run: str) -> dict[str, list[di
     candidates, continuations = (
         frame[frame["set"] == MAIN] for frame in read_continuation(study, method, run)[:2]
     )
+    if candidates.empty:  # a doctor that never asked
+        return {}
     keys = ["case_id", "candidate"]
     success = continuations.groupby(keys)["correct"].mean().rename("success")
     candidates = candidates.join(success, on=keys)

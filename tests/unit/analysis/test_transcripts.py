@@ -4,14 +4,18 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import transcribed
 from hand_made import finish_job
 from transcribed import AMBER, CORAL, WORLD
 
-from analysis import transcripts
+from analysis import load, transcripts
 from analysis.transcripts.exact import ExactValues
 from pcqc.errors import UserError
+from pcqc.study import load_study
 
 UNIFORM = np.array([0.5, 0.5])
 
@@ -20,6 +24,16 @@ UNIFORM = np.array([0.5, 0.5])
 def study(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return transcribed.write_study()
+
+
+def test_a_continuation_study_of_doctors_that_ask_nothing_has_no_candidates(tmp_path, monkeypatch):
+    study = load_study("clinic")
+    columns = {"set": "string", "case_id": "string", "candidate": "int64", "correct": "bool"}
+    schema = pa.schema(list(columns.items()))
+    pq.write_table(schema.empty_table(), tmp_path / "none.parquet")
+    empty = pd.read_parquet(tmp_path / "none.parquet")
+    monkeypatch.setattr(load, "read_continuation", lambda *_: (empty, empty, empty))
+    assert load.opening_candidates(study, *study.continued[0]) == {}
 
 
 def data(study, name: str):
