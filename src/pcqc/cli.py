@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
         if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
             hint = nearest(choice[1], re.findall(r"'([^']*)'", choice[2]))
             message = f"{message.split(':')[0]}: unknown '{choice[1]}'{hint}"
-        complain(f"{self.prog}: error: {message}; `{self.prog} --help` has more")
+        complain(f"{self.prog}: error: {message} (`{self.prog} --help` has more)")
         sys.exit(2)
 
     def parse_known_args(self, args=None, namespace=None):

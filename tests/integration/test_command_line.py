@@ -114,11 +114,11 @@ def test_the_ui_on_a_port_that_another_program_has(tmp_path):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("", "the following arguments are required: COMMAND; `pcqc --help` has more"),
+        ("", "the following arguments are required: COMMAND (`pcqc --help` has more)"),
         ("staus", "argument COMMAND: unknown 'staus'; did you mean 'status'?"),
         ("tables clinic --only clams", "argument --only: unknown 'clams'; did you mean 'claims'?"),
         ("consult clinic pcqc A --candidate 4", "'--candidate'; did you mean '--candidates'?"),
-        ("status clinic now", "unknown argument 'now'; `pcqc status --help` has more"),
+        ("status clinic now", "unknown argument 'now' (`pcqc status --help` has more)"),
         ("data fech", "argument ACTION: unknown 'fech'; did you mean 'fetch'?"),
     ],
 )

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from budgeted import fifths, two_methods
 
-from analysis.drawing.style import house_style
+from analysis.drawing.style import LOOKS, house_style
 from analysis.figures import cost_curves, learning_curves
 
 
@@ -22,6 +22,10 @@ def lines(ax):
 def drawn(figure, collected):
     with house_style():
         return figure.draw(collected).axes
+
+
+def test_print_without_colour_tells_methods_apart():
+    assert len({marker for _, marker in LOOKS.values()}) == len(LOOKS)
 
 
 def test_equal_updates_are_not_equal_cost(made):
