@@ -12,6 +12,7 @@ from analysis.budgets import START, VALIDATED, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
 from pcqc.study import Study
+from turn_credit.arithmetic import SMALL_SPREAD
 
 TICKS = 5  # at most, on an axis of updates
 VALIDATION = {
@@ -24,7 +25,7 @@ TRAINING = {
     "accuracy": (100, "Reward: right in\ntraining (%)"),
     "credit/utility_spread": (1, "Spread of utility\nwithin a state"),
     "credit/zero_group_share": (100, "Silent question\ngroups (%)"),
-    "credit/small_spread_share": (100, "Credit from spreads\nbelow 0.01 (%)"),
+    "credit/small_spread_share": (100, f"Credit from spreads\nbelow {SMALL_SPREAD:g} (%)"),
 }
 
 
@@ -38,7 +39,7 @@ def caption(collected: Collected) -> str:
         )
         drawn.append("the share of states whose candidates are all alike and earn none")
     if "credit/small_spread_share" in collected.updates:
-        drawn.append("the share of all credit that stems from deviations below 0.01")
+        drawn.append(f"the share of all credit that stems from deviations below {SMALL_SPREAD:g}")
     *first, last = drawn
     shown = f"{', '.join(first)}, and {last}" if first else last
     quality = (
