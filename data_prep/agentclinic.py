@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from data_prep.parts import QUESTION, among_others, make_case
+from data_prep.parts import open_case
 from data_prep.rows import Converted, Origin, check_text, take, take_text
 
 NAME = "agentclinic"
@@ -19,20 +19,12 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     """
     notes = take(row, "OSCE_Examination", dict)
     actor, diagnosis = take(notes, "Patient_Actor", dict), take_text(notes, "Correct_Diagnosis")
-    case_id = origin.identify(line, line)
-    who = take_text(actor, "Demographics")
-    case = {
-        "case_id": case_id,
-        "source": origin.source,
-        "initial": f"{who}. {take_text(take(actor, 'Symptoms', dict), 'Primary_Symptom')}",
-        "question": QUESTION,
-        "origin": {"file": origin.file, "row": line},
-        **among_others(diagnosis, origin, case_id),
-    }
-    found = {
+    who, symptoms = take_text(actor, "Demographics"), take(actor, "Symptoms", dict)
+    initial = f"{who}. {take_text(symptoms, 'Primary_Symptom')}"
+    findings = {
         name: notes.get(name, {}) for name in ("Physical_Examination_Findings", "Test_Results")
     }
-    return make_case(case, [*_facts(actor), *_facts(found)], diagnosis)
+    return open_case(origin, line, initial, [*_facts(actor), *_facts(findings)], diagnosis)
 
 
 def _facts(notes: Any, heading: str = "") -> Iterator[str]:

@@ -62,6 +62,22 @@ def among_others(diagnosis: str, origin: Origin, case_id: str) -> dict[str, Any]
     return {"options": options, "answer": ascii_uppercase[texts.index(diagnosis)]}
 
 
+def open_case(
+    origin: Origin, line: int, initial: str, facts: list[str], diagnosis: str
+) -> Converted:
+    """The case of a row that asks for an open diagnosis; see `among_others`. Raises BadRow."""
+    case_id = origin.identify(line, line)
+    case = {
+        "case_id": case_id,
+        "source": origin.source,
+        "initial": initial,
+        "question": QUESTION,
+        "origin": {"file": origin.file, "row": line},
+        **among_others(diagnosis, origin, case_id),
+    }
+    return make_case(case, facts, diagnosis)
+
+
 def compare_answer(case: Case, text: str) -> list[str]:
     """Notes on how the answer's text differs from the option of its label.
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from data_prep.parts import QUESTION, among_others, make_case
+from data_prep.parts import open_case
 from data_prep.rows import Converted, Origin, take, take_text
 
 NAME = "symptomcheck"
@@ -20,19 +20,12 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
 
     Raises BadRow.
     """
-    diagnosis, case_id = take_text(row, "correct_diagnosis"), origin.identify(line, line)
-    case = {
-        "case_id": case_id,
-        "source": origin.source,
-        "initial": f"{take_text(row, 'demographics')}. {take_text(row, 'chief_complaints')}",
-        "question": QUESTION,
-        "origin": {"file": origin.file, "row": line},
-        **among_others(diagnosis, origin, case_id),
-    }
+    diagnosis = take_text(row, "correct_diagnosis")
+    initial = f"{take_text(row, 'demographics')}. {take_text(row, 'chief_complaints')}"
     facts = _SENTENCE.split(take_text(row, "presentation").strip())
     facts += _FINDING.split(take(row, "absent_findings", str).strip())
     for name in HISTORY:
         text = take(row, name, str).strip()
         if text.lower().strip(".") not in NONE:
             facts.append(f"{name.replace('_', ' ').capitalize()}: {text}")
-    return make_case(case, [fact for fact in facts if fact], diagnosis)
+    return open_case(origin, line, initial, [fact for fact in facts if fact], diagnosis)

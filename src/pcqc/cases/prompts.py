@@ -134,8 +134,8 @@ def with_thought(prompt: str, thought: str) -> str:
 
 def thought(response: str) -> str:
     """The text of a response's closed thinking, without its tags; empty where it has none."""
-    said = response.rpartition(THINK_CLOSE)[0]
-    return said.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ").strip()
+    thinking = response.rpartition(THINK_CLOSE)[0]
+    return thinking.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ").strip()
 
 
 def visible(response: str) -> str:

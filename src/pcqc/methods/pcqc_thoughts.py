@@ -92,12 +92,12 @@ class PcqcThoughts(Pcqc):
         self, services: Services, groups: Sequence[QuestionGroup]
     ) -> Sequence[np.ndarray | Failure]:
         """The reader's belief of every thought; where there is none it reads the task alone."""
-        said = [(g.case, thought(r.text)) for g in groups for r in g.turn.responses]
+        thoughts = [(g.case, thought(r.text)) for g in groups for r in g.turn.responses]
         if self.thought_reader == "world":
             assert services.world is not None
-            return [services.world.kept(case, text) for case, text in said]
+            return [services.world.kept(case, text) for case, text in thoughts]
         assert services.scorer is not None
-        return services.scorer.probabilities([(case.public, text or ()) for case, text in said])
+        return services.scorer.probabilities([(case.public, text or ()) for case, text in thoughts])
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """See `Pcqc.credit`; thoughts are compared as questions are."""
