@@ -1,4 +1,4 @@
-"""Every table and figure: what it needs of a study, and where report and paper show it."""
+"""Every table and figure (a new one too): what it needs of a study, and where it is shown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

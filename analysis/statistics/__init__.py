@@ -1,1 +1,1 @@
-"""The paper's statistics (app:setup, "Statistical analysis"); seeds are fixed."""
+"""Intervals over runs, verdicts. Over cases: `pcqc.evaluation.intervals_over_cases`."""

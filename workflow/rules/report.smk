@@ -61,7 +61,7 @@ rule peers_table:
     log:
         log("peers"),
     message:
-        "Table of published credits"
+        "Table of other credit rules"
     shell:
         pcqc("peers")
 

@@ -1,1 +1,1 @@
-"""The synthetic clinic: a small world whose exact posterior is known, and the models for it."""
+"""The synthetic clinic: its cases and models. World and exact posterior: `packages/clinic_env`."""

@@ -1,4 +1,4 @@
-"""One RL run: collect rollouts, learn, validate, save; and everything that the run writes."""
+"""One RL run: collect rollouts, learn, validate, save."""
 
 import dataclasses
 import time

@@ -1,6 +1,14 @@
-"""What a training run writes: records, and checkpoints with their validation.
+"""What a training run writes into its folder.
 
-`record_rows.py` has the columns of the records; `results/README.md` lists all files.
+    events.jsonl                  a row for each update and for each validation
+    consultations.jsonl           some whole training consultations
+    candidate_groups.jsonl, ...   what the method adds (`Method.records`); ATPO: trees.jsonl
+    checkpoints/                  the policy, every few updates
+    validation/                   predictions of each checkpoint on the development benchmark
+    state/                        what a resume needs
+    manifest.json                 written last
+
+`record_rows.py` has the columns of the rows.
 """
 
 import hashlib

@@ -1,12 +1,9 @@
-"""The reward of a complete consultation."""
+"""The reward of a complete consultation; ATPO's is `tree_reward` in `atpo/search.py`."""
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation
 
 
 def correctness(case: Case, consultation: Consultation) -> float:
-    """1 for a correct valid final answer, else 0 (app:candidate_protocol).
-
-    ATPO has its own: `tree_reward` in `atpo/search.py`.
-    """
+    """1 for a correct valid final answer, else 0 (app:candidate_protocol)."""
     return float(consultation.is_correct(case))

@@ -1,1 +1,1 @@
-"""Results on disk: recipes, manifests, the jobs of a study, and where each result lies."""
+"""When a result is made again, and what it was made from: recipes, manifests, a study's jobs."""

@@ -1,10 +1,11 @@
-"""A job's recipe: all that its result depends on. Its short digest names the result's folder.
+"""When a result is made again: when its recipe, all that it depends on, is new.
 
-A recipe holds the job's settings, a digest of every source module that the job reaches, and the
-recipes of the jobs whose results it reads (of raw files the SHA-256). All of it is known before
-anything runs. So `results/clinic/runs/pcqc/A/3f9c1a2b/` is the result of one recipe for ever: after
-an edit the recipe, and with it the folder, is another one, and an edit that is taken back leads to
-the folder that is there already.
+The recipe's short digest names the result's folder. A recipe holds the job's settings, a digest of
+every source module that the job reaches, and the recipes of the jobs whose results it reads (of raw
+files the SHA-256). All of it is known before anything runs. So
+`results/clinic/runs/pcqc/A/3f9c1a2b/` is the result of one recipe for ever: after an edit the
+recipe, and with it the folder, is another one, and an edit that is taken back leads to the folder
+that is there already.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The diagnostic scorer: reads the evidence, gives each option a probability."""
+"""The diagnostic scorer: reads `scorer_prompt` of `cases/prompts.py`, gives probabilities."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,9 @@ class Scorer:
     """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It sees initial information, question, options and answered questions (`scorer_prompt`), never
-    facts or thoughts. It never learns which option is correct; the caller picks that entry from
-    what it returns.
+    facts. A thought it sees alone, in place of the answered questions (`with_thought`), where a
+    method credits thoughts. It never learns which option is correct; the caller picks that entry
+    from what it returns.
 
     Attributes:
         read_during_rollouts: log-probabilities of labels that were read before they are asked for;

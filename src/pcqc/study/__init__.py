@@ -1,7 +1,8 @@
 """Settings of a study and of its methods: what a researcher edits, typed and checked.
 
 A study is one file in `config/studies/`. Its methods are the entries of `config/methods.yaml`, of
-which it may override single settings. Every field is documented where it is declared.
+which it may override single settings. Meaning and default of a field stand where it is declared:
+here, or for what one method alone has in its module in `pcqc.methods`.
 """
 
 from pcqc.study.data import Benchmark, Clinic, Data, RawFile

@@ -1,5 +1,6 @@
-"""What a run writes about itself, and its mirror in MLflow.
+"""MLflow: all that writes to it and reads from it.
 
-A run appends to its own files and never talks to MLflow. Once it is finished, `mirror_runs` copies
-its files into MLflow, and `collect` fetches them back for the analysis and checks their digests.
+A run appends to its own files and never talks to MLflow. Four modules write: `mirror_runs`
+(finished runs), `live` (curves of runs in training), `checkpoints` (selected policies as models)
+and `publish_report`. `collect` fetches files back for the analysis and checks their digests.
 """

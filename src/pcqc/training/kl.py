@@ -1,4 +1,4 @@
-"""The KL penalty, token by token."""
+"""The KL penalty, token by token: the estimator k3."""
 
 import torch
 

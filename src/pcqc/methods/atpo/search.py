@@ -1,4 +1,4 @@
-"""ATPO's search: a tree of consultations per case, all cases level by level side by side.
+"""ATPO's search and pruning: a tree of consultations per case, all cases level by level.
 
 Every response that is sampled at a state is answered and leads to a state of its own; the critic
 values all of them before anything is pruned. A trajectory of the tree is a plain consultation.
