@@ -126,6 +126,18 @@ class CreditedQuestions(Pcqc):
 
     imagined_answers: ClassVar[int] = 0  # see `ExpectedAnswer`
 
+    def __post_init__(self):
+        if self.divide != Pcqc.divide or self.least_spread != Pcqc.least_spread:
+            raise ValueError(
+                "divide and least_spread are for method: pcqc; the function that question_credit "
+                "names has a form of its own"
+            )
+
+    @property
+    def scorer_during_rollouts(self) -> bool:  # type: ignore[override]
+        """See `Pcqc`."""
+        return self._reads <= {"utilities", "baselines"}
+
     @property
     def _reads(self) -> set[str]:
         return known("questions", self.question_credit, self.file, self.continuations).reads

@@ -22,14 +22,14 @@ from pcqc.errors import UserError
 from pcqc.jobs.explain import require_made
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.jobs.run import latest_task
+from pcqc.methods.pcqc import DIVIDED, Pcqc
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.study import Study
+from pcqc.study import Method, Study
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.terminal import show
-from turn_credit.arithmetic import same_state_credit
 
 # Without a case, so many are looked at, for so many turns, for candidates that differ.
 LOOKED_AT, LOOKED_TURNS = 24, 3
@@ -85,7 +85,7 @@ def consult(
             the first of those whose candidates differ most.
         benchmark: the development benchmark where not given.
         be_patient: the person at the terminal answers.
-        candidates: responses to sample at each state; several are scored and shown.
+        candidates: responses to sample at each state; several are scored, credited and shown.
         seed: another one samples another consultation.
 
     Raises:
@@ -117,7 +117,7 @@ def consult(
             show(f"  {fact}")
         show(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
     try:
-        _play(context, scorer, chosen, candidates, streams)
+        _play(context, scorer, study.method(method), chosen, candidates, streams)
     except Left:
         show("\nYou have left the consultation.")
 
@@ -151,7 +151,12 @@ def _telling(context: RolloutContext, cases: Sequence[Case], candidates: int, na
 
 
 def _play(
-    context: RolloutContext, scorer: Scorer | None, case: Case, candidates: int, name: str
+    context: RolloutContext,
+    scorer: Scorer | None,
+    method: Method,
+    case: Case,
+    candidates: int,
+    name: str,
 ) -> None:
     """Play turn after turn, as `roll_out` does, and print each."""
     (dialogue,) = open_dialogues(context, [case])
@@ -165,21 +170,37 @@ def _play(
             show(f"Patient: {group[0].answer}")
         advance(context, dialogue, group)
         if scorer and len(group) > 1 and group[0].answer is not None:
-            _show_candidates(scorer, case, dialogue, group)
+            _show_candidates(scorer, method, case, dialogue, group)
     show(_outcome(case, dialogue))
 
 
+def _crediting(method: Method, candidates: int) -> Pcqc:
+    """Whose credit so many candidates are shown: the method's own, or else PCQC's.
+
+    PCQC's stands in where a method credits no candidates, or by more than the scorer's readings.
+    """
+    own = isinstance(method, Pcqc) and method.scorer_during_rollouts
+    shown = cast(Pcqc, method) if own else Pcqc("PCQC", "pcqc")
+    return dataclasses.replace(shown, question_group=candidates)
+
+
 def _show_candidates(
-    scorer: Scorer, case: Case, dialogue: Dialogue, group: Sequence[Response]
+    scorer: Scorer, method: Method, case: Case, dialogue: Dialogue, group: Sequence[Response]
 ) -> None:
-    """A line for each response of the last turn, the most useful first."""
+    """A line for each response of the last turn, the most useful first.
+
+    Of the update that a method may compare with, this state alone is known.
+    """
     consultation = dialogue.consultation
     turn = dataclasses.replace(consultation, turns=consultation.turns[-1:])
     (groups,) = score_groups(scorer, [(case, turn)])
     if not groups:
         return show("  The scorer's server failed: no candidates to show.")
     (scored,) = groups
-    credits = same_state_credit(scored.gains)
+    own = _crediting(method, len(group))
+    own.credit([scored])
+    rule = f"{own.compared}{DIVIDED[own.divide]}"
+    show(f"  Credit of {own.title}, from this state alone: {rule}.")
     show(
         f"  The scorer gave the correct option {scored.baseline:.3f} before. The candidates, "
         f"with a spread of {scored.utility_std:.4f}:"
@@ -187,7 +208,7 @@ def _show_candidates(
     show("    utility    gain  credit")
     for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
         question = group[k].action.question or f"(no question) {group[k].text}"
-        numbers = f"{scored.utilities[k]:7.3f} {scored.gains[k]:+7.3f} {credits[k]:+7.2f}"
+        numbers = f"{scored.utilities[k]:7.3f} {scored.gains[k]:+7.3f} {scored.credits[k]:+7.2f}"
         answer = f" -> {group[k].answer}" if group[k].answer is not None else ""
         show(f"  {'*' if k == 0 else ' '} {numbers}  {' '.join(f'{question}{answer}'.split())}")
 
