@@ -70,11 +70,13 @@ def test_a_credit_by_its_name_trains_as_the_method_does(study, name):
 def test_a_credit_that_is_unknown_or_reads_too_much_is_told(study, monkeypatch):
     by_reward = Credit("by_reward", "By reward", "questions", "group", lambda g: [g.rewards])
     monkeypatch.setitem(CREDITS, "by_reward", by_reward)
+    by_utility = Credit("by_utility", "By utility", "turns", "group", lambda g: g.utilities)
+    monkeypatch.setitem(CREDITS, "by_utility", by_utility)
     for entry, message in (
         ({"question_credit": "grpo"}, "no credit of questions is called 'grpo'; known are pcqc"),
         ({"question_credit": "by_reward"}, "reads rewards; for a credit of questions training has"),
         ({"question_credit": "c3"}, "reads what was played on; set `continuations`"),
-        ({"turn_credit": "arew"}, "reads critiques; for a credit of turns training has beliefs"),
+        ({"turn_credit": "by_utility"}, "reads utilities; for a credit of turns training has"),
         ({"turn_credit": "itpo"}, "cannot be trained here: this credit needs `implicit`"),
     ):
         model = "mt_grpo" if "turn_credit" in entry else "pcqc"

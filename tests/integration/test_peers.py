@@ -17,7 +17,7 @@ from pcqc.system.processes import SINGLE_PROCESS
 
 # By the actor's beliefs, without any, without an answer, and by consultations that are played on;
 # `test_creditbench_train.py` trains others by the scorer's beliefs.
-PEERS = ("igpo", "gigpo", "expected_answer", "c3")
+PEERS = ("a2tgpo", "gigpo", "expected_answer", "c3")
 PLAYED_ON = ("vineppo", "c3")  # consultations are continued to value their states
 TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}
 

@@ -14,11 +14,15 @@ from pcqc.methods.continuations import after_candidates, before_turns, continue_
 from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
 from pcqc.methods.turn_credit import TurnCredit
-from turn_credit import Group, gigpo, igpo, mt_grpo, tips
+from pcqc.study import Assumptions
+from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, mt_grpo, tips
 
 CASES = [make_case(0)]
 # The scorer's belief in B before each turn of `say`'s consultations.
 BELIEFS = np.array([0.25, 0.9 / 1.1, 0.1 / 1.2])
+# Of the responses "<think>x</think>Question: p?", "Question: q?", "<think>x</think>Final Answer: B"
+# and "Final Answer: A": a tag, a marker and " A" are one token, as is the end.
+TOKENS = [[8, 5, 6], [8, 5, 3]]
 
 
 def draw(**settings):
@@ -34,6 +38,8 @@ def draw(**settings):
         ("igpo", lambda r: igpo(Group(r, beliefs=[BELIEFS] * 2))),
         ("tips", lambda r: tips(Group(r, beliefs=[BELIEFS] * 2))),
         ("mt_grpo", lambda r: mt_grpo(Group(r, beliefs=[BELIEFS] * 2))),
+        ("a2tgpo", lambda r: a2tgpo(Group(r, beliefs=[BELIEFS] * 2))),
+        ("arew", lambda r: arew(ProcessGroup(r, tokens=TOKENS, critiques=[[1, -1, 0]] * 2))),
         # Both consultations come to the same states.
         ("gigpo", lambda r: gigpo(Group(r, states=[["", "p", "pq"]] * 2))),
     ],
@@ -47,6 +53,20 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
     assert found == pytest.approx(np.concatenate(rows))
     assert np.concatenate(drawn.credits[0]) == pytest.approx(np.concatenate(rows))
     assert drawn.metrics()["credit/alone_share"] == 0
+
+
+def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
+    """Two consultations of three turns, the last of which answers; a response has 10 tokens."""
+    assumed = Assumptions(inquiries=2.0, action_tokens=10)
+
+    def counted(**settings):
+        method = TurnCredit("Peer", "turn_credit", terminal_group=2, **settings)
+        work = method.work(assumed)
+        return work.responses, work.scores, work.reread_tokens
+
+    assert counted(turn_credit="arew") == (6, 6, 0)
+    assert counted(turn_credit="a2tgpo", belief="actor") == (6, 0, 60)
+    assert counted(turn_credit="gigpo") == (6, 0, 0)
 
 
 def test_a_failed_belief_credits_nothing():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from turn_credit import Group, ProcessGroup, a2tgpo, arew, infopo, itpo
+from turn_credit import Group, ProcessGroup, a2tgpo, arew, critiques_of, infopo, itpo
 
 # Two consultations of a case: three turns, then two. The second is right.
 REWARDS = [0, 1]
@@ -36,6 +36,10 @@ def test_arew_gives_the_fewer_tokens_the_whole_bonus():
     # Each turn as one token: one up, two down.
     alone = ProcessGroup(REWARDS, critiques=[[1, -1, -1], [1, -1]])
     close(arew(alone, size=1), [[1 - Z, -0.5 - Z, -0.5 - Z], [1 + Z, -1 + Z]])
+
+
+def test_a_critique_is_the_direction_in_which_the_belief_moved():
+    close(critiques_of([[0.2, 0.5, 0.4, 0.4], [0.9]]), [[1, -1, 0, 0], [0]])
 
 
 def test_itpo_compares_a_turn_with_the_mean_of_consultations_means():

@@ -20,7 +20,7 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
-from turn_credit import Credit, Group, ProcessGroup, credit_update
+from turn_credit import Credit, Group, ProcessGroup, credit_update, critiques_of
 
 # Consultations in an update that stands for an infinite one; each course is as frequent as its
 # probability says.
@@ -55,15 +55,6 @@ def group_credits(
             for course in courses:
                 credits_of_courses[patient, course] = of_kind[: len(course)]
     return credits_of_courses
-
-
-def critiques_of(beliefs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """AReW's critique of each turn: whether it moved the belief in the truth up (1) or down (-1).
-
-    Args:
-        beliefs: float [T_i] of each consultation, before its turns; the last turn has no critique.
-    """
-    return [np.append(np.sign(np.diff(belief)), 0.0) for belief in beliefs]
 
 
 @cache

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
-from credit_lab.audit.turn_credits import critiques_of
 from pcqc.cases.prompts import Exchange
 from pcqc.errors import UserError
 from pcqc.system.files import sha256_file
-from turn_credit import Group, ProcessGroup
+from turn_credit import Group, ProcessGroup, critiques_of
 
 PUBLISHED = Path(__file__).with_name("replay.parquet")
 

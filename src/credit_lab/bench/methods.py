@@ -26,9 +26,9 @@ from pcqc.methods.turn_credit import TurnCredit
 from pcqc.study.yaml_reader import STRICT, Whole
 from turn_credit import CREDITS, Credit, Group, credit_update
 
-# What training has for a credit: fields of `Group`.
+# What training has for a credit: fields of `Group` and `ProcessGroup`.
 HAD = {
-    "turns": {"rewards", "states", "beliefs", "values"},
+    "turns": {"rewards", "states", "beliefs", "values", "critiques"},
     "questions": {"utilities", "baselines", "continued", "expected"},
 }
 
@@ -94,7 +94,8 @@ class CreditedTurns(TurnCredit):
     @property
     def reads_beliefs(self) -> bool:
         """See `TurnCredit.reads_beliefs`."""
-        return "beliefs" in known("turns", self.turn_credit, self.file, self.continuations).reads
+        reads = known("turns", self.turn_credit, self.file, self.continuations).reads
+        return not reads.isdisjoint({"beliefs", "critiques"})
 
     @property
     def words(self) -> str:

@@ -6,7 +6,7 @@ Trains on: GRPO's tokens, each with the credit of its turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -19,20 +19,26 @@ from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
+from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Whole
-from turn_credit.group import Group, Ragged
+from turn_credit.group import Ragged
 from turn_credit.registry import credit_update
 from turn_credit.turns import share_alone
+from turn_credit.turns_process import ProcessGroup, critiques_of
 
 Played = Sequence[tuple[Case, Consultation]]
 
-OF_BELIEFS = ("igpo", "tips", "mt_grpo")  # read the correct option's probability
+# They read the correct option's probability; AReW by the direction in which a turn moved it.
+OF_BELIEFS = ("igpo", "tips", "mt_grpo", "a2tgpo", "arew")
 WORDS = {
     "igpo": "each turn with the beliefs gained from it on, and the reward",
     "tips": "each turn with the reward, shaped by the log-probability of the correct option",
     "vineppo": "each turn with the change of its Monte-Carlo value",
     "gigpo": "each turn with the reward, and beside others at the same state",
     "mt_grpo": "each turn with the belief gained in it, and the reward",
+    "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, and "
+    "the reward",
+    "arew": "each turn with the reward, a little more where the belief rose, less where it fell",
 }
 
 
@@ -59,8 +65,10 @@ class TurnBatch(GroupBatch):
 class TurnCredit(Grpo):
     """See the module."""
 
-    turn_credit: Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo"] = field(kw_only=True)
-    # whose probability of the correct option igpo, tips and mt_grpo read
+    turn_credit: Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo", "a2tgpo", "arew"] = field(
+        kw_only=True
+    )
+    # whose probability of the correct option those of `OF_BELIEFS` read
     belief: Literal["scorer", "actor"] = "scorer"
     continuations: Whole = 0  # consultations that vineppo plays on from each state
 
@@ -86,6 +94,15 @@ class TurnCredit(Grpo):
         """See `Method.words`."""
         return f"{self.terminal_group} consultations a case; credit: {WORDS[self.turn_credit]}"
 
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; a belief is read before each turn."""
+        own = super().work(assumed)
+        if not self.reads_beliefs:
+            return own
+        if self.belief == "scorer":
+            return replace(own, scores=own.responses)
+        return replace(own, reread_tokens=own.responses * assumed.action_tokens)
+
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int
     ) -> TurnBatch:
@@ -104,7 +121,7 @@ class TurnCredit(Grpo):
 
     def _groups(
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
-    ) -> list[Group]:
+    ) -> list[ProcessGroup]:
         """What the credit reads, of each case; a method reads no more than it needs."""
         rows = zip(batch.cases, batch.consultations, strict=True)
         every = [(case, consultation) for case, row in rows for consultation in row]
@@ -116,11 +133,13 @@ class TurnCredit(Grpo):
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
             of_case = slice(at, at + len(row))
             groups.append(
-                Group(
+                ProcessGroup(
                     rewards,
                     states=[[frozenset(turn.exchanges) for turn in c.turns] for c in row],
                     beliefs=beliefs and beliefs[of_case],
                     values=values and values[of_case],
+                    tokens=[[len(t.executed.completion.tokens) for t in c.turns] for c in row],
+                    critiques=beliefs and critiques_of(beliefs[of_case]),
                 )
             )
             at += len(row)

@@ -87,6 +87,7 @@ def _actor(study: Study, work: Work) -> float:
     context = _mean_context(study)
     written = work.responses * assumed.action_tokens
     read = work.opened * assumed.prompt_tokens + work.answers * assumed.answer_tokens
+    read += work.reread_tokens
     decoded = shape.forward_flops(written, context, written)
     flops = shape.forward_flops(read, context, 0)
     return _seconds(study, "actor", decoded, flops, written + read) / assumed.full_batches

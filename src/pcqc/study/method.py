@@ -27,6 +27,7 @@ class Work:
         answers: of the patient.
         scores: prompts that the scorer reads.
         opened: prompts that the actor reads from the start.
+        reread_tokens: that the actor reads once more to credit them, at most.
         trained_tokens: that pass through the learner, prompts included.
         credited_tokens: of them, those that the actor wrote.
     """
@@ -37,6 +38,7 @@ class Work:
     answers: float = 0
     scores: float = 0
     opened: float = 1
+    reread_tokens: float = 0
     trained_tokens: float = 0
     credited_tokens: float = 0
 

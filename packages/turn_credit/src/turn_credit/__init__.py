@@ -18,7 +18,7 @@ from turn_credit.thoughts import quadratic_scores
 from turn_credit.tokens import Span, Term, token_advantages
 from turn_credit.tree import Tree, atpo
 from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, tips_scale, vineppo
-from turn_credit.turns_process import ProcessGroup, a2tgpo, arew, infopo, itpo
+from turn_credit.turns_process import ProcessGroup, a2tgpo, arew, critiques_of, infopo, itpo
 
 __all__ = [
     "CREDITS",
@@ -35,6 +35,7 @@ __all__ = [
     "c3",
     "credit",
     "credit_update",
+    "critiques_of",
     "diagnostic_gain",
     "executed_local",
     "executed_local_credit",

@@ -112,6 +112,15 @@ def arew(group: ProcessGroup, size: float = 0.1) -> Ragged:
     return credits
 
 
+def critiques_of(beliefs: Sequence[Row]) -> Ragged:
+    """A critique of each turn: whether it moved the belief in the truth up (1) or down (-1).
+
+    Args:
+        beliefs: float [T_i] of each consultation, before its turns; the last turn has no critique.
+    """
+    return [np.append(np.sign(np.diff(belief)), 0.0) for belief in beliefs]
+
+
 @credit("ITPO", "turns")
 def itpo(group: ProcessGroup, temperature: float | None = None) -> Ragged:
     """Rewards by an implicit process reward model, less their mean, as return to go (ITPO).
