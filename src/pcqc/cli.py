@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
+import shtab
+
 from pcqc.errors import UserError
 from pcqc.study.yaml_reader import nearest
 from pcqc.system.processes import report_to_launcher
@@ -18,7 +20,7 @@ READER_LEFT = 141  # exit status that shells give a program whose reader has gon
 # What `pcqc --help` lists; the steps of the workflow are the third group.
 GROUPS = {
     "Look at a study": "status answer diff explain consult check doctor plan",
-    "Make and change": "init data vary accept clean restore tables figures docs archive",
+    "Make and change": "init data vary accept clean restore tables figures docs archive completion",
 }
 STEPS = "Steps of the workflow, which snakemake runs"
 
@@ -90,7 +92,8 @@ def _run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
     return 0
 
 
-def _parser() -> Parser:
+def _parser(commands_help: str | None = argparse.SUPPRESS) -> Parser:
+    """The parser; its own help lists the commands, so argparse's listing is suppressed."""
     from pcqc.study import ROOT
 
     # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
@@ -103,13 +106,22 @@ def _parser() -> Parser:
     parser = Parser(prog="pcqc", formatter_class=argparse.RawDescriptionHelpFormatter)
     version = f"pcqc {importlib.metadata.version('pcqc')}"
     parser.add_argument("--version", action="version", version=version)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", help=commands_help)
     for module in (pcqc.jobs.cli, pcqc.commands, data_prep.cli, analysis.cli):
         module.register(commands)
+    text = 'print a script that completes commands for a shell: eval "$(pcqc completion bash)"'
+    completion = commands.add_parser("completion", help=text, description=text)
+    completion.add_argument("shell", choices=shtab.SUPPORTED_SHELLS)
+    completion.set_defaults(handler=_complete)
     parser.description = "\n".join([__doc__.split("\n")[0], *_listing(commands.choices)])
     parser.usage = "pcqc [--version] COMMAND ..."
     parser.epilog = "`pcqc COMMAND --help` says more of a command."
     return parser
+
+
+def _complete(arguments: argparse.Namespace) -> None:
+    # shtab leaves out what is suppressed.
+    print(shtab.complete(_parser(commands_help=None), arguments.shell))
 
 
 def _listing(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:

@@ -144,6 +144,22 @@ def test_help_has_every_command_once_in_three_groups(capsys):
     assert all(f"\n  {kind} " in steps for kind in KINDS)
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"), [("ex", "explain"), ("consult --cand", "--candidates")]
+)
+def test_bash_completes_commands_and_their_options(tmp_path, capsys, words, completed):
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.sh"
+    script.write_text(capsys.readouterr().out)
+    *before, last = ["pcqc", *words.split()]
+    asked = f"""source {script}
+        COMP_WORDS=(pcqc {words}) COMP_CWORD={len(before)}
+        _shtab_pcqc pcqc {last} {before[-1]}
+        echo "${{COMPREPLY[@]}}" """
+    made = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
+    assert made.stdout.strip() == completed
+
+
 def test_the_version_is_that_of_the_citation(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["--version"])
