@@ -17,7 +17,7 @@ from pcqc.system.processes import SINGLE_PROCESS
 
 # By the actor's beliefs, without any, without an answer, and by consultations that are played on;
 # `test_creditbench_train.py` trains others by the scorer's beliefs.
-PEERS = ("a2tgpo", "gigpo", "expected_answer", "c3")
+PEERS = ("a2tgpo", "gigpo", "expected_answer", "c3")  # InfoPO is below, killed and resumed
 PLAYED_ON = ("vineppo", "c3")  # consultations are continued to value their states
 TREE = {"budget": 4, "candidates": 2, "trajectories_per_step": 2, "critic_updates": 1}
 
@@ -64,10 +64,14 @@ def test_the_exact_expectation_needs_no_scorer(study):
     assert "seconds/scorer" not in rows[0]
 
 
-@pytest.mark.parametrize("name", [pytest.param("vineppo", marks=pytest.mark.slow), "atpo"])
-def test_a_killed_run_that_plays_on_or_searches_ends_in_the_same_bytes(study, monkeypatch, name):
+@pytest.mark.parametrize(
+    "name", [pytest.param("vineppo", marks=pytest.mark.slow), "atpo", "infopo"]
+)
+def test_a_killed_run_that_plays_on_searches_or_reads_again_ends_in_the_same_bytes(
+    study, monkeypatch, name
+):
     folder, rows = train(study, name)
-    if name in PLAYED_ON:
+    if name != "atpo":
         check(study, name, folder, rows)
     kept = ("checkpoints/*/*", "consultations.jsonl", "trees.jsonl")
     unbroken = digests(folder, *kept)

@@ -1,21 +1,34 @@
 """Peers on scripted consultations: which tokens get which credit, and what a value costs."""
 
+import copy
 import sys
 
 import numpy as np
 import pytest
 import test_methods
-from helpers import make_case, scripted_context, scripted_scorer
+import torch
+from helpers import (
+    ROUNDING,
+    make_case,
+    plain_logprobs,
+    scripted_context,
+    scripted_scorer,
+    tiny_model,
+)
+from learner_material import RL
 from test_methods import chances, pieces, say
 
+from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import roll_out
+from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
 from pcqc.methods.turn_credit import TurnCredit
 from pcqc.study import Assumptions
-from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, mt_grpo, tips
+from pcqc.training.policy import Policy
+from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, infopo, mt_grpo, tips
 
 CASES = [make_case(0)]
 # The scorer's belief in B before each turn of `say`'s consultations.
@@ -55,9 +68,65 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
     assert drawn.metrics()["credit/alone_share"] == 0
 
 
+class Reader:
+    """In a policy's place: a token has the square of the number of answers before it."""
+
+    def __init__(self, chat):
+        self.chat = chat
+
+    def logprobs(self, items):
+        texts = [self.chat.decode(item.tokens) for item in items]
+        self.untold = [text.count(UNANSWERABLE) for text in texts]
+        answers = [text.count("No cough.") for text in texts]
+        return [np.full(i.selected.sum(), n**2) for i, n in zip(items, answers, strict=True)]
+
+
+def test_a_turn_s_shift_compares_the_next_response_with_and_without_its_answer():
+    """The first answer's: 1 less 0. The second's, to which the first is known: 4 less 1."""
+
+    def right(case, rollout, turn, k):
+        return "Final Answer: B" if (rollout, turn) == (1, 2) else say(case, rollout, turn, k)
+
+    context = scripted_context(right, CASES, name="1/update/1")
+    services = Services(Reader(context.chat), 1)
+    method = TurnCredit("Peer", "turn_credit", terminal_group=2, turn_credit="infopo")
+    drawn = method.collect_rollouts(services, context, CASES, 1)
+    assert services.policy.untold == [0, 1] * 4
+    shifts = [[1.0, 3.0, 0.0]] * 2
+    rows = infopo(ProcessGroup([1, 1], tokens=TOKENS, shifts=shifts))
+    found = [advantage for _, advantage in pieces(context.chat, drawn.sequences, TERMINAL)]
+    assert found == pytest.approx(np.concatenate(rows))
+    # A shift of 1 in 8 tokens is below the mean, of 3 in 5 above it.
+    assert found[0] < -0.01 < 0.01 < found[1]
+
+
+def test_shifts_are_the_policy_s_own_log_probabilities():
+    context = scripted_context(say, CASES)
+    ((first,),) = roll_out(context, CASES, rollouts=1, seed=1, stage="test")
+    model = tiny_model(0, len(context.chat.tokenizer))
+    (shifts,) = answer_shifts(Policy(copy.deepcopy(model), None, RL), context, [first])
+    turn, later = first.turns[:2]
+    response = later.executed.completion.tokens
+    untold = context.chat.continue_state(
+        turn.state,
+        turn.executed.completion.tokens,
+        "The patient cannot answer this question.",
+        "keep",
+    )
+    told, not_told = (
+        plain_logprobs(model, [*state, *response])[len(state) - 1 : -1]
+        .gather(1, torch.tensor(response)[:, None])
+        .mean()
+        for state in (later.state, untold)
+    )
+    assert shifts[0] == pytest.approx(float(told - not_told), abs=ROUNDING)
+    assert abs(shifts[0]) > 100 * ROUNDING
+    assert shifts[-1] == 0
+
+
 def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
     """Two consultations of three turns, the last of which answers; a response has 10 tokens."""
-    assumed = Assumptions(inquiries=2.0, action_tokens=10)
+    assumed = Assumptions(prompt_tokens=100, inquiries=2.0, action_tokens=10, answer_tokens=5)
 
     def counted(**settings):
         method = TurnCredit("Peer", "turn_credit", terminal_group=2, **settings)
@@ -67,6 +136,8 @@ def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
     assert counted(turn_credit="arew") == (6, 6, 0)
     assert counted(turn_credit="a2tgpo", belief="actor") == (6, 0, 60)
     assert counted(turn_credit="gigpo") == (6, 0, 0)
+    # Prompts of 100 tokens, answers of 5: 2 * (100 + 2 * 5 + 3 * 10), and four times 5 + 10 more.
+    assert counted(turn_credit="infopo") == (6, 0, 280 + 60)
 
 
 def test_a_failed_belief_credits_nothing():

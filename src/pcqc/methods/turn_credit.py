@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
+from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
@@ -39,7 +40,10 @@ WORDS = {
     "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, and "
     "the reward",
     "arew": "each turn with the reward, a little more where the belief rose, less where it fell",
+    "infopo": "each turn with the reward and, where rewards are alike, by how much likelier its "
+    "answer made the next response",
 }
+Known = Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo", "a2tgpo", "arew", "infopo"]
 
 
 @dataclass
@@ -65,9 +69,7 @@ class TurnBatch(GroupBatch):
 class TurnCredit(Grpo):
     """See the module."""
 
-    turn_credit: Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo", "a2tgpo", "arew"] = field(
-        kw_only=True
-    )
+    turn_credit: Known = field(kw_only=True)
     # whose probability of the correct option those of `OF_BELIEFS` read
     belief: Literal["scorer", "actor"] = "scorer"
     continuations: Whole = 0  # consultations that vineppo plays on from each state
@@ -84,6 +86,11 @@ class TurnCredit(Grpo):
         return self.turn_credit in OF_BELIEFS
 
     @property
+    def reads_shifts(self) -> bool:
+        """Whether the credit is of what answers did to the next response."""
+        return self.turn_credit == "infopo"
+
+    @property
     def needs(self) -> frozenset[str]:
         """See `Method.needs`."""
         read = {"scorer"} if self.reads_beliefs and self.belief == "scorer" else set()
@@ -95,8 +102,11 @@ class TurnCredit(Grpo):
         return f"{self.terminal_group} consultations a case; credit: {WORDS[self.turn_credit]}"
 
     def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; a belief is read before each turn."""
+        """See `Method.work`; beliefs are read before each turn, shifts after each answer."""
         own = super().work(assumed)
+        if self.reads_shifts:
+            untold = own.answers * (assumed.answer_tokens + assumed.action_tokens)
+            return replace(own, reread_tokens=own.trained_tokens + untold)
         if not self.reads_beliefs:
             return own
         if self.belief == "scorer":
@@ -126,9 +136,12 @@ class TurnCredit(Grpo):
         rows = zip(batch.cases, batch.consultations, strict=True)
         every = [(case, consultation) for case, row in rows for consultation in row]
         beliefs = self._beliefs(services, context, every) if self.reads_beliefs else None
-        values = None
+        values = shifts = None
         if self.continuations:
             values = self._values(services, context, batch, every, stage)
+        if self.reads_shifts:
+            with context.timed("rollout"):
+                shifts = answer_shifts(services.policy, context, [c for _, c in every])
         groups, at = [], 0
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
             of_case = slice(at, at + len(row))
@@ -140,6 +153,7 @@ class TurnCredit(Grpo):
                     values=values and values[of_case],
                     tokens=[[len(t.executed.completion.tokens) for t in c.turns] for c in row],
                     critiques=beliefs and critiques_of(beliefs[of_case]),
+                    shifts=shifts and shifts[of_case],
                 )
             )
             at += len(row)
