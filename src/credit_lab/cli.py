@@ -19,14 +19,21 @@ def parser() -> argparse.ArgumentParser:
     """The parser of all subcommands; each sets `handler`, called with the arguments."""
     top = pcqc.cli.Parser(prog="credit-lab", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    text = "where question credit pays: predict, then train linear policies in small clinics"
+    text = "where question credit pays: linear policies in small clinics, and a rule from them"
     actions = _command(commands, "map", text).add_subparsers(required=True, metavar="ACTION")
-    text = "print each method's accuracy by learning rate, in a cell outside the map"
+    text = "print each method's accuracy by learning rate, in the first fitting cells"
     _command(actions, "pilot", text, _pilot)
-    _command(actions, "predict", "write the prediction of every cell, without training", _predict)
-    train = _command(actions, "train", "train all methods in one cell", _train)
-    train.add_argument("cell", help="name of a cell, as in config/map_predictions.csv")
-    _command(actions, "figure", "write the table and the figure of the trained cells", _figure)
+    _command(actions, "measure", "write the quantities of every cell, before training", _measure)
+    train = _command(actions, "train", "train all methods in a block of cells", _train)
+    train.add_argument("block", help="name of a block, as `snakemake -n map` prints it")
+    _command(actions, "fit", "fit the rule on the trained fitting cells", _fit)
+    _command(actions, "figure", "write the tables and the figure of the trained cells", _figure)
+    text = "measure a study before training, and predict by the rule whether question credit helps"
+    helps = _command(commands, "helps", text, _helps)
+    helps.add_argument("study", help="name of a study in config/studies/, or a path")
+    helps.add_argument(
+        "--cases", type=int, default=48, metavar="N", help="of the training, at most (default: 48)"
+    )
     return top
 
 
@@ -37,38 +44,58 @@ def _command(commands, name: str, text: str, handler=None) -> argparse.ArgumentP
 
 
 def _pilot(_: argparse.Namespace) -> None:
-    from credit_lab.map.job import pilot_table
+    from credit_lab.map.before import pilot_table
     from credit_lab.map.settings import load_map
 
     print(pilot_table(load_map()), end="")
 
 
-def _predict(_: argparse.Namespace) -> None:
-    from credit_lab.map.job import PREDICTIONS, write_predictions
+def _measure(_: argparse.Namespace) -> None:
+    from credit_lab.map.before import CELLS, write_cells
     from credit_lab.map.settings import load_map
 
-    write_predictions(load_map())
-    print(f"predictions: {PREDICTIONS}")
+    write_cells(load_map())
+    print(f"quantities: {CELLS}")
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    from credit_lab.jobs import map_cell
-    from credit_lab.map.job import train_cell
+    from credit_lab.jobs import map_block
+    from credit_lab.map.job import train_block
     from credit_lab.map.settings import load_map
+    from pcqc.errors import UserError
     from pcqc.jobs.run import perform
+    from pcqc.study.yaml_reader import nearest
 
-    job = map_cell(arguments.cell)
-    perform(job, lambda: train_cell(load_map(), arguments.cell, job.path))
+    settings, name = load_map(), arguments.block
+    if name not in settings.blocks:
+        raise UserError(f"no block '{name}'{nearest(name, settings.blocks)}")
+    job = map_block(name)
+    perform(job, lambda: train_block(settings, name, job.path))
     print(job.path)
+
+
+def _fit(_: argparse.Namespace) -> None:
+    from credit_lab.jobs import map_block
+    from credit_lab.map.results import write_rule
+    from credit_lab.map.rule import FILE
+    from credit_lab.map.settings import FITTING, load_map
+
+    write_rule([map_block(b).path for b in load_map().blocks if b.startswith(FITTING)])
+    print(f"rule: {FILE}")
 
 
 def _figure(_: argparse.Namespace) -> None:
     from credit_lab.jobs import map_figure
-    from credit_lab.map.job import read_predictions
     from credit_lab.map.results import write_results
     from pcqc.jobs.run import perform
-    from pcqc.results.recipe import input_paths
 
-    job = map_figure(list(read_predictions()))
-    perform(job, lambda: write_results(input_paths(job).values(), job.path))
+    job = map_figure()
+    perform(job, lambda: write_results([block.path for block in job.needs], job.path))
     print(job.path)
+
+
+def _helps(arguments: argparse.Namespace) -> None:
+    from credit_lab.map.helps import told
+    from pcqc.study import load_study
+
+    print(told(load_study(arguments.study), arguments.study, arguments.cases), end="")

@@ -6,32 +6,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from credit_lab.map.job import PREDICTIONS
-from credit_lab.map.settings import load_map
+from credit_lab.map.before import CELLS
+from credit_lab.map.rule import FILE as RULE
+from credit_lab.map.settings import Fit, load_map
 from pcqc.results.recipe import Job
-from pcqc.results.tasks import NoSettings
-from pcqc.study import load_study
 
-RESULTS = Path("results")
+FOLDER = Path("results") / "map"
 
 
 @dataclass(frozen=True)
-class Methods:
-    """Settings of the paper's methods, and of the map."""
+class BlockSettings:
+    """What is trained in a block of cells, and how."""
 
-    methods: Mapping[str, Any]
-    settings: Any = None
-
-
-def map_cell(name: str) -> Job:
-    """Linear policies trained in one cell of the map."""
-    settings = Methods(load_study("paper").to_dict()["methods"], dataclasses.asdict(load_map()))
-    folder, entries = RESULTS / "map" / name, ("credit_lab.map.job",)
-    return Job("map cell", (name,), folder, settings, entries, {"predictions": PREDICTIONS})
+    seed: int
+    runs: int
+    training: Mapping[str, Any]
+    cells: Mapping[str, Any]
 
 
-def map_figure(cells: list[str]) -> Job:
-    """Table and figure of the map."""
-    inputs = {name: map_cell(name) for name in cells}
-    folder, entries = RESULTS / "map" / "figure", ("credit_lab.map.results",)
-    return Job("map figure", (), folder, NoSettings(), entries, inputs)
+@dataclass(frozen=True)
+class FigureSettings:
+    """How the rule is judged."""
+
+    rule: Fit
+
+
+def map_block(name: str) -> Job:
+    """Linear policies trained in the cells of one block of the map."""
+    given = load_map()
+    cells = {cell: dataclasses.asdict(each) for cell, each in given.blocks[name].items()}
+    settings = BlockSettings(given.seed, given.runs, dataclasses.asdict(given.training), cells)
+    return Job("map block", (name,), FOLDER / name, settings, ("credit_lab.map.job",), {})
+
+
+def map_figure() -> Job:
+    """Tables and figure of the map."""
+    given, entries = load_map(), ("credit_lab.map.results",)
+    inputs = {name: map_block(name) for name in given.blocks}
+    files = {"cells": CELLS, **({"rule": RULE} if RULE.exists() else {})}
+    settings = FigureSettings(given.rule)
+    return Job("map figure", (), FOLDER / "figure", settings, entries, {**inputs, **files})

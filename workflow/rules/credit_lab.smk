@@ -1,9 +1,9 @@
 # The map of credits (src/credit_lab/map), which has clinics of its own and reads no study's results.
 
 from credit_lab import jobs as lab
-from credit_lab.map.job import read_predictions
+from credit_lab.map.settings import load_map
 
-MAP_CELLS = list(read_predictions())
+MAP_BLOCKS = list(load_map().blocks)
 
 
 def credit_lab(command):
@@ -11,35 +11,35 @@ def credit_lab(command):
     return f"({PYTHON} credit_lab {command}) 2>&1 | tee {{log:q}} >&2"
 
 
-# One job per cell, so that an interrupted map goes on; nothing is predicted here.
-rule map_cell:
+# One job for each block of cells, so that an interrupted map goes on; the rule is not fitted again.
+rule map_block:
     output:
-        "results/map/{cell}/{recipe}/manifest.json",
+        "results/map/{block}/{recipe}/manifest.json",
     log:
-        LOGS / "map" / "{cell}-{recipe}.log",
+        LOGS / "map" / "{block}-{recipe}.log",
     wildcard_constraints:
-        cell="|".join(MAP_CELLS),
+        block="|".join(MAP_BLOCKS),
     message:
-        "Map: linear policies in the cell {wildcards.cell}"
+        "Map: linear policies in the cells of {wildcards.block}"
     shell:
-        credit_lab("map train {wildcards.cell}")
+        credit_lab("map train {wildcards.block}")
 
 
 rule map_figure:
     input:
-        manifests([lab.map_cell(name) for name in MAP_CELLS]),
+        manifests([lab.map_block(name) for name in MAP_BLOCKS]),
     output:
         "results/map/figure/{recipe}/manifest.json",
     log:
         LOGS / "map" / "figure-{recipe}.log",
     message:
-        "Map: table and figure"
+        "Map: tables and figure"
     shell:
         credit_lab("map figure")
 
 
 rule map:
     input:
-        manifests([*(lab.map_cell(name) for name in MAP_CELLS), lab.map_figure(MAP_CELLS)]),
+        manifests([*(lab.map_block(name) for name in MAP_BLOCKS), lab.map_figure()]),
     message:
         "results/map/figure/latest/map.md"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit_lab.map.settings import Cell
+from credit_lab.map.simulated import FLOAT
 from credit_lab.parts import Parts, softmax
 
 SURE = 1e-3  # the answer's features do not tell smaller posterior probabilities apart
@@ -27,7 +28,7 @@ def untrained(cell: Cell, runs: int, chance_to_answer: float) -> Parts:
     choice[:, 0, 0] = np.log(chance_to_answer / (1 - chance_to_answer))
     question = np.zeros((runs, cell.findings, 1 + cell.options + cell.findings))
     answer = np.repeat(np.eye(cell.options)[None], runs, axis=0)
-    return Parts(choice, question, answer)
+    return Parts(*(part.astype(FLOAT) for part in (choice, question, answer)))
 
 
 @dataclass
@@ -67,7 +68,7 @@ def see(policy: Parts, weight: np.ndarray, asked: np.ndarray, used: float) -> Se
         used: share of the turns that are over.
     """
     posterior = softmax(weight)
-    ones = np.ones((*weight.shape[:-1], 1))
+    ones = np.ones_like(posterior[..., :1])
     choice = np.concatenate([ones, posterior.max(-1, keepdims=True), used * ones], axis=-1)
     question = np.concatenate([ones, posterior, asked], axis=-1)
     answer = np.log(np.maximum(posterior, SURE))
@@ -95,11 +96,14 @@ def pushed(
     Args:
         probability: float [R, M, acts].
         features: float [R, M, features].
-        chosen: int [R, M].
-        push: float [R, M].
+        chosen: int [R, M], or [R, M, K] of K candidates.
+        push: float, of the same shape.
     """
-    is_chosen = np.arange(probability.shape[-1]) == chosen[..., None]
-    return ((is_chosen - probability) * push[..., None]).swapaxes(1, 2) @ features
+    shape = (*probability.shape[:2], -1)
+    each, size = chosen.reshape(shape)[..., None], push.reshape(shape)
+    pushes = (size[..., None] * (each == np.arange(probability.shape[-1]))).sum(2)
+    error = pushes - size.sum(-1, keepdims=True) * probability
+    return error.swapaxes(1, 2) @ features
 
 
 class Adam:

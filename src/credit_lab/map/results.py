@@ -1,26 +1,33 @@
-"""The table and the figure of the map (docs/map.md), from the files of its cells."""
+"""The rule's fit, and the tables and the figure of the map (docs/map.md), from trained cells."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 
+from analysis.formats import render
 from credit_lab.map.figure import draw
 from credit_lab.map.outcomes import load
-from credit_lab.map.settings import load_map
-from credit_lab.map.table import NAME, build
+from credit_lab.map.rule import OUTCOMES, fit, read_rule
+from credit_lab.map.settings import FITTING, load_map
+from credit_lab.map.table import NAME, cells_table, summary
 from credit_lab.write import write
+from pcqc.system.files import write_atomic
 
-FORMS = ("csv", "md", "svg", "png")
+FORMS = ("md", "svg", "png")
 
 
-def write_results(cell_folders: Iterable[Path], folder: Path) -> None:
-    """Write `map.csv`, `map.md`, `map.svg` and `map.png` into a folder."""
+def write_rule(block_folders: Iterable[Path]) -> None:
+    """Fit the rule on the trained fitting cells and write it among the settings."""
     settings = load_map()
-    cells = load(cell_folders)
-    write(
-        folder,
-        NAME,
-        FORMS,
-        build(cells),
-        lambda: draw(cells, settings.grid, settings.axes, asdict(settings.centre)),
-    )
+    cells = [cell for cell in load(block_folders) if cell.name.startswith(FITTING)]
+    rows = [cell.quantities for cell in cells]
+    outcomes = {name: [cell.difference(name).mean for cell in cells] for name in OUTCOMES}
+    fit(rows, outcomes, settings.rule.penalties).write()
+
+
+def write_results(block_folders: Iterable[Path], folder: Path) -> None:
+    """Write the cells, `map.csv`, and how the rule fared, `map.md`, `map.svg` and `map.png`."""
+    settings, rule = load_map(), read_rule()
+    cells = load(block_folders)
+    write_atomic(folder / f"{NAME}.csv", render("csv", [cells_table(cells, rule, settings)]))
+    table = summary(cells, rule, settings)
+    write(folder, NAME, FORMS, table, lambda: draw(cells, rule))

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from credit_lab.map.policy import Seen, see
-from credit_lab.map.simulated import Patients, SimulatedClinic, choose
+from credit_lab.map.simulated import FLOAT, Patients, SimulatedClinic, choose, uniform
 from credit_lab.parts import Parts
-from pcqc.system.seeds import generator
 
 
 @dataclass
@@ -15,17 +14,20 @@ class Candidates:
     """Responses at the states of each case's first consultation, the executed one first.
 
     Attributes:
-        supervised: bool [R, C], states at which the executed response is a question.
+        supervised: bool [R, C], states at which the executed response is a question, as many of
+            them as the cell covers.
         asks: bool [R, C, K], responses that are questions.
         finding: int [R, C, K].
         utility: float [R, C, K], P(correct option) by the scorer; of a response that asks nothing,
             that before it.
+        before: float [R, C], the same before the response.
     """
 
     supervised: np.ndarray
     asks: np.ndarray
     finding: np.ndarray
     utility: np.ndarray
+    before: np.ndarray
 
 
 @dataclass
@@ -66,29 +68,14 @@ class Rollouts:
     cost: np.ndarray
 
 
-class Streams:
-    """Random numbers of each run, named by seed and purpose."""
-
-    def __init__(self, seed: int, runs: int, *purpose: str | int):
-        self.each = [generator(seed, *purpose, run) for run in range(runs)]
-
-    def uniform(self, *shape: int) -> np.ndarray:
-        """float [R, *shape]."""
-        return np.stack([stream.random(shape) for stream in self.each])
-
-    def patients(self, clinic: SimulatedClinic, *shape: int) -> Patients:
-        """Patients [R, *shape]."""
-        drawn = [vars(clinic.draw(stream, *shape)).values() for stream in self.each]
-        return Patients(*(np.stack(arrays) for arrays in zip(*drawn, strict=True)))
-
-
 def roll_out(
     clinic: SimulatedClinic,
     policy: Parts,
     cases: Patients,
     group: int,
     candidates: int,
-    draws: Streams,
+    rng: np.random.Generator,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Rollouts:
     """Sample `group` consultations of each case, to their end.
 
@@ -98,28 +85,29 @@ def roll_out(
         cases: [R, C].
         group: G_T.
         candidates: G_Q, responses at each state of a case's first consultation; 1: none more.
-        draws: random numbers of the runs.
+        rng: for everything that is drawn.
+        start: log weights and what was asked after a first question; by default nothing was.
     """
     patients = cases.repeated(group)
     runs, count = patients.option.shape
-    weight, asked = clinic.opening(patients)
-    here, reward = np.ones((runs, count), bool), np.zeros((runs, count))
+    weight, asked = start or clinic.opening(patients)
+    here, reward = np.ones((runs, count), bool), np.zeros((runs, count), FLOAT)
     cost, turns = np.zeros(runs, int), []
-    for number in range(clinic.cell.turns + 1):
+    for number in range(1 if start else 0, clinic.cell.turns + 1):
         last = number == clinic.cell.turns
         seen = see(policy, weight, asked, number / clinic.cell.turns)
-        u = draws.uniform(count, 3)
-        answers = here & (last | (u[..., 0] < seen.answering))
+        u = uniform(rng, 3, runs, count)
+        answers = here & (last | (u[0] < seen.answering))
         asks = here & ~answers
-        finding, named = choose(seen.questions, u[..., 1]), choose(seen.answers, u[..., 1])
+        finding, named = choose(seen.questions, u[1]), choose(seen.answers, u[1])
         reward += answers & (named == patients.option)
         cost += here.sum(1) + asks.sum(1)
-        heard = clinic.answer(patients, finding, u[..., 2])
+        heard = clinic.answer(patients, finding, u[2])
         compared = None
         if candidates > 1 and not last:
-            firsts = (array[:, ::group] for array in (weight, asked, asks, finding, heard))
+            executed = (array[:, ::group] for array in (weight, asked, asks, finding, heard))
             compared, more = compare(
-                clinic, cases, seen.every(group), *firsts, count=candidates, draws=draws
+                clinic, cases, seen.every(group), *executed, count=candidates, rng=rng
             )
             cost += more
         turns.append(Turn(seen, here, answers, not last, finding, named, compared))
@@ -139,7 +127,7 @@ def compare(
     heard: np.ndarray,
     *,
     count: int,
-    draws: Streams,
+    rng: np.random.Generator,
 ) -> tuple[Candidates, np.ndarray]:
     """Candidates at the states of the cases' first consultations.
 
@@ -151,26 +139,23 @@ def compare(
         asked: bool [R, C, findings].
         asks, finding, heard: [R, C], the executed response, its question and the answer.
         count: G_Q.
-        draws: random numbers of the runs.
+        rng: for everything that is drawn.
 
     Returns:
         The candidates, and their cost beside the executed ones', int [R]. The scorer reads the
         state itself and each candidate's exchange, as in `score_groups`.
     """
-    u = draws.uniform(cases.option.shape[1], count, 4)
-    questions = seen.questions[:, :, None, :]
-    every_finding = choose(
-        np.broadcast_to(questions, (*u.shape[:3], questions.shape[-1])), u[..., 1]
-    )
-    every_asks = u[..., 0] >= seen.answering[:, :, None]
-    every_heard = clinic.answer(cases, every_finding, u[..., 2])
+    u = uniform(rng, 4, *asks.shape, count)
+    supervised = asks & (uniform(rng, *asks.shape) < clinic.cell.coverage)
+    every_finding = choose(seen.questions[:, :, None, :], u[1])
+    every_asks = u[0] >= seen.answering[:, :, None]
+    every_heard = clinic.answer(cases, every_finding, u[2])
     every_asks[..., 0], every_finding[..., 0], every_heard[..., 0] = asks, finding, heard
-    read = every_heard ^ (u[..., 3] < clinic.cell.scorer_error)
+    read = every_heard ^ (u[3] < clinic.cell.scorer_error)
     utility = clinic.utility(weight, asked, cases, every_finding, read)
     before = np.take_along_axis(seen.posterior, cases.option[..., None], -1)
     utility = np.where(every_asks, utility, before)
-    # Candidates are drawn wherever the consultation goes on; answered and read where it asks.
-    sampled = (count - 1) * asks.sum(1)
-    answered = (every_asks[..., 1:] & asks[..., None]).sum((1, 2))
-    scored = (count + 1) * asks.sum(1)
-    return Candidates(asks, every_asks, every_finding, utility), sampled + answered + scored
+    # Each state has count - 1 responses more, their answers, and count + 1 readings.
+    answered = (every_asks[..., 1:] & supervised[..., None]).sum((1, 2))
+    cost = 2 * count * supervised.sum(1) + answered
+    return Candidates(supervised, every_asks, every_finding, utility, before[..., 0]), cost

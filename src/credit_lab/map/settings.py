@@ -3,15 +3,14 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
+from scipy.stats import qmc
 
 from pcqc.errors import UserError
-from pcqc.methods.grpo import Grpo
-from pcqc.methods.pcqc import Pcqc
-from pcqc.study import Method, load_study
 from pcqc.study.load import ROOT
 from pcqc.study.yaml_reader import (
     STRICT,
@@ -26,7 +25,8 @@ from pcqc.study.yaml_reader import (
 
 FILE = ROOT / "config" / "map.yaml"
 MOST_OPTIONS = 8
-PILOT = "pilot"
+FITTING, TEST = "fitting", "test"
+GRPO, TERMINAL, LOCAL, PCQC = METHODS = ("grpo", "terminal_only", "executed_local", "pcqc")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,17 +37,25 @@ class Cell:
         noise: P(sign of another disease | disease), and P(own sign is missing).
         turns: most questions of a consultation; an answer is demanded after them.
         options: diseases of a case.
-        question_group: G_Q, candidates at a state.
         scorer_error: P(the scorer reads a new answer the wrong way).
         patient_error: P(the patient answers wrongly), each time anew.
+        question_group: G_Q, candidates at a state.
+        terminal_group: G_T of PCQC, Terminal-only and Executed-local.
+        grpo_group: G_T of GRPO.
+        coverage: share of the states of a case's first consultation that get candidates.
+        beta: weight of question credit.
     """
 
     noise: Annotated[float, Field(gt=0, lt=0.5)]
     turns: Annotated[int, Field(ge=1, le=MOST_OPTIONS)]
     options: Annotated[int, Field(ge=2, le=MOST_OPTIONS)]
-    question_group: Annotated[int, Field(ge=2)]
     scorer_error: Share = 0.0
     patient_error: Share = 0.0
+    question_group: Annotated[int, Field(ge=2)] = 4
+    terminal_group: Annotated[int, Field(ge=2)] = 4
+    grpo_group: Annotated[int, Field(ge=2)] = 32
+    coverage: Share = 1.0
+    beta: Positive = 1.0
 
     @property
     def findings(self) -> int:
@@ -59,47 +67,74 @@ class Cell:
         """P(an answer is not what the option's signs say), by noise and the patient together."""
         return self.noise * (1 - self.patient_error) + (1 - self.noise) * self.patient_error
 
+    def consultations(self, method: str) -> int:
+        """G_T of a method."""
+        return self.grpo_group if method == GRPO else self.terminal_group
+
+    def candidates(self, method: str) -> int:
+        """G_Q of a method; 1 where only the executed question is sampled."""
+        return self.question_group if method in (LOCAL, PCQC) else 1
+
+
+@dataclass(frozen=True, config=STRICT)
+class Axis:
+    """Values of a setting; one of the three is given.
+
+    Attributes:
+        between: lowest and highest, all between them alike.
+        by_factors: lowest and highest, all factors between them alike.
+        among: the only values.
+    """
+
+    between: tuple[float, float] | None = None
+    by_factors: tuple[float, float] | None = None
+    among: tuple[int, ...] | None = None
+
+    def at(self, place: float) -> float | int:
+        """The value at a place in [0, 1), to three digits."""
+        if self.among:
+            return self.among[int(place * len(self.among))]
+        if self.between:
+            low, high = self.between
+            return float(f"{low + place * (high - low):.3g}")
+        low, high = self.by_factors
+        return float(f"{low * (high / low) ** place:.3g}")
+
 
 @dataclass(frozen=True, config=STRICT)
 class Training:
     """How every cell is trained.
 
     Attributes:
-        methods: names of methods in config/methods.yaml, whose group sizes and beta count.
+        methods: trained in each cell.
         cases: of an update.
-        budgets: ascending; each is the cost of so many full updates of PCQC with the centre's G_Q.
-        budget: the one by which predictions are judged.
-        learning_rate: of Adam, for all methods.
-        own_rates: method -> its best rate on the pilot, with which everything is repeated.
+        updates: the budget of every method is the cost of so many full updates of PCQC with G_T and
+            G_Q of 4 and candidates at every state.
+        learning_rate: of Adam for groups of 4 consultations; grows with the root of the group, as
+            Malladi et al. (2022) derive for Adam.
         chance_to_answer: P(answer) at each turn before training.
         evaluated: consultations by which a run's policy is judged.
     """
 
     methods: Some[str]
     cases: Count
-    budgets: Some[Count]
-    budget: Count
+    updates: Count
     learning_rate: Positive
-    own_rates: dict[str, Positive]
     chance_to_answer: Annotated[float, Field(gt=0, lt=1)]
     evaluated: Count
 
 
 @dataclass(frozen=True, config=STRICT)
-class Rule:
-    """What is predicted, and what counts as decided.
+class Fit:
+    """How the rule is fitted and judged.
 
     Attributes:
-        ahead: points of predicted advantage from which PCQC is predicted to be ahead.
-        scale: points of PCQC - GRPO per point of predicted advantage, by the pilot.
         margin: points; a smaller difference is none.
-        states: sampled for the fidelity of credit.
+        penalties: of ridge regression; leaving one cell out chooses.
     """
 
-    ahead: Positive
-    scale: float
     margin: Positive
-    states: Count
+    penalties: Some[Positive]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -109,84 +144,73 @@ class Map:
     Attributes:
         seed: of all random numbers.
         runs: trained policies of each method in each cell.
-        centre: the cell that the axes go through.
-        grid: two settings and their values, all combinations of which are cells.
-        axes: settings and their values, changed one at a time.
-        pilot: what differs from the centre in the cell on which rates were chosen.
-        pilot_rates: learning rates tried there.
+        cells: how many.
+        block: how many of them one job trains.
+        half: so many in turn are for fitting and for testing.
+        axes: setting of a cell -> its values.
         training: how every cell is trained.
-        rule: for predictions.
+        measured: cases on which quantities are measured before training.
+        rule: how it is fitted and judged.
     """
 
     seed: int
     runs: Annotated[int, Field(ge=2)]
-    centre: Cell
-    grid: dict[str, list[int | float]]
-    axes: dict[str, list[int | float]]
-    pilot: dict[str, int | float]
-    pilot_rates: Some[Positive]
+    cells: Count
+    block: Count
+    half: Count
+    axes: dict[str, Axis]
     training: Training
-    rule: Rule
+    measured: Count
+    rule: Fit
 
     @property
-    def cells(self) -> dict[str, Cell]:
-        """Name -> cell: the grid, whose centre is one of its cells, then the axes."""
-        (row, rows), (column, columns) = self.grid.items()
-        changes = [{row: a, column: b} for a in rows for b in columns]
-        changes += [{name: value} for name, values in self.axes.items() for value in values]
-        return {
-            "_".join(f"{name}-{value:g}" for name, value in change.items()): self._cell(change)
-            for change in changes
-        }
+    def design(self) -> dict[str, Cell]:
+        """Name -> cell."""
+        places = qmc.Sobol(len(self.axes), seed=self.seed).random(self.cells)
+        cells = {}
+        for number, row in enumerate(places):
+            axes = zip(self.axes.items(), row, strict=True)
+            values: dict[str, Any] = {name: axis.at(place) for (name, axis), place in axes}
+            cells[f"{self.use(number)}-{number:03d}"] = Cell(**values)
+        return cells
 
-    def cell(self, name: str) -> Cell:
-        """A cell of the map, or the pilot. Raises UserError for another name."""
-        cells = {**self.cells, PILOT: self._cell(self.pilot)}
-        if name not in cells:
-            raise UserError(f"unknown cell '{name}'{nearest(name, self.cells)}")
-        return cells[name]
+    @property
+    def blocks(self) -> dict[str, dict[str, Cell]]:
+        """Name of a job -> the cells that it trains."""
+        rows = list(self.design.items())
+        starts = range(0, len(rows), self.block)
+        return {f"{self.use(s)}-{s:03d}": dict(rows[s : s + self.block]) for s in starts}
 
-    def _cell(self, change: dict[str, int | float]) -> Cell:
-        return Cell(**{**dataclasses.asdict(self.centre), **change})
+    def use(self, number: int) -> str:
+        """What a cell is for."""
+        return (FITTING, TEST)[number // self.half % 2]
 
 
 def load_map(path: Path = FILE) -> Map:
     """Read the settings. Raises UserError for an unknown, missing or wrong one."""
     file = read_settings(path)
     settings = build(Map, file.data, file.error)
-    centre = dataclasses.asdict(settings.centre)
-    pilot = {name: [value] for name, value in settings.pilot.items()}
-    for group, changes in (("grid", settings.grid), ("axes", settings.axes), ("pilot", pilot)):
-        for name, values in changes.items():
-            place = (group, name)
-            if name not in centre:
-                raise file.error(place, f"no setting of a cell{nearest(name, centre)}")
-
-            def in_the_file(_: tuple, problem: str, place: tuple = place) -> UserError:
-                return file.error(place, problem)
-
-            for value in values:
-                build(Cell, {**centre, name: value}, in_the_file)
     for where, problem in _contradictions(settings):
         raise file.error(where, problem)
+    for name, axis in settings.axes.items():
+
+        def in_the_file(_: tuple, problem: str, name: str = name) -> UserError:
+            return file.error(("axes", name), problem)
+
+        for end in (0.0, np.nextafter(1.0, 0.0)):
+            build(Cell, {"noise": 0.1, "turns": 1, "options": 2, name: axis.at(end)}, in_the_file)
     return settings
 
 
 def _contradictions(settings: Map) -> Iterator[tuple[tuple[str, ...], str]]:
-    given, known = settings.training, load_study("paper").methods
-    if len(settings.grid) != 2:
-        yield ("grid",), "must have two settings, whose combinations are cells"
-    if given.budget not in given.budgets:
-        yield ("training", "budget"), "must be one of training.budgets"
-    for name in given.methods:
+    known = {field.name: field for field in dataclasses.fields(Cell)}
+    for name, axis in settings.axes.items():
         if name not in known:
-            yield ("training", "methods"), f"no method '{name}'{nearest(name, known)}"
-        elif not _simulated(known[name]):
-            yield ("training", "methods"), f"the map cannot train '{name}'; remove it"
-    if missing := set(given.methods) ^ set(given.own_rates):
-        yield ("training", "own_rates"), f"must name the methods, no more: '{min(missing)}'"
-
-
-def _simulated(method: Method) -> bool:
-    """Whether `training.py` computes the method's credit: GRPO's, or PCQC's beside it."""
-    return type(method) is Grpo or (type(method) is Pcqc and method.trained_candidates > 1)
+            yield ("axes", name), f"no setting of a cell{nearest(name, known)}"
+        if sum(values is not None for values in vars(axis).values()) != 1:
+            yield ("axes", name), "must have one of `between`, `by_factors` and `among`"
+    for name in settings.training.methods:
+        if name not in METHODS:
+            yield ("training", "methods"), f"the map cannot train '{name}'{nearest(name, METHODS)}"
+    if settings.half % settings.block or settings.cells % settings.block:
+        yield ("block",), "must divide `half` and `cells`"

@@ -13,6 +13,7 @@ import numpy as np
 from credit_lab.map.settings import Cell
 from credit_lab.parts import softmax
 
+FLOAT = np.float32  # a quarter faster than twice the digits
 ODDS = 3.0  # of an option that the complaint makes likelier, as in config/studies/clinic.yaml
 
 
@@ -52,14 +53,14 @@ class SimulatedClinic:
         own = np.eye(cell.findings, cell.options, dtype=bool)
         self.present = np.where(own, 1 - cell.noise, cell.noise)
         heard = np.where(own, 1 - cell.heard, cell.heard)
-        self.log_answer = np.log(np.stack([1 - heard, heard]))
+        self.log_answer = np.log(np.stack([1 - heard, heard])).astype(FLOAT)
 
     def draw(self, rng: np.random.Generator, *shape: int) -> Patients:
         """Patients: the complaint first, then the option, then every finding."""
-        order = rng.random((*shape, self.cell.options)).argsort(axis=-1)
-        prior = self.complained[order] / self.complained.sum()
-        option = choose(prior, rng.random(shape))
-        shown = rng.random((*shape, self.cell.findings)) < self.present.T[option]
+        order = uniform(rng, *shape, self.cell.options).argsort(axis=-1)
+        prior = (self.complained / self.complained.sum()).astype(FLOAT)[order]
+        option = choose(prior, uniform(rng, *shape))
+        shown = uniform(rng, *shape, self.cell.findings) < self.present.T[option]
         return Patients(np.log(prior), option, shown)
 
     def opening(self, patients: Patients) -> tuple[np.ndarray, np.ndarray]:
@@ -118,10 +119,10 @@ class SimulatedClinic:
         right = np.broadcast_to(patients.option[..., None, None], (*finding.shape, 1))
         return np.take_along_axis(after, right, -1)[..., 0]
 
-    def value(self, weight: np.ndarray, finding: np.ndarray) -> np.ndarray:
-        """Accuracy of the Bayes diagnosis after a question not asked before, [...]."""
-        answers = np.exp(self.log_answer[:, finding])  # [2, ..., options]
-        return (answers * softmax(weight)).max(axis=-1).sum(axis=0)
+
+def uniform(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Numbers uniform on [0, 1)."""
+    return rng.random(shape, FLOAT)
 
 
 def choose(probability: np.ndarray, draw: np.ndarray) -> np.ndarray:

@@ -1,115 +1,134 @@
-"""The map as a table: predictions, outcomes, and how often predictions were right."""
+"""The map as tables: how the rule fared, and every cell with its prediction and what came out."""
 
-import re
+import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.table import Cell, Column, Number, Range, Row, Table
-from credit_lab.map.exact import AHEAD, NONE
-from credit_lab.map.job import OWN, SHARED
-from credit_lab.map.outcomes import GRPO, PCQC, TERMINAL, TrainedCell, decided
+from analysis.table import Column, Number, Range, Row, Table
+from credit_lab.map.outcomes import UNDECIDED, TrainedCell
+from credit_lab.map.quantities import QUANTITIES
+from credit_lab.map.rule import AHEAD, BEHIND, CHOSEN, NONE, OUTCOMES, Rule
+from credit_lab.map.settings import GRPO, LOCAL, TERMINAL, TEST, Cell, Map
 
 NAME = "map"
-RULES = {"predicted": "rule", "predicted_scaled": "scaled rule"}
-RATES = {SHARED: "one rate", OWN: "own rates"}
-LABELS = {
-    "noise": "noise",
-    "turns": "turns",
-    "options": "options",
-    "question_group": "G_Q",
-    "scorer_error": "scorer's error",
-    "patient_error": "patient's error",
-}
-EXACT = {
-    "best_over_average": "Best − average",
-    "headroom": "Headroom",
-    "fidelity": "Fidelity",
-    "advantage": "Advantage",
+TITLES = {
+    GRPO: "PCQC − GRPO",
+    TERMINAL: "PCQC − Terminal-only",
+    LOCAL: "PCQC − Executed-local",
+    CHOSEN: "Highest utility − executed",
 }
 COLUMNS = (
-    Column("cell", "Cell", numeric=False),
-    *(Column(key, title, "Exact") for key, title in EXACT.items()),
-    Column("predicted", "Rule", "Predicted", numeric=False),
-    Column("predicted_scaled", "Scaled", "Predicted", numeric=False),
-    Column("grpo", "GRPO"),
-    Column("pcqc", "PCQC"),
-    Column("ahead_of_grpo", "PCQC − GRPO"),
-    Column("ahead_of_grpo", "95% CI"),
-    Column("outcome", "Came out", numeric=False),
-    Column("own_rates", "PCQC − GRPO", "Own rates"),
-    Column("own_rates", "95% CI", "Own rates"),
-    Column("own_rates_outcome", "Came out", "Own rates", numeric=False),
-    Column("ahead_of_terminal", "PCQC − Terminal-only"),
-    Column("ahead_of_terminal", "95% CI"),
-    Column("bayes_ahead_of_terminal", "The same by Bayes' answers"),
-    Column("bayes_ahead_of_terminal", "95% CI"),
+    Column("outcome", "Points", numeric=False),
+    *(Column(name, name.capitalize(), "All cells") for name in (AHEAD, NONE, BEHIND, UNDECIDED)),
+    Column("fitting_error", "Error, fitting"),
+    Column("test_error", "Error", "Test half"),
+    Column("mean_error", "Error of the mean", "Test half"),
+    Column("covered", "In the 80 % interval", "Test half"),
+    Column("decided", "Decided", "Test half"),
+    Column("right", "Rule right", "Test half"),
+    Column("always_none", "Always none", "Test half"),
+    Column("always_ahead", "Always ahead", "Test half"),
 )
 
 
-def build(cells: Sequence[TrainedCell]) -> Table:
-    """Every cell of the map."""
-    first = cells[0]
-    caption = (
-        "Linear policies on the exact posterior, no transformers. Differences in points of "
-        f"accuracy after the cost of {first['budget']} full updates of PCQC, over "
-        f"{len(first.runs(GRPO))} paired "
-        "runs. Best − average: accuracy of the Bayes diagnosis after a best question less that "
-        "after an average one. Headroom: after best less after random questions until the last "
-        "turn. Fidelity: share of the better question's lead that its credit gets. Advantage: "
-        "headroom times fidelity. Predicted before training, PCQC against GRPO. Came out: decided "
-        f"by the 95% t interval and the margin of {first['rule']['margin']:g} points. Own rates: "
-        "each method with its best learning rate on the pilot. By Bayes' answers: what the "
-        "questions are worth, whatever the policy makes of them."
-    )
-    rows = tuple(_row(cell) for cell in cells)
-    return Table(NAME, "Where does question credit pay?", caption, COLUMNS, rows, _notes(cells))
+@dataclass(frozen=True)
+class Judged:
+    """How the rule fared in the test half, for one outcome.
+
+    Attributes:
+        error: root mean square of predicted less actual, in points.
+        mean_error: the same of the fitting cells' mean for every cell.
+        covered: share of cells in the 80 % interval.
+        outcomes: of the decided cells.
+        right: of them, as many as the rule, and as each constant answer, had right.
+    """
+
+    error: float
+    mean_error: float
+    covered: float
+    outcomes: list[str]
+    right: dict[str, int]
+
+    @property
+    def succeeds(self) -> bool:
+        """The criterion: more decided cells right than either constant, and a smaller error."""
+        constants = max(self.right[NONE], self.right[AHEAD])
+        return self.right["rule"] > constants and self.error < self.mean_error
 
 
-def _row(cell: TrainedCell) -> Row:
-    shared, own, terminal, bayes = (
-        (Number(difference.mean, signed=True), Range(difference.low, difference.high))
-        for difference in (
-            cell.ahead_of(GRPO),
-            cell.ahead_of(GRPO, OWN),
-            cell.ahead_of(TERMINAL),
-            cell.ahead_of(TERMINAL, measure="bayes"),
+def judge(cells: Sequence[TrainedCell], rule: Rule, outcome: str, margin: float) -> Judged:
+    """The rule against what came out in cells that it was not fitted on."""
+    predicted = [rule.predict(cell.quantities)[outcome] for cell in cells]
+    actual = [cell.difference(outcome) for cell in cells]
+    gaps = np.array([p.mean - a.mean for p, a in zip(predicted, actual, strict=True)])
+    mean_gaps = np.array([rule.weights[outcome][0] - a.mean for a in actual])
+    inside = [
+        p.interval[0] <= a.mean <= p.interval[1] for p, a in zip(predicted, actual, strict=True)
+    ]
+    pairs = [(p.outcome(margin), a.outcome(margin)) for p, a in zip(predicted, actual, strict=True)]
+    decided = [pair for pair in pairs if pair[1] != UNDECIDED]
+    outcomes = [came for _, came in decided]
+    right = {answer: outcomes.count(answer) for answer in (NONE, AHEAD)}
+    right["rule"] = sum(said == came for said, came in decided)
+    errors = (float(np.sqrt((each**2).mean())) for each in (gaps, mean_gaps))
+    return Judged(*errors, float(np.mean(inside)), outcomes, right)
+
+
+def summary(cells: Sequence[TrainedCell], rule: Rule, settings: Map) -> Table:
+    """A row for each outcome."""
+    margin = settings.rule.margin
+    test = [cell for cell in cells if cell.name.startswith(TEST)]
+    rows, notes = [], []
+    for outcome, title in TITLES.items():
+        came = [cell.difference(outcome).outcome(margin) for cell in cells]
+        judged = judge(test, rule, outcome, margin)
+        counts = [came.count(name) for name in (AHEAD, NONE, BEHIND, UNDECIDED)]
+        right = (judged.right[name] for name in ("rule", NONE, AHEAD))
+        numbers = (
+            *(Number(n, digits=0) for n in counts),
+            *(Number(e) for e in (rule.errors[outcome], judged.error, judged.mean_error)),
+            Number(100 * judged.covered, digits=0, unit=" %"),
+            *(Number(n, digits=0) for n in (len(judged.outcomes), *right)),
         )
+        rows.append(Row(outcome, (title, *numbers)))
+        verdict = "met" if judged.succeeds else "not met"
+        notes.append(f"{title}: the criterion is {verdict}.")
+    caption = (
+        f"{len(cells)} cells, {settings.runs} runs of each method, points of accuracy. Ahead, "
+        "behind: the mean is "
+        f"at least {margin:g} points and the 95 % t interval over runs excludes 0; none: the "
+        f"interval lies within ±{margin:g}; else undecided. Error: root mean square of predicted "
+        "less actual points, in the fitting half by leaving one cell out; of the mean: if every "
+        "cell is given the fitting cells' mean. Rule right, always none, always ahead: decided "
+        "cells of the test half. The criterion, fixed before any of these was trained: the rule is "
+        "right in more of them than either constant answer, and its error is below that of the "
+        "mean."
     )
-    cells: tuple[Cell, ...] = (
-        in_words(cell.name),
-        *(Number(cell.number(key)) for key in EXACT),
-        *(cell["prediction"][rule] for rule in RULES),
-        *(Number(float(np.mean(cell.runs(method)))) for method in (GRPO, PCQC)),
-        *(*shared, cell.outcome()),
-        *(*own, cell.outcome(rates=OWN)),
-        *(*terminal, *bayes),
-    )
-    return Row(cell.name, cells)
+    title = "Does the rule predict where question credit pays?"
+    return Table(NAME, title, caption, COLUMNS, tuple(rows), tuple(notes))
 
 
-def _notes(cells: Sequence[TrainedCell]) -> tuple[str, ...]:
-    """How often each rule is right, by learning rates and budget, and how often one answer is."""
-    notes = []
-    for rates, words in RATES.items():
-        for budget in cells[0]["budgets"][1:]:
-            outcomes = decided(cells, rates, budget)
-            right = ", ".join(
-                f"{name} {sum(c['prediction'][rule] == outcomes.get(c.name) for c in cells)}"
-                for rule, name in RULES.items()
-            )
-            always = ", ".join(
-                f"always '{outcome}' {[*outcomes.values()].count(outcome)}"
-                for outcome in (AHEAD, NONE)
-            )
-            notes.append(
-                f"Right, {words}, budget {budget}: {right} of {len(outcomes)} decided cells of "
-                f"{len(cells)}; {always}."
-            )
-    return tuple(notes)
-
-
-def in_words(name: str) -> str:
-    """`noise-0.1_turns-4` as `noise 0.1, turns 4`."""
-    changes = re.findall(r"([a-z][a-z_]*)-([\d.]+)", name)
-    return ", ".join(f"{LABELS[setting]} {value}" for setting, value in changes)
+def cells_table(cells: Sequence[TrainedCell], rule: Rule, settings: Map) -> Table:
+    """A row for each cell: settings, quantities, accuracies, predictions and what came out."""
+    fields = [field.name for field in dataclasses.fields(Cell)]
+    methods = settings.training.methods
+    columns = [Column("cell", "Cell", numeric=False), *(Column(f, f) for f in fields)]
+    columns += [Column(f"measured_{name}", name) for name in QUANTITIES]
+    columns += [Column(f"accuracy_{method}", method) for method in methods]
+    for outcome in OUTCOMES:
+        keys = (f"predicted_{outcome}", outcome, outcome)
+        columns += [Column(key, key) for key in keys]
+        columns.append(Column(f"came_out_{outcome}", outcome, numeric=False))
+    rows = []
+    for cell in cells:
+        row = [cell.name, *(Number(float(cell.settings[f])) for f in fields)]
+        row += [Number(value) for value in cell.quantities.values()]
+        row += [Number(float(np.mean(cell.trained[m]["accuracy"]))) for m in methods]
+        for outcome, predicted in rule.predict(cell.quantities).items():
+            came = cell.difference(outcome)
+            row += [Number(predicted.mean), Number(came.mean), Range(came.low, came.high)]
+            row.append(came.outcome(settings.rule.margin))
+        rows.append(Row(cell.name, tuple(row)))
+    return Table("cells", "The cells", "", tuple(columns), tuple(rows))

@@ -1,32 +1,32 @@
-"""The map as a workflow: a job for each cell, of which an interrupted map has only some to make."""
+"""The map as a workflow: a job for each block; an interrupted map has only some to make."""
 
 import re
 
 from workplace import Workplace
 
-from credit_lab.jobs import map_cell, map_figure
+from credit_lab.jobs import map_block, map_figure
 from credit_lab.map.settings import load_map
 from pcqc.results.manifest import begin, finish
 
-CELLS = list(load_map().cells)
+BLOCKS = list(load_map().blocks)
 
 
 def planned(place: Workplace) -> tuple[list[str], bool]:
-    """Cells that a dry run would train, and whether it would draw the figure."""
+    """Blocks that a dry run would train, and whether it would draw the figure."""
     done = place.run(place.workflow("-n", "map"))
     assert done.returncode == 0, done.stderr
     said = done.stdout + done.stderr
-    return re.findall(r"in the cell (\S+)", said), "Map: table and figure" in said
+    return re.findall(r"in the cells of (\S+)", said), "Map: tables and figure" in said
 
 
 def test_what_is_there_is_not_trained_again(tmp_path, monkeypatch):
     place = Workplace(tmp_path / "copy")
     monkeypatch.chdir(place.folder)
-    for job in [*map(map_cell, CELLS), map_figure(CELLS)]:
+    for job in [*map(map_block, BLOCKS), map_figure()]:
         begin(job)
         finish(job, {})
-    unmade = CELLS[5:]
-    for cell in unmade:
-        map_cell(cell).manifest.unlink()
-    cells, drawn = planned(place)
-    assert (sorted(cells), drawn) == (sorted(unmade), True)  # the figure reads them
+    unmade = BLOCKS[5:]
+    for block in unmade:
+        map_block(block).manifest.unlink()
+    blocks, drawn = planned(place)
+    assert (sorted(blocks), drawn) == (sorted(unmade), True)  # the figure reads them

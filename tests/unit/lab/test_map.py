@@ -1,4 +1,4 @@
-"""The map: exact values by hand, gradients of credit, predictions of every cell, learning."""
+"""The map: the design, gradients and cost of credit, quantities by hand, learning."""
 
 import dataclasses
 
@@ -6,48 +6,47 @@ import numpy as np
 import pytest
 
 from clinic_env.posterior import posterior
-from credit_lab.map.exact import as_case, best_over_average, fidelity, headroom, predict
-from credit_lab.map.job import read_predictions, train_cell, write_predictions
+from clinic_env.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
+from credit_lab.map.before import read_cells, write_cells
+from credit_lab.map.job import train_block
 from credit_lab.map.policy import see, untrained
-from credit_lab.map.rollouts import Rollouts, Streams, roll_out
-from credit_lab.map.settings import FILE, Cell, load_map
+from credit_lab.map.quantities import QUANTITIES, Groups, quantities
+from credit_lab.map.rollouts import Rollouts, roll_out
+from credit_lab.map.settings import FILE, LOCAL, PCQC, TERMINAL, Axis, Cell, load_map
 from credit_lab.map.simulated import SimulatedClinic
 from credit_lab.map.training import (
-    budgets,
     full_cost,
+    gain_of_the_highest,
     method_gradient,
     question_gradient,
+    standardised,
     terminal_gradient,
     train,
 )
 from credit_lab.parts import Parts, softmax
+from pcqc.cases.case import Case
 from pcqc.errors import UserError
-from pcqc.study import load_study
 from pcqc.system.seeds import generator
+from turn_credit.arithmetic import executed_local_credit, same_state_credit
 
 MAP = load_map()
-METHODS = load_study("paper").methods
-ONE_QUESTION = Cell(0.1, 1, 2, 4, 0.0, 0.0)
-SMALL = Cell(0.1, 2, 2, 3, 0.2, 0.1)
+SMALL = Cell(0.1, 2, 2, 0.2, 0.1, question_group=3, terminal_group=4)
 
 
-def small_map(**training) -> object:
-    given = {"budgets": (5, 10), "budget": 10, "evaluated": 200, **training}
+def small_map(**training):
+    given = {"updates": 5, "evaluated": 100, **training}
     return dataclasses.replace(MAP, runs=2, training=dataclasses.replace(MAP.training, **given))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  turns: [2, 4, 6]", "  turns: [2, 4]\n  options: [2]", r"grid: must have two settings"),
-        ("  options: [2, 8]", "  optoins: [2, 8]", r"axes\.optoins: no setting of a cell; did you"),
-        ("[0.02, 0.1, 0.2, 0.3]", "[0.02, 0.7]", r":\d+: grid\.noise: must be less than 0\.5"),
-        ("  options: [2, 8]", "  options: [2, 2.5]", r"axes\.options: must be a valid integer"),
-        ("budget: 200", "budget: 300", r"training\.budget: must be one of training\.budgets"),
-        ("methods: [grpo,", "methods: [grop,", r"methods: no method 'grop'; did you mean 'grpo'"),
-        ("methods: [grpo,", "methods: [executed_local,", r"cannot train 'executed_local'; remove"),
-        ("methods: [grpo,", "methods: [igpo,", r"cannot train 'igpo'; remove"),
-        ("methods: [grpo, ", "methods: [", r"own_rates: must name the methods, no more: 'grpo'"),
+        ("  turns: {", "  truns: {", r"axes\.truns: no setting of a cell; did you mean 'turns'"),
+        ("[0.02, 0.25]", "[0.02, 0.7]", r":\d+: axes\.noise: must be less than 0\.5"),
+        ("among: [1, 2,", "between: [1.0, 2.0], among: [1, 2,", r"turns: must have one of"),
+        ("options: {among: [2,", "options: {among: [1,", r"axes\.options: must be greater than"),
+        ("block: 8 ", "block: 7 ", r"block: must divide `half` and `cells`"),
+        ("methods: [grpo,", "methods: [grop,", r"cannot train 'grop'; did you mean 'grpo'"),
     ],
 )
 def test_wrong_settings_of_the_map_are_named(tmp_path, old, new, message):
@@ -58,30 +57,37 @@ def test_wrong_settings_of_the_map_are_named(tmp_path, old, new, message):
         load_map(path)
 
 
-def test_a_best_over_an_average_question_by_hand():
-    """Prior 3/4 and 1/4. Either sign: right in 0.9; a finding that says nothing: in 0.75.
-
-    Two of four findings are signs: the average question gives (0.9 + 0.75) / 2 = 0.825.
-    """
-    assert best_over_average(ONE_QUESTION) == pytest.approx(7.5)
-    assert headroom(ONE_QUESTION) == pytest.approx(7.5)
-    # A patient who errs is more noise: 0.1 * 0.8 + 0.9 * 0.2 = 0.26 is more than the prior's 1/4.
-    assert best_over_average(Cell(0.1, 1, 2, 4, 0.0, 0.2)) == pytest.approx(0)
+def test_values_lie_on_their_axis_by_hand():
+    assert Axis(between=(1.0, 3.0)).at(0.25) == 1.5
+    assert Axis(by_factors=(0.25, 4.0)).at(0.5) == 1.0
+    assert [Axis(among=(2, 4, 8)).at(u) for u in (0.0, 0.34, 0.99)] == [2, 4, 8]
 
 
-@pytest.mark.parametrize(("error", "expected"), [(0.0, 0.8), (0.3, 0.32), (0.5, 0.0)])
-def test_the_fidelity_of_credit_by_hand(error, expected):
-    """A sign beats a finding that says nothing where its answer is read rightly.
+def test_every_block_fills_the_space_and_the_first_cells_stay_when_more_are_added():
+    names = [list(cells) for cells in MAP.blocks.values()]
+    assert all(len({name.partition("-")[0] for name in block}) == 1 for block in names)
+    for block in MAP.blocks.values():  # eight Sobol points have four in each half of every axis
+        betas = [cell.beta for cell in block.values()]
+        assert sum(beta < 1 for beta in betas) == len(betas) // 2
+    twice = dataclasses.replace(MAP, cells=2 * MAP.cells)
+    assert list(twice.design.items())[: MAP.cells] == list(MAP.design.items())
 
-    That is missed with 0.1 (1 - e) + 0.9 e, so that the fidelity is 1 less twice that. 40,000
-    states, two thirds of which compare a sign with such a finding: 4 standard errors are 0.025.
-    """
-    cell = dataclasses.replace(ONE_QUESTION, scorer_error=error)
-    assert fidelity(cell, 40_000, generator(1, "test")) == pytest.approx(expected, abs=0.025)
+
+def as_case(cell: Cell) -> tuple[World, Case]:
+    """A world like the cell, and a case whose first half of options is likelier."""
+    names = FINDINGS[: cell.findings]
+    signs = np.where(np.eye(len(names), dtype=bool), 1 - cell.heard, cell.heard)
+    prior = SimulatedClinic(cell).complained
+    weights = [(float(prior[d]),) if d < cell.options else (1.0,) for d in range(len(names))]
+    rows, rates = tuple(tuple(map(float, row)) for row in signs), (1 / len(names),) * len(names)
+    world = World(names, names, rows, COMPLAINTS[:1], tuple(weights), rates)
+    options = dict(zip(LABELS, names[: cell.options], strict=False))
+    opening = state_complaint(COMPLAINTS[0], "plain")
+    return world, Case("map-0", "clinic", opening, QUESTION, options, (), LABELS[0])
 
 
 def test_the_simulated_posterior_is_the_clinics():
-    cell = Cell(0.15, 3, 4, 4, 0.0, 0.1)
+    cell = Cell(0.15, 3, 4, 0.0, 0.1)
     world, case = as_case(cell)
     clinic = SimulatedClinic(cell)
     weight, asked = np.log(clinic.complained)[None], np.zeros((1, cell.findings), bool)
@@ -90,15 +96,15 @@ def test_the_simulated_posterior_is_the_clinics():
         weight, asked = clinic.learn(weight, asked, *each)
     # Finding 1's second answer was not learnt, as no repeated question's is.
     expected = posterior(world, case, {1: True, 5: True, 3: False})
-    assert softmax(weight)[0] == pytest.approx(expected)
+    assert softmax(weight)[0] == pytest.approx(expected, rel=1e-5)
 
 
 def sampled(group: int, candidates: int) -> tuple[Parts, Rollouts]:
     rng = generator(3, "policy")
     start = untrained(SMALL, 2, 0.3)
     policy = Parts(*(part + 0.5 * rng.standard_normal(part.shape) for part in start))
-    clinic, draws = SimulatedClinic(SMALL), Streams(3, 2, "draws")
-    return policy, roll_out(clinic, policy, draws.patients(clinic, 20), group, candidates, draws)
+    clinic = SimulatedClinic(SMALL)
+    return policy, roll_out(clinic, policy, clinic.draw(rng, 2, 20), group, candidates, rng)
 
 
 def log_probability(policy: Parts, batch: Rollouts, credit: np.ndarray) -> float:
@@ -134,80 +140,143 @@ def test_the_terminal_gradient_is_that_of_finite_differences():
                 sides.append(log_probability(policy, batch, credit))
             part[0][place] = kept
             slope = (sides[0] - sides[1]) / (2 * step * tokens)
-            assert gradient[0][place] == pytest.approx(slope, abs=1e-7)
+            assert gradient[0][place] == pytest.approx(slope, abs=1e-6)
 
 
 def test_question_credit_leaves_choice_and_answers_alone():
     policy, batch = sampled(4, 3)
-    alone = question_gradient(policy, batch, 4)
+    alone = question_gradient(policy, batch, 4, PCQC)
     assert np.abs(alone.question).max() > 1e-3
     assert not alone.choice.any()
     assert not alone.answer.any()
-    whole, terminal = (
-        method_gradient(policy, batch, METHODS[n]) for n in ("pcqc", "terminal_only")
-    )
-    assert whole.question - terminal.question == pytest.approx(alone.question)
+    cell = dataclasses.replace(SMALL, beta=0.5)
+    whole, terminal = (method_gradient(policy, batch, n, cell) for n in (PCQC, TERMINAL))
+    assert whole.question - terminal.question == pytest.approx(0.5 * alone.question, abs=1e-7)
 
 
-@pytest.mark.parametrize(("name", "cost"), [("terminal_only", 4 * 5), ("pcqc", 4 * 5 + 2 * 11)])
+@pytest.mark.parametrize("name", [PCQC, LOCAL])
+def test_the_question_gradient_is_the_papers_credit_on_question_tokens(name):
+    """Of a single run, added up state by state with the credit of `turn_credit`."""
+    policy, batch = sampled(4, 3)
+    turns = [(turn, turn.candidates) for turn in batch.turns if turn.candidates]
+    places = [
+        (t, case) for t, (_, c) in enumerate(turns) for case in np.flatnonzero(c.supervised[0])
+    ]
+    gains = [turns[t][1].utility[0, c, 0] - turns[t][1].before[0, c] for t, c in places]
+    local = executed_local_credit(gains)
+    total, tokens = np.zeros_like(policy.question[0]), 0
+    for number, (t, case) in enumerate(places):
+        turn, compared = turns[t]
+        credit = same_state_credit(compared.utility[0, case])
+        for k in range(3 if name == PCQC else 1):
+            if compared.asks[0, case, k]:
+                chosen = np.arange(SMALL.findings) == compared.finding[0, case, k]
+                error = chosen - turn.seen.questions[0, 4 * case]
+                size = credit[k] if name == PCQC else local[number]
+                total += size * np.outer(error, turn.seen.question[0, 4 * case])
+                tokens += 1
+    own = question_gradient(policy, batch, 4, name).question[0]
+    assert own == pytest.approx(total / tokens, abs=1e-5)
+
+
+def test_credit_of_values_that_count_alone_by_hand():
+    """Of 1, 3 and 5 the mean is 3 and the deviation 2; what does not count gets none."""
+    values, of = np.array([[1.0, 9.0, 3.0, 5.0]]), np.array([[True, False, True, True]])
+    assert standardised(values, of) == pytest.approx(np.array([[-1, 0, 0, 1]]), abs=1e-5)
+    assert not standardised(np.full((1, 4), 0.5), np.ones((1, 4), bool)).any()
+
+
+@pytest.mark.parametrize(("name", "cost"), [(TERMINAL, 4 * 5), (PCQC, 4 * 5 + 2 * 11)])
 def test_the_cost_of_consultations_that_ask_to_the_end_by_hand(name, cost):
     """Four consultations of two turns: 5 responses and answers each; a state of four candidates has
     3 more responses, 3 more answers and 5 readings."""
-    method, cell = METHODS[name], dataclasses.replace(SMALL, question_group=4)
-    clinic, draws = SimulatedClinic(cell), Streams(3, 2, "draws")
-    never = untrained(cell, 2, 1e-12)
-    candidates = getattr(method, "question_group", 1)
-    cases = draws.patients(clinic, 7)
-    batch = roll_out(clinic, never, cases, method.terminal_group, candidates, draws)
-    assert full_cost(cell.turns, 7, method) == 7 * cost
+    cell = dataclasses.replace(SMALL, question_group=4)
+    clinic, rng = SimulatedClinic(cell), generator(3, "draws")
+    never, candidates = untrained(cell, 2, 1e-12), cell.candidates(name)
+    batch = roll_out(clinic, never, clinic.draw(rng, 2, 7), 4, candidates, rng)
+    assert full_cost(cell.turns, 4, candidates) == cost
     assert (batch.cost == 7 * cost).all()
 
 
-def test_a_prediction_is_there_for_every_cell_and_is_the_rules(tmp_path):
-    written = read_predictions()
-    assert list(written) == list(MAP.cells)
-    assert len(written) >= 12
-    fresh = tmp_path / "predictions.csv"
-    few = {"options": [2], "scorer_error": [0.3]}
-    write_predictions(dataclasses.replace(MAP, axes=few), fresh)
-    for name, row in read_predictions(fresh).items():
-        assert row == written[name]
+def test_half_the_states_get_candidates_where_half_are_covered():
+    """1,000 states: five standard deviations are 80."""
+    cell = dataclasses.replace(SMALL, coverage=0.5, turns=1)
+    clinic, rng = SimulatedClinic(cell), generator(3, "draws")
+    policy = untrained(cell, 1, 1e-12)
+    batch = roll_out(clinic, policy, clinic.draw(rng, 1, 1000), 2, 3, rng)
+    assert batch.turns[0].candidates.supervised.sum() == pytest.approx(500, abs=80)
 
 
-def test_the_rule_has_thresholds():
-    """Two options, as many turns as findings: best and random questions end alike."""
-    found = predict(MAP, "options-2")
-    assert found.headroom == pytest.approx(0)
-    assert found.predicted == found.predicted_scaled == "none"
-    assert predict(MAP, "noise-0.02_turns-2").predicted == "ahead"
+def test_the_quantities_by_hand():
+    """Four cases of two consultations, three states; the first consultations have 1, 0, 1, 0.
+
+    Utilities 0.9, 0.3, 0.6 of the three that asked have ranks 3, 1, 2, rewards 1, 0, 1 have ranks
+    2.5, 1, 2.5: their correlation is 1.5 / (2 * 1.5) ** 0.5. GRPO: 8 * (2 * 2 + 1) = 40; PCQC:
+    2 * 5 + 2 * 0.5 * (3 * 4 - 1) = 21.
+    """
+    rewards = np.array([[1, 1], [0, 0], [1, 0], [0, 0]], float)
+    groups = Groups(rewards, np.array([0.2, 0.0, 0.1]), np.array([0.9, 0.3, 0.6, np.nan]), 2.0)
+    sizes = {"grpo_group": 8, "terminal_group": 2, "question_group": 4}
+    found = quantities(groups, **sizes, coverage=0.5, beta=0.5)
+    assert list(found) == list(QUANTITIES)
+    expected = {
+        "spread": 0.1,
+        "flat": 1 / 3,
+        "agreement": 3**0.5 / 2,
+        "silent": 0.75,
+        "accuracy": 3 / 8,
+        "turns": 2.0,
+        "price": np.log2(40 / 21),
+        "question_group": 2.0,
+        "coverage": 0.5,
+        "beta": -1.0,
+    }
+    assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["grpo", "terminal_only", "pcqc"])
-def test_training_improves_the_policy_within_its_budgets(name):
-    settings = small_map(budgets=(20, 60), budget=60)
-    cell = Cell(0.1, 2, 3, 4, 0.0, 0.0)
-    costs = budgets(settings, cell)
-    found = train(settings, cell, name, 0.08)
-    accuracy, updates = found["accuracy"], found["updates"]
-    assert (accuracy[-1] > accuracy[0] + 5).all()
-    assert (accuracy <= found["bayes"] + 1e-9).all()
-    assert (updates[1] < updates[2]).all()
+def test_the_quantities_of_every_cell_are_those_that_were_committed(tmp_path):
+    written = read_cells()
+    assert list(written) == list(MAP.design)
+    fresh = tmp_path / "cells.csv"
+    write_cells(dataclasses.replace(MAP, cells=2, block=2, half=2), fresh)
+    for name, row in read_cells(fresh).items():
+        assert row == pytest.approx(written[name], abs=2e-3)
+
+
+@pytest.mark.parametrize("name", MAP.training.methods)
+def test_training_improves_the_policy_within_its_budget(name):
+    settings = small_map(updates=30)
+    cell = Cell(0.1, 2, 3, terminal_group=4, question_group=4)
+    start = small_map(updates=1)
+    before, after = (train(given, cell, name, 0.08) for given in (start, settings))
+    assert (after["accuracy"] > before["accuracy"] + 5).all()
+    assert (after["accuracy"] <= after["bayes"] + 1e-3).all()  # by the posterior, both
     # No update costs more than a full one, so that the budget is exceeded by less than that.
-    most = full_cost(cell.turns, settings.training.cases, METHODS[name])
-    assert (updates[-1] >= costs[-1] / most).all()
+    full = full_cost(2, cell.consultations(name), cell.candidates(name))
+    assert (after["updates"] >= 30 * full_cost(2, 4, 4) / full).all()
 
 
-def test_a_cell_is_the_same_bytes_again(tmp_path):
-    settings = small_map()
+def test_following_the_highest_utility_pays_nothing_where_answers_say_nothing():
+    """A patient who answers by chance: no question moves the posterior."""
+    settings = small_map(evaluated=50)
+    for error, least, most in ((0.5, 0.0, 0.0), (0.0, 5.0, 50.0)):
+        cell = Cell(0.05, 1, 4, patient_error=error)
+        gain = gain_of_the_highest(settings, SimulatedClinic(cell), untrained(cell, 2, 0.2))
+        assert (gain >= least - 1e-4).all()
+        assert (gain <= most + 1e-4).all()
+
+
+def test_a_block_is_the_same_bytes_again(tmp_path):
+    settings = dataclasses.replace(small_map(updates=1), cells=2, block=2, half=2)
     for name in ("one", "other"):
-        train_cell(settings, "options-2", tmp_path / name)
-    one, other = ((tmp_path / name / "cell.json").read_bytes() for name in ("one", "other"))
+        train_block(settings, "fitting-000", tmp_path / name)
+    one, other = ((tmp_path / name / "cells.json").read_bytes() for name in ("one", "other"))
     assert one == other
 
 
 def test_a_repeated_question_says_nothing_to_the_scorer():
     clinic = SimulatedClinic(SMALL)
-    patients = Streams(1, 1, "p").patients(clinic, 3)
+    patients = clinic.draw(generator(1, "p"), 1, 3)
     weight, asked = clinic.opening(patients)
     before = np.take_along_axis(softmax(weight), patients.option[..., None], -1)
     asked[..., 0] = True
