@@ -47,13 +47,7 @@ def test_a_study_is_measured_before_training(folder, monkeypatch):
     assert lines[-1] == helps.LIMITS
 
 
-@pytest.mark.parametrize(
-    ("methods", "message"),
-    [
-        ({"pcqc": PCQC}, "compares `pcqc` with `grpo`; the study needs both"),
-        ({**METHODS, "pcqc": {**PCQC, "beta": 0.0}}, r"small: methods\.pcqc\.beta is 0"),
-    ],
-)
-def test_what_cannot_be_measured_is_named(folder, methods, message):
-    with pytest.raises(UserError, match=message):
-        helps.measure(small_study(folder, methods=methods), "small", 6)
+def test_a_study_without_question_credit_is_refused(folder):
+    study = small_study(folder, methods={**METHODS, "pcqc": {**PCQC, "beta": 0.0}})
+    with pytest.raises(UserError, match=r"small: methods\.pcqc\.beta is 0"):
+        helps.measure(study, "small", 6)

@@ -6,6 +6,7 @@ scorer, and scored; nothing is trained and nothing kept.
 
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -69,9 +70,7 @@ def verdict(predicted: Prediction, margin: float) -> str:
 
 def measure(study: Study, name: str, cases: int) -> dict[str, float]:
     """The rule's quantities of a study; see `told`."""
-    pcqc, grpo = study.methods.get("pcqc"), study.methods.get("grpo")
-    if not isinstance(pcqc, Pcqc) or not isinstance(grpo, Grpo):
-        raise UserError(f"{name}: the rule compares `pcqc` with `grpo`; the study needs both")
+    pcqc, grpo = cast(Pcqc, study.method("pcqc")), cast(Grpo, study.method("grpo"))
     if not pcqc.beta:
         raise UserError(f"{name}: methods.pcqc.beta is 0: questions get no credit; raise it")
     chosen = checked_cases(Jobs(study).cases("train").latest)[:cases]
