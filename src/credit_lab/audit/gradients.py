@@ -82,7 +82,7 @@ def compare(credit: Credit, reads: set[str], reader: str, alone: bool) -> dict[s
             own = terminal_gradient(policy, across_update(policy, credit))
         else:
             read = policy if reader == "actor" else None
-            credits = group_credits(policy, credit, CONSULTATIONS, read)
+            credits = group_credits(policy, credit, CONSULTATIONS, read, "shifts" in reads)
             own = terminal_gradient(policy, credits)
         norms = np.linalg.norm(own.question), np.linalg.norm(exact.question)
         besides[name] = Beside(

@@ -1,7 +1,7 @@
 """Expected credit of every turn of a course, over the other consultations of its group.
 
 Exact: groups are enumerated as multisets of kinds of courses. Courses of one kind ask the same and
-have the same reward; a turn credit reads nothing else.
+have the same reward; a turn credit reads nothing else, unless it reads shifts.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,11 @@ Credits = dict[tuple[Patient, Course], np.ndarray]  # float [turns]
 
 
 def group_credits(
-    policy: TabularPolicy, credit: str | Credit, size: int, reader: TabularPolicy | None
+    policy: TabularPolicy,
+    credit: str | Credit,
+    size: int,
+    reader: TabularPolicy | None,
+    shifted: bool = False,
 ) -> Credits:
     """E[A_t | course] of every turn of every course of every patient, over groups of one case.
 
@@ -39,14 +43,16 @@ def group_credits(
         credit: compares the consultations of a group.
         size: of a group.
         reader: whose belief the credit reads; see `_groups`.
+        shifted: whether it reads shifts, which are the policy's.
     """
     clinic, credits_of_courses = policy.clinic, {}
     for patient in clinic.patients:
-        kinds = _kinds(clinic, patient)
+        kinds = _kinds(clinic, patient, shifted)
         shares = np.array(
             [sum(policy.course_probability(patient, c) for c in row) for row in kinds]
         )
-        groups, orders, credits = _groups(clinic, patient, credit, size, reader)
+        own = policy if shifted else None
+        groups, orders, credits = _groups(clinic, patient, credit, size, reader, own)
         weight = orders * shares[groups].prod(axis=1) / size
         total = np.zeros((len(kinds), clinic.turns))
         np.add.at(total, groups, weight[:, None, None] * credits)
@@ -57,9 +63,25 @@ def group_credits(
     return credits_of_courses
 
 
+def shifts_of(policy: TabularPolicy, patient: Patient, course: Course) -> np.ndarray:
+    """InfoPO's shift of each turn, float [turns]: how much likelier its answer made the next act.
+
+    It is a mean over both tokens. Without the answer the doctor is where it was before the turn.
+    """
+    before = visited(patient, course)
+    chances = [[policy.probability(state, act) for state in before] for act in course]
+    told = [np.log(chances[t + 1][t + 1] / chances[t + 1][t]) / 2 for t in range(len(course) - 1)]
+    return np.array([*told, 0.0])
+
+
 @cache
-def _kinds(clinic: TinyClinic, patient: Patient) -> list[list[Course]]:
-    """The courses of each kind: those with the same answered questions, turns and reward."""
+def _kinds(clinic: TinyClinic, patient: Patient, apart: bool) -> list[list[Course]]:
+    """The courses of each kind: those with the same answered questions, turns and reward.
+
+    Shifts tell all courses apart.
+    """
+    if apart:
+        return [[course] for course in clinic.courses]
     kinds: dict[tuple, list[Course]] = {}
     for course in clinic.courses:
         asked = tuple(content for kind, content in course if kind == ASK)[: clinic.turns - 1]
@@ -82,6 +104,7 @@ def _groups(
     credit: str | Credit,
     size: int,
     reader: TabularPolicy | None,
+    shifted: TabularPolicy | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every multiset of kinds, with a method's credits in it.
 
@@ -92,13 +115,14 @@ def _groups(
         size: G_T.
         reader: whose belief is read, of each option if it had answered then; None for the exact
             posterior, the tiny clinic's scorer.
+        shifted: whose shifts are read; None where the credit reads none.
 
     Returns:
         int [groups, G_T] numbers of the kinds; orders of each multiset [groups]; float
         [groups, G_T, turns] credits, 0 after the last turn.
     """
-    rewards, states, beliefs = [], [], []
-    for course, *_ in _kinds(clinic, patient):
+    rewards, states, beliefs, shifts = [], [], [], []
+    for course, *_ in _kinds(clinic, patient, shifted is not None):
         before = visited(patient, course)
         rewards.append(reward(patient, course))
         states.append([frozenset(state) for state in before])
@@ -109,6 +133,7 @@ def _groups(
             for state in before
         ]
         beliefs.append(np.array(read)[:, patient.option])
+        shifts.append(shifts_of(shifted, patient, course) if shifted else None)
     groups, orders = multisets(len(rewards), size)
     credits = np.zeros((*groups.shape, clinic.turns))
     for number, row in enumerate(groups):
@@ -118,6 +143,7 @@ def _groups(
             states=[states[i] for i in row],
             beliefs=read,
             critiques=critiques_of(read),
+            shifts=[shifts[i] for i in row] if shifted else None,
         )
         for i, of_turns in enumerate(credit_update(credit, [group])[0]):
             credits[number, i, : len(of_turns)] = of_turns

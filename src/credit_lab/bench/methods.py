@@ -28,7 +28,7 @@ from turn_credit import CREDITS, Credit, Group, credit_update
 
 # What training has for a credit: fields of `Group` and `ProcessGroup`.
 HAD = {
-    "turns": {"rewards", "states", "beliefs", "values", "critiques"},
+    "turns": {"rewards", "states", "beliefs", "values", "critiques", "shifts"},
     "questions": {"utilities", "baselines", "continued", "expected"},
 }
 
@@ -92,10 +92,18 @@ class CreditedTurns(TurnCredit):
         pass
 
     @property
+    def _reads(self) -> set[str]:
+        return known("turns", self.turn_credit, self.file, self.continuations).reads
+
+    @property
     def reads_beliefs(self) -> bool:
         """See `TurnCredit.reads_beliefs`."""
-        reads = known("turns", self.turn_credit, self.file, self.continuations).reads
-        return not reads.isdisjoint({"beliefs", "critiques"})
+        return not self._reads.isdisjoint({"beliefs", "critiques"})
+
+    @property
+    def reads_shifts(self) -> bool:
+        """See `TurnCredit.reads_shifts`."""
+        return "shifts" in self._reads
 
     @property
     def words(self) -> str:

@@ -16,12 +16,13 @@ FULL = ProcessGroup(
     values=[[0.5, 0.75, 0.5], [0.5, 0.25], [0.5, 0.5, 1.0]],
     states=[["opening", "x", "xy"], ["opening", "y"], ["opening", "x", "xz"]],
     critiques=[[1, -1, 0], [1, 0], [1, 1, 0]],
+    shifts=[[0.2, 0.5, 0.0], [0.3, 0.0], [0.1, 0.4, 0.0]],
     utilities=[[0.5, 0.3, 0.6]],
     baselines=[0.2],
     continued=[[1.0, 0.0, 1.0]],
     expected=[[0.5, 0.3, 0.6]],
 )
-_OF_CONSULTATIONS = ("rewards", "beliefs", "values", "states", "critiques")
+_OF_CONSULTATIONS = ("rewards", "beliefs", "values", "states", "critiques", "shifts")
 _OF_CANDIDATES = ("utilities", "continued", "expected")
 NOTHING = 1e-9
 _NAMES = tuple(field.name for field in fields(ProcessGroup))

@@ -1,7 +1,7 @@
 """One credit on the replay bundle and in the audit's tiny clinic, as a row of numbers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -71,9 +71,15 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
     known = behaviour(credit)
     if known.missing:
         return Score(credit.title, credit.of, known)
+    reader = reader_of(credit)
+    gradients = compare(credit, known.reads, reader, known.alone)
+    if "shifts" in known.reads:  # the tiny clinic's policies know them, the bundle has none
+        lacking = replace(
+            known, missing="this credit needs `shifts`, which the group does not have"
+        )
+        return Score(credit.title, credit.of, lacking, gradients=gradients)
     played = [state for state in states if state.draws]
     continued = credit.of == "turns" or ("continued" in known.reads and not exact)
-    reader = reader_of(credit)
     used = played if continued else states
     credits = _credits(credit, used, continued, exact, reader)
     paths = [(s, len(path)) for s in played for rows in s.row["states"] for path in rows]
@@ -87,7 +93,7 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         len(used),
         {value: _over_cases(rank_correlation, credits, used, value) for value in VALUES},
         {value: _over_cases(regret, credits, used, value) for value in VALUES},
-        compare(credit, known.reads, reader, known.alone),
+        gradients,
         _luck(credit, known, credits, states, continued),
         _idle(credits, used),
         samples,

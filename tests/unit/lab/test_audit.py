@@ -5,6 +5,8 @@ import pytest
 
 from credit_lab.audit.gradients import compare, cosine, question_gradient, terminal_gradient
 from credit_lab.audit.tabular import (
+    ANSWER,
+    ASK,
     CLINIC,
     TabularPolicy,
     TinyClinic,
@@ -16,10 +18,10 @@ from credit_lab.audit.tabular import (
     reward,
     visited,
 )
-from credit_lab.audit.turn_credits import across_update, group_credits
+from credit_lab.audit.turn_credits import across_update, group_credits, shifts_of
 from credit_lab.bench.table import reinforce
 from credit_lab.parts import Parts
-from turn_credit import CREDITS, Credit, Group, credit_update
+from turn_credit import CREDITS, Credit, ProcessGroup, credit_update
 
 REINFORCE = Credit("reinforce", "REINFORCE", "turns", "group", reinforce)
 RANDOM = random_policy(CLINIC, 5)
@@ -109,9 +111,16 @@ def test_c3_compares_the_questions_of_every_state_as_the_exact_gradient_does():
     assert cosine(gradient.question, exact.question) == pytest.approx(1, abs=1e-9)
 
 
+def test_a_shift_compares_the_next_act_with_and_without_the_answer():
+    """Bayes' diagnosis after the first sign: present 36 / 42, before it 0.4; both stop as often."""
+    patient = next(p for p in CLINIC.patients if p.option == 0 and p.findings[0])
+    shifts = shifts_of(diagnostician(CLINIC), patient, ((ASK, 0), (ANSWER, 0)))
+    assert shifts == pytest.approx([np.log(36 / 42 / 0.4) / 2, 0])
+
+
 @pytest.mark.parametrize(
     ("name", "reader"),
-    [("igpo", RANDOM), ("tips", None), ("gigpo", None), ("mt_grpo", None)],
+    [("igpo", RANDOM), ("tips", None), ("gigpo", None), ("mt_grpo", None), ("infopo", None)],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_turn_credits_are_those_of_sampled_groups(name, reader):
@@ -119,14 +128,15 @@ def test_turn_credits_are_those_of_sampled_groups(name, reader):
     patient = CLINIC.patients[0]
     shares = [RANDOM.course_probability(patient, course) for course in CLINIC.courses]
     rng = np.random.default_rng(1)
-    exact = group_credits(RANDOM, name, 2, reader)
+    exact = group_credits(RANDOM, name, 2, reader, name == "infopo")
     differences = []
     for drawn in rng.choice(len(shares), (4000, 2), p=shares):
         row = [CLINIC.courses[i] for i in drawn]
         beliefs = [_beliefs(reader, patient, course) for course in row]
         states = [[frozenset(state) for state in visited(patient, course)] for course in row]
         rewards = np.array([reward(patient, course) for course in row])
-        group = Group(rewards, states=states, beliefs=beliefs)
+        shifts = [shifts_of(RANDOM, patient, course) for course in row]
+        group = ProcessGroup(rewards, states=states, beliefs=beliefs, shifts=shifts)
         [credited] = credit_update(name, [group])
         difference = np.zeros(CLINIC.turns)
         difference[: len(row[0])] = credited[0] - exact[patient, row[0]]

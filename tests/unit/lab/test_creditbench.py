@@ -7,6 +7,7 @@ from scipy.stats import spearmanr
 from analysis.copied_tables import shown
 from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import asked_findings, read_findings
+from credit_lab.audit import gradients as audit
 from credit_lab.bench import cli, table
 from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.probes import behaviour, costs
@@ -168,10 +169,17 @@ def test_one_answer_is_luck_and_an_expectation_is_none(few):
     assert score(CREDITS["pcqc"], few).luck > 20
 
 
-def test_what_the_material_lacks_is_named():
+def test_what_the_material_lacks_is_named(monkeypatch):
     every = [score(CREDITS["itpo"], [])]
     assert "not scored: this credit needs `implicit`" in scores(every)
     assert "ITPO" not in gradients(every)
+    # Shifts are known in the tiny clinic, whose policies are tables.
+    some = {"random 1": audit._policies()["random 1"]}
+    monkeypatch.setattr(audit, "_policies", lambda: some)
+    monkeypatch.setattr(audit, "CONSULTATIONS", 2)
+    every = [score(CREDITS["infopo"], [])]
+    assert "not scored: this credit needs `shifts`" in scores(every)
+    assert "| InfoPO | " in gradients(every)
 
 
 @pytest.fixture
