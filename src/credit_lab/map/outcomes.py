@@ -32,7 +32,7 @@ class Difference:
         return NONE if max(-self.low, self.high) <= margin else UNDECIDED
 
 
-def over_runs(gaps: Sequence[float]) -> Difference:
+def over_runs(gaps: Sequence[float] | np.ndarray) -> Difference:
     """Mean and interval of a difference in every run."""
     mean = float(np.mean(gaps))
     half = stats.t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * np.std(gaps, ddof=1) / len(gaps) ** 0.5

@@ -4,7 +4,7 @@ Ridge regression on standardised quantities, for each of four outcomes; its erro
 one cell out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,7 +90,7 @@ class Rule:
 
 def fit(
     rows: Sequence[dict[str, float]],
-    outcomes: dict[str, Sequence[float]],
+    outcomes: Mapping[str, Sequence[float]],
     penalties: Sequence[float],
 ) -> Rule:
     """Fit the rule.

@@ -72,8 +72,8 @@ def judge(cells: Sequence[TrainedCell], rule: Rule, outcome: str, margin: float)
     outcomes = [came for _, came in decided]
     right = {answer: outcomes.count(answer) for answer in (NONE, AHEAD)}
     right["rule"] = sum(said == came for said, came in decided)
-    errors = (float(np.sqrt((each**2).mean())) for each in (gaps, mean_gaps))
-    return Judged(*errors, float(np.mean(inside)), outcomes, right)
+    error, mean_error = (float(np.sqrt((each**2).mean())) for each in (gaps, mean_gaps))
+    return Judged(error, mean_error, float(np.mean(inside)), outcomes, right)
 
 
 def summary(cells: Sequence[TrainedCell], rule: Rule, settings: Map) -> Table:

@@ -186,8 +186,10 @@ def gain_of_the_highest(settings: Map, clinic: SimulatedClinic, policy: Parts) -
     best = highest_utility(utility.reshape(-1, cell.question_group)).reshape(asked.shape[:2])
     ends = []
     for pick in (best, np.zeros_like(best)):
-        own = [np.take_along_axis(a, pick[..., None], -1)[..., 0] for a in (finding, heard)]
-        start = clinic.learn(weight, asked, *own, np.ones_like(best, bool))
+        question, answer = (
+            np.take_along_axis(each, pick[..., None], -1)[..., 0] for each in (finding, heard)
+        )
+        start = clinic.learn(weight, asked, question, answer, np.ones_like(best, bool))
         same = generator(settings.seed, "continued")
         ends.append(success(roll_out(clinic, policy, patients, 1, 1, same, start), patients))
     return 100 * (ends[0] - ends[1]).mean(1)
