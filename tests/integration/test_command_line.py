@@ -1,7 +1,8 @@
 """The command line: an error is one line and status 2, and nothing heavy is imported to say so.
 
 What is wrong with settings is in `tests/unit/test_settings.py`, with files of cases in
-`tests/unit/data/test_check.py`, with the files of a finished study in `workflow/test_bad_input.py`.
+`tests/unit/data/test_malformed_rows.py`, with the files of a finished study in
+`workflow/test_bad_input.py`.
 """
 
 import json
@@ -77,27 +78,6 @@ def test_a_method_named_as_a_rule_of_the_workflow(tmp_path, monkeypatch, capsys,
     assert line in capsys.readouterr().err
 
 
-PAGE = (ROOT / "docs" / "own-cases.md").read_text(encoding="utf-8")
-CASE = json.loads(PAGE.split("```json\n")[1].split("\n")[0])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("case_id,initial\nx,y\n", "this is a CSV file, not JSON lines"),
-        (json.dumps(CASE).replace('"facts"', '"fact"'), "rename 'fact' to 'facts'"),
-        (json.dumps({**CASE, "answer": "Z"}), "1 of 1 rows must be fixed or removed; see above"),
-    ],
-)
-def test_a_wrong_file_of_cases(tmp_path, capsys, text, said):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(text, encoding="utf-8")
-    assert main(["data", "check", str(path)]) == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert "error: " in last
-    assert said in last
-
-
 def test_the_ui_on_a_port_that_another_program_has(tmp_path):
     store = tmp_path / "mlflow.db"
     store.touch()
@@ -112,7 +92,7 @@ def test_the_ui_on_a_port_that_another_program_has(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         ("", "the following arguments are required: COMMAND (`pcqc --help` has more)"),
         ("staus", "argument COMMAND: unknown 'staus'; did you mean 'status'?"),
@@ -122,12 +102,12 @@ def test_the_ui_on_a_port_that_another_program_has(tmp_path):
         ("data fech", "argument ACTION: unknown 'fech'; did you mean 'fetch'?"),
     ],
 )
-def test_what_is_misspelt_is_one_line_with_the_nearest_that_there_is(capsys, typed, said):
+def test_what_is_misspelt_is_one_line_with_the_nearest_that_there_is(capsys, typed, message):
     with pytest.raises(SystemExit) as stopped:
         main(typed.split())
     assert stopped.value.code == 2
     line = capsys.readouterr().err
-    assert said in line
+    assert message in line
     assert line.count("\n") == 1
 
 

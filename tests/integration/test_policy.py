@@ -20,7 +20,6 @@ from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.sequences import KL, TrainingSequence
-from pcqc.training.state import States, load_state
 
 
 def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:
@@ -197,24 +196,6 @@ def test_micro_batches_keep_the_budget_and_hold_every_sequence():
     assert sorted(id(s) for b in batches for s in b) == sorted(id(s) for s in seqs)
     assert all(len(b) * max(len(s.tokens) for s in b) <= 100 for b in batches)
     assert [len(b) for b in micro_batches(seqs, 1)] == [1] * 30
-
-
-def test_one_state_is_kept_and_a_corrupted_one_is_refused(tmp_path):
-    policy = Policy(tiny_model(0), None, RL)
-    policy.update(sequences(), {**COEFFICIENTS, KL: 0.0})
-    assert load_state(tmp_path, {"actor": policy.state}) is None
-    for step in (1, 2):
-        States(tmp_path, {"actor": policy.state}).save({"step": step})
-    assert [p.name for p in tmp_path.iterdir()] == ["step-000002"]
-    weights = tmp_path / "step-000002" / "actor" / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(UserError, match=r"model.safetensors: corrupted"):
-        load_state(tmp_path, {"actor": policy.state})
-    weights.unlink()
-    with pytest.raises(UserError, match=r"model.safetensors: missing"):
-        load_state(tmp_path, {"actor": policy.state})
 
 
 def sampled_by(policy: Policy, *, off: float = 0.0) -> list[TrainingSequence]:

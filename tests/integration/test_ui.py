@@ -13,8 +13,7 @@ from workplace import STUDY
 from pcqc.study import ROOT, load_study
 
 
-def test_the_link_leads_to_the_runs_of_the_study(mini, tmp_path):
-    place = mini.copied(tmp_path / "copy")
+def test_the_link_leads_to_the_runs_of_the_study(copy):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -22,8 +21,8 @@ def test_the_link_leads_to_the_runs_of_the_study(mini, tmp_path):
     make = ["make", "--no-print-directory", "-f", str(ROOT / "Makefile"), "-o", "env", "ui"]
     served = subprocess.Popen(
         [*make, f"STUDY={STUDY}", f"PORT={port}"],
-        cwd=place.folder,
-        env=place.environment(),
+        cwd=copy.folder,
+        env=copy.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -57,13 +57,6 @@ def test_a_run_from_before_there_were_recipes_has_its_commit():
     assert text == "commit 0123456789, 4 updates (all updates)"
 
 
-def test_a_word_that_names_no_run_is_refused_with_the_form(study, capsys):
-    assert main(["diff", "clinic", "clinic/pcqc/A"]) == 2
-    assert "'clinic': write STUDY/METHOD/RUN, such as clinic/pcqc/A" in capsys.readouterr().err
-    assert main(["diff", "clinic/pcqc/Z", "clinic/pcqc/A"]) == 2
-    assert "no run 'Z' of pcqc is evaluated; known are A, B" in capsys.readouterr().err
-
-
 def test_two_files_of_predictions_are_paired_case_by_case(tmp_path, capsys):
     names = []
     for name, correct in (("a", [True, True, False]), ("b", [True, False, False])):

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+from damage import DAMAGES
 from hand_made import folder_of
 from real_data import convert, prepare, prepared
 
@@ -117,8 +118,8 @@ def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):
     assert len(conversations) == len(rows)
     for conversation, row in zip(conversations, rows, strict=True):
         assert conversation.train == "last"
-        said = conversation.messages[-1]["content"]
-        assert row["response"].startswith(f"{said}<|im_end|>")
+        response = conversation.messages[-1]["content"]
+        assert row["response"].startswith(f"{response}<|im_end|>")
     assert prepared(study, "train")["rows"]["train.jsonl"] == 10
     templates = Jobs(study).cases("train").latest.with_name("templates.json")
     assert read_json(templates)["other_instruction"] == 3
@@ -138,12 +139,6 @@ def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
         convert_file(tmp_path / "twice.jsonl", made)
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 @pytest.fixture
 def whole_data(study, fixtures):
     """The study with all its data."""
@@ -158,7 +153,7 @@ def whole_data(study, fixtures):
     ("converted", "job"), [("train", "train"), ("sft", "train"), ("few", "few")]
 )
 def test_who_reads_converted_cases_compares_them_first(whole_data, converted, job):
-    flip(latest(whole_data, "convert", converted) / f"{converted}.jsonl")
+    DAMAGES["a byte flipped"](latest(whole_data, "convert", converted) / f"{converted}.jsonl")
     shutil.rmtree(whole_data.results / "data" / job)
     with pytest.raises(UserError, match="altered since it was written; move"):
         prepare(whole_data, job)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 
 import pytest
+from damage import DAMAGES
 from workplace import STUDY, Workplace, complaint, digests
 
 from pcqc.results.manifest import MANIFEST
@@ -61,18 +62,15 @@ def test_every_run_is_there_with_the_checkpoint_that_was_chosen_alone(mini, bund
         update = read_json(chosen)["selected"]["update"]
         folder = clone.results / "runs" / run
         assert [p.name for p in (folder / "checkpoints").iterdir()] == [f"{update:06d}"]
-        there, here = digests(manifest.parent), digests(folder)
-        assert {name: there[name] for name in here} == here
-        assert all(name.startswith("checkpoints/") for name in there.keys() - here.keys())
+        original, restored = digests(manifest.parent), digests(folder)
+        assert {name: original[name] for name in restored} == restored
+        assert all(name.startswith("checkpoints/") for name in original.keys() - restored.keys())
     for command in ("consult", "explain"):
         done = clone.run(clone.command(command, STUDY, "pcqc", "A"))
         assert done.returncode == 0, done.stderr
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+flip = DAMAGES["a byte flipped"]
 
 
 @pytest.mark.parametrize(
@@ -102,8 +100,7 @@ def test_runs_of_this_machine_stay(bundle, clone):
     assert digests(clone.results) == before
 
 
-def test_a_run_that_was_made_again_is_not_released_with_old_numbers(mini, tmp_path):
-    copy = mini.copied(tmp_path / "copy")
+def test_a_run_that_was_made_again_is_not_released_with_old_numbers(copy):
     evaluated = copy.results / "evaluation/pcqc"
     (evaluated / "A/latest").unlink()
     line = complaint(copy.run(copy.command("archive", STUDY, "--bundle")))

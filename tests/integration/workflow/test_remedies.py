@@ -10,8 +10,7 @@ from pcqc.results.graph import latest
 from pcqc.study import load_study
 
 
-def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(mini, tmp_path):
-    copy = mini.copied(tmp_path / "copy")
+def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(copy):
     for command in ("explain", "consult"):
         done = copy.run(copy.command(command, STUDY, "atpo", "B"))
         assert done.returncode == 2

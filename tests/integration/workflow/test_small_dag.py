@@ -91,12 +91,12 @@ def test_the_recorded_trees_hold_every_number(mini):
                 assert node["advantage"] == pytest.approx(gain / node["visits"])
 
 
-def test_a_run_says_which_job_starts_and_how_far_it_is(said):
-    assert "Train pcqc, run B" in said
-    assert re.search(r"^\d+ of \d+ steps \(100%\) done$", said, re.MULTILINE)
-    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d pcqc B: 4/4 updates", said, re.MULTILINE)
-    assert max(len(line) for line in said.splitlines()) < 250
-    assert said.splitlines()[-1] == f"The report: results/{STUDY}/report.html"
+def test_a_run_says_which_job_starts_and_how_far_it_is(printed):
+    assert "Train pcqc, run B" in printed
+    assert re.search(r"^\d+ of \d+ steps \(100%\) done$", printed, re.MULTILINE)
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d pcqc B: 4/4 updates", printed, re.MULTILINE)
+    assert max(len(line) for line in printed.splitlines()) < 250
+    assert printed.splitlines()[-1] == f"The report: results/{STUDY}/report.html"
 
 
 def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
@@ -150,14 +150,14 @@ def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, monkeypatch
 def test_what_is_wrong_or_misspelt_stops_the_workflow_in_a_line(tmp_path):
     place = Workplace(tmp_path / "fresh")
     dry = place.workflow("--dry-run")
-    for command, said in (
+    for command, message in (
         ([*dry, "stdy=real"], "pcqc: error: --config stdy: unknown key; did you mean 'study'?"),
         (place.workflow("--dry-run", "executed_locl"), "did you mean 'executed_local'?"),
         (["make", "-C", str(ROOT), "-n", "results", "study=real"], "unknown variable study; known"),
     ):
         done = place.run(command)
         assert done.returncode != 0
-        assert said in done.stdout + done.stderr
+        assert message in done.stdout + done.stderr
         assert "Traceback" not in done.stdout + done.stderr
     place.edit(SETTINGS, "learning_rate: 0.01", "leaning_rate: 0.01")
     done = place.run(dry)
