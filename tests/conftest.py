@@ -1,5 +1,6 @@
 """Fixtures of all tests, what `tests/long` and ../shared mean, and the line on what was not run."""
 
+import gc
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ TESTS = Path(__file__).parent
 SHARED = TESTS.parents[1] / "shared"  # the paper's source and the published cases, beside the clone
 
 torch.set_num_threads(1)
+gc.disable()  # until all modules are imported: it would walk what is loaded again and again
 
 
 def pytest_collection_modifyitems(items):
@@ -27,6 +29,11 @@ def pytest_collection_modifyitems(items):
         if {"torch", "plain_logprobs"} & set(vars(item.module)):
             item.add_marker("numerical")
     items.sort(key=lambda item: item.path.parent.name != "workflow")
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -94,8 +101,8 @@ def mini(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def said(mini):
-    """What the workflow said while it made the miniature study."""
+def printed(mini):
+    """What the workflow printed while it made the miniature study."""
     return mini.folder.with_name("mini.made").read_text()
 
 
@@ -118,19 +125,33 @@ def draw_clinic(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def reported(tmp_path_factory):
-    """Folder with tables, figures and report of the simulated study; tests read it."""
+def simulated_study(tmp_path_factory):
+    """Folder with `results/simulated/`, what the simulated study collected; tests read it."""
+    import simulated
+
+    def make(root):
+        root.mkdir()
+        simulated.write_study(root)
+
+    return once(tmp_path_factory, "simulated", make)
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory, simulated_study):
+    """Folder with tables, figures (svg) and report of the simulated study; tests read it."""
     import simulated
 
     from analysis import figures, report, tables
     from analysis.load import load
+    from analysis.tables_and_figures import FORMS
 
     def make(root):
-        root.mkdir()
+        shutil.copytree(simulated_study, root, symlinks=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(root)
             patch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
-            collected = load(simulated.write_study(root))
+            patch.setitem(FORMS, "figure", ("svg",))  # the one that the report shows
+            collected = load(simulated.load_study(simulated.STUDY))
             for written in (tables, figures):
                 written.write(collected, root)
             report.write(collected, root)

@@ -36,8 +36,9 @@ from pcqc.training.state import ModelState, States, load_state
 from pcqc.training.token_trees import TokenTree, merge_prefixes
 
 WORKER = Path(__file__).parents[1] / "support" / "deepspeed_worker.py"
-DEFAULT = ("zero-1", "zero-2", "zero-3")
-LONG = ("zero-0", "zero-1-offload", "zero-3-offload")
+STAGES = ("zero-1", "zero-2", "zero-3")
+DEFAULT = ("zero-1", "zero-3")  # small steps are of zero 2
+LONG = ("zero-0", "zero-2", "zero-1-offload", "zero-3-offload")
 # What two orders of summing the same gradients promise for one step, in the norm of all weights.
 # Each gradient is off by a few units in the last place; Adam divides it by its own size, so the
 # step is off by as much, and steps add up. Measured were 2 to 4 units, with AVX-512 and with
@@ -88,27 +89,27 @@ def assert_same_training(mine, reference, steps: int) -> None:
 def check(folder: Path, name: str, torch_run) -> None:
     weights, reports, policy, figures, values = torch_run
     mine = load_file(folder / f"{name}.safetensors")
-    found = json.loads((folder / f"{name}.json").read_text())
+    written = json.loads((folder / f"{name}.json").read_text())
     assert_same_training(mine, weights, UPDATES)
-    for one, other in zip(found["reports"], reports, strict=True):
+    for own, other in zip(written["reports"], reports, strict=True):
         # A loss is a sum whose terms cancel: what is off is a share of the largest of them.
         scale = max(map(abs, other.losses.values()))
-        assert one["losses"] == pytest.approx(other.losses, rel=1e-4, abs=1e-4 * scale)
-        assert one["statistics"] == pytest.approx(other.statistics, rel=1e-4, abs=1e-5)
+        assert own["losses"] == pytest.approx(other.losses, rel=1e-4, abs=1e-4 * scale)
+        assert own["statistics"] == pytest.approx(other.statistics, rel=1e-4, abs=1e-5)
     # The norms were clipped, so that the clipping is torch's too.
     assert all(r.statistics["gradient_norm"] > RL.max_gradient_norm for r in reports)
-    assert found["exact"], "a resumed run ended in other weights"
-    assert found["wide"] < 1e-5
-    assert found["overlap"] == name.startswith(("zero-2", "zero-3"))
+    assert written["exact"], "a resumed run ended in other weights"
+    assert written["wide"] < 1e-5
+    assert written["overlap"] == name.startswith(("zero-2", "zero-3"))
     refused = "the gradient is not finite; lower rl.learning_rate and resume"
-    assert found["refused"] == [refused, refused]
+    assert written["refused"] == [refused, refused]
     expected = policy.next_logprobs([[5, 6, 7], [8, 9, 10, 11]], [[3, 4], [5]])
-    assert found["next_logprobs"] == [pytest.approx(row, abs=1e-3) for row in expected]
-    for one, other in zip(found["critic"], figures, strict=True):
-        assert one == pytest.approx(other, rel=1e-4)
+    assert written["next_logprobs"] == [pytest.approx(row, abs=1e-3) for row in expected]
+    for own, other in zip(written["critic"], figures, strict=True):
+        assert own == pytest.approx(other, rel=1e-4)
     expected = values.values([[4, 5, 6, 7], [4, 5, 9]])
-    for one, other in zip(found["values"], expected, strict=True):
-        assert one == pytest.approx(other.tolist(), abs=1e-4)
+    for own, other in zip(written["values"], expected, strict=True):
+        assert own == pytest.approx(other.tolist(), abs=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +121,10 @@ def torch_sft(tmp_path_factory):
 def check_sft(folder: Path, name: str, torch_sft) -> None:
     losses, weights = torch_sft
     mine = load_file(folder / f"{name}-sft.safetensors")
-    found = json.loads((folder / f"{name}-sft.json").read_text())
-    assert found["losses"] == pytest.approx(losses, rel=1e-5)
+    written = json.loads((folder / f"{name}-sft.json").read_text())
+    assert written["losses"] == pytest.approx(losses, rel=1e-5)
     assert_same_training(mine, weights, len(losses))
-    assert found["exact"], "a resumed SFT ended elsewhere"
+    assert written["exact"], "a resumed SFT ended elsewhere"
 
 
 @pytest.mark.parametrize("name", DEFAULT)
@@ -132,7 +133,7 @@ def test_two_processes_train_and_fine_tune_as_one(trained, torch_run, torch_sft,
     check_sft(trained, name, torch_sft)
 
 
-@pytest.mark.parametrize("stage", DEFAULT)
+@pytest.mark.parametrize("stage", STAGES)
 def test_an_optimiser_that_waits_on_the_host_takes_no_memory_and_the_same_steps(trained, stage):
     critics = json.loads((trained / "waiting.json").read_text())[stage]
     assert critics["same"]

@@ -33,6 +33,7 @@ NOT_HERE = {
     r"(snakemake .*study=|pcqc \w+ )clinic-full\b.*": "at full size; see test_collect.py",
     r"snakemake --cores 2 (vineppo|peers)": "takes minutes; see test_peers.py",
     r"make ui": "opens a server; see test_ui.py",
+    r"creditbench run my_credit\.py": "reads all of its material; see test_creditbench.py",
     r"VLLM_NO_USAGE_STATS=1 python -m vllm\..*": "opens a server; test_vllm.py asks one",
 }
 # What differs from the page: the study is small and is named everywhere, the Makefile is the
@@ -54,12 +55,6 @@ GIVEN = {
     "ICRAFT.jsonl": "clinic_elsewhere.jsonl",
     "my-cases.jsonl": "clinic_wide.jsonl",
 }
-OWN_CREDIT = """from turn_credit import credit
-
-@credit("My credit", "questions")
-def mine(group):
-    return group.read("expected")
-"""
 
 
 def reason(line: str) -> str | None:
@@ -93,7 +88,6 @@ def type_in(mini, fixtures, tmp_path_factory):
     for name, source in GIVEN.items():
         shutil.copy(copy.results / "data/clinic/latest" / source, copy.folder / name)
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
-    (copy.folder / "my_credit.py").write_text(OWN_CREDIT)
     convert = ["data", "convert", str(fixtures / "atpo_sft.jsonl"), "--to", "SFT.jsonl"]
     assert copy.run(copy.command(*convert)).returncode == 0
 

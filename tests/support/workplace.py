@@ -51,7 +51,7 @@ class Workplace:
     def __init__(self, folder: Path):
         self._at(folder)
         folder.mkdir(parents=True)
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        ignored = shutil.ignore_patterns("*.egg-info")
         for name in CODE:
             if (ROOT / name).is_dir():
                 shutil.copytree(ROOT / name, folder / name, ignore=ignored)

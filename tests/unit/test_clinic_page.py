@@ -1,14 +1,15 @@
 """The Bayes figures of docs/clinic.md are those of the clinic."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc.cases.case import read_cases
+from pcqc.clinic.build import build_clinic
 from pcqc.clinic.world import load_world
-from pcqc.results.graph import Jobs, latest
 from pcqc.study import ROOT, load_study
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
@@ -16,16 +17,14 @@ ACCURACY = {"best": best_accuracy, "random": random_accuracy}
 
 
 @pytest.fixture(scope="module")
-def clinic(tmp_path_factory, draw_clinic):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("clinic"))
-        study = load_study("clinic-full")
-        draw_clinic(study)
-        cases = {
-            b.title: read_cases(Jobs(study).cases(n).latest)[:40]
-            for n, b in study.benchmarks.items()
-        }
-        return load_world(latest(study, "clinic") / "world.json"), cases
+def clinic(tmp_path_factory):
+    """The world and the first 40 cases of each benchmark; each has a stream of its own."""
+    study, folder = load_study("clinic-full"), tmp_path_factory.mktemp("clinic")
+    settings = replace(study.clinic, training_cases=1, sft_conversations=1)
+    benchmarks = {name: replace(b, cases=40) for name, b in study.benchmarks.items()}
+    build_clinic(settings, benchmarks, study.protocol.instruction, folder)
+    cases = {b.title: read_cases(folder / f"{name}.jsonl") for name, b in benchmarks.items()}
+    return load_world(folder / "world.json"), cases
 
 
 def test_the_page_prints_the_bayes_figures(clinic):

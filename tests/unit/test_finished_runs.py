@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import run_folders
-import simulated
 
 import pcqc
 from pcqc.errors import UserError
@@ -28,11 +27,9 @@ def run(finished, monkeypatch):
 
 
 @pytest.fixture
-def archived(tmp_path_factory, monkeypatch):
+def archived(simulated_study, monkeypatch):
     """A run of which only the collection is there."""
-    folder = tmp_path_factory.mktemp("archived")
-    simulated.write_study(folder)
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(simulated_study)
     return pcqc.load("results/simulated", "pcqc", "A")
 
 

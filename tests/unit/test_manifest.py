@@ -222,6 +222,11 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     assert "evaluate pcqc A" not in to_do(small)
     (note,) = read_manifest(before["select pcqc A"])["also_for"].values()
     assert "a message (module pcqc.jobs.select changed)" in note
+    # What the run stands on is accepted with it.
+    edit("pcqc.jobs.sft")
+    assert {"sft", "train pcqc A"} <= to_do(small).keys()
+    accept(small, "pcqc", "A", "a message")
+    assert not {"sft", "train pcqc A", "evaluate pcqc A"} & to_do(small).keys()
     # Another edit is another matter, and another setting is never accepted.
     edit("pcqc.evaluation.predictions")
     assert "evaluate pcqc A" in to_do(small)

@@ -22,7 +22,12 @@ def wheel(package, tmp_path_factory):
     return wheels.build(package, tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.mark.parametrize("version", wheels.pythons())
+OWN, *OTHERS = wheels.pythons()
+
+
+@pytest.mark.parametrize(
+    "version", [OWN, *(pytest.param(v, marks=pytest.mark.slow) for v in OTHERS)]
+)
 def test_the_readmes_lines_run_from_the_wheel(wheel, package, tmp_path, version):
     wheels.runs_from_wheel(wheel, package, version, tmp_path)
 

@@ -94,6 +94,7 @@ def test_the_same_consultations_give_the_same_gradient(example, tmp_path, split)
     assert torch.linalg.norm(used[0]) > 0.1
 
 
+@pytest.mark.slow  # the test before has the trainer's gradient; this one plays the clinic
 def test_the_clinic_s_example_trains(example):
     """One update of four cases each; what it comes to in twelve is said in the package's README."""
     import train_clinic

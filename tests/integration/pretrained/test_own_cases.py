@@ -13,9 +13,10 @@ from pcqc.cases.case import read_cases
 from pcqc.study import ROOT
 from pcqc.system.files import read_jsonl
 
+# `test_new_study.py` has what `pcqc init` writes, `test_prepare.py` real cases, `test_docs_run.py`
+# the workflow and its report.
+pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "own-cases.md").read_text(encoding="utf-8")
-
-
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -65,10 +66,10 @@ def walked(tmp_path_factory):
 
 
 def test_the_page_s_two_commands_lead_from_ten_cases_to_the_report(walked):
-    place, said = walked
+    place, printed = walked
     report = "results/my-study/report.html"
     assert f"`{report}`" in PAGE
-    assert said.splitlines()[-1] == f"The report: {report}"
+    assert printed.splitlines()[-1] == f"The report: {report}"
     assert "This is a test of the path." in (place.folder / report).read_text()
     results = (place.folder / report).parent
     assert len(read_cases(results / "data/train/latest/train.jsonl")) == 2

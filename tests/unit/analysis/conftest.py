@@ -13,11 +13,10 @@ from analysis.published import published
 
 
 @pytest.fixture(scope="session")
-def study_folder(tmp_path_factory):
-    """A folder with `results/simulated/`, written once."""
-    root = tmp_path_factory.mktemp("study")
-    simulated.write_study(root)
-    return root
+def study_folder(tmp_path_factory, simulated_study):
+    """A folder with `results/simulated/`, in which tests may write beside it."""
+    folder = tmp_path_factory.mktemp("study") / "copy"
+    return shutil.copytree(simulated_study, folder, symlinks=True)
 
 
 @pytest.fixture

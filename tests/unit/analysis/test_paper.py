@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from analysis import paper
-from analysis.tables_and_figures import contents
+from analysis import figures, paper
+from analysis.tables_and_figures import FORMS, contents
 from pcqc.errors import UserError
 
 LATEX = pytest.mark.skipif(not paper.latex(), reason="pdflatex is not installed")
 
 
 @pytest.fixture
-def drawn(reported, tmp_path) -> Path:
-    """A copy of the study's tables and figures."""
-    return shutil.copytree(reported, tmp_path / "drawn")
+def drawn(collected, reported, tmp_path, monkeypatch) -> Path:
+    """A copy of the study's tables, with its figures for print."""
+    folder = shutil.copytree(reported, tmp_path / "drawn")
+    monkeypatch.setitem(FORMS, "figure", ("pdf",))
+    figures.write(collected, folder)
+    return folder
 
 
 def test_document_has_every_table_and_figure_once(collected):

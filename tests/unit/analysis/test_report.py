@@ -15,7 +15,7 @@ from analysis.drawing.style import encode, house_style
 from analysis.figures import accuracy_inquiry, cost_curves, equal_turns, learning_curves
 from analysis.formats import html_text
 from analysis.statistics.estimates import Estimate
-from analysis.tables_and_figures import FIGURES, chosen
+from analysis.tables_and_figures import FIGURES, FORMS, chosen
 
 
 def test_figure_3_has_fewer_turns_to_the_right_and_an_arrow_from_grpo_to_pcqc(collected):
@@ -84,13 +84,20 @@ def test_figures_name_methods_without_runs(collected):
         assert "ATPO" not in labels
 
 
-def test_figures_are_those_declared_and_repeat_byte_for_byte(collected, reported, tmp_path):
-    items = chosen(FIGURES, collected.study)
-    declared = {path for item in items for path in item.paths(reported)}
+def test_figures_are_those_declared(collected, reported, monkeypatch):
+    monkeypatch.setitem(FORMS, "figure", ("svg",))
+    declared = {path for item in chosen(FIGURES, collected.study) for path in item.paths(reported)}
     assert set((reported / "figures").iterdir()) == declared
-    again = figures.write(collected, tmp_path, [item.name for item in items[::3]])
-    assert again == [path for item in items[::3] for path in item.paths(tmp_path)]
-    for path in again:
+
+
+def test_figures_repeat_byte_for_byte(collected, reported, tmp_path, monkeypatch):
+    """One function writes all figures in all forms."""
+    names = [item.name for item in chosen(FIGURES, collected.study)]
+    first, again = (figures.write(collected, tmp_path / name, names[:1]) for name in "ab")
+    assert {path.suffix for path in first} == {".pdf", ".svg", ".png"}
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    monkeypatch.setitem(FORMS, "figure", ("svg",))
+    for path in figures.write(collected, tmp_path, names[::6]):
         assert path.read_bytes() == (reported / "figures" / path.name).read_bytes(), path.name
 
 
@@ -154,8 +161,8 @@ def run(parser, *words):
 def test_commands_write_one_table_and_one_figure(collected, parser, capsys):
     run(parser, "tables", str(simulated.STUDY), "--only", "main_accuracy")
     run(parser, "figures", str(simulated.STUDY), "--only", "learning_curves")
-    said = capsys.readouterr().out.splitlines()
-    assert said == [
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
         "6 files in results/simulated/drawn/tables",
         "3 files in results/simulated/drawn/figures",
     ]

@@ -16,10 +16,11 @@ from pcqc.errors import UserError
 
 
 def test_written_files_are_those_declared_and_repeat_byte_for_byte(collected, reported, tmp_path):
-    again = tables.write(collected, tmp_path)
-    assert again == [p for i in chosen(TABLES, collected.study) for p in i.paths(tmp_path)]
-    names = [path.name for path in again]
-    assert sorted(path.name for path in (reported / "tables").iterdir()) == sorted(names)
+    items = chosen(TABLES, collected.study)
+    assert {*(reported / "tables").iterdir()} == {p for i in items for p in i.paths(reported)}
+    some = items[::5]  # all are written by one function
+    again = tables.write(collected, tmp_path, [item.name for item in some])
+    assert again == [path for item in some for path in item.paths(tmp_path)]
     for path in again:
         assert path.read_bytes() == (reported / "tables" / path.name).read_bytes(), path.name
 

@@ -144,7 +144,7 @@ def lines_of(fixtures, name):
     return [line for file in files for line in file.read_bytes().splitlines()]
 
 
-QUICK = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @QUICK

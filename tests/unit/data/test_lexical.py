@@ -25,7 +25,7 @@ def every_pair(first, second, measure):
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(first=texts, second=texts)
 def test_none_is_missed_and_none_invented(measure, first, second):
     # Some of the second texts are made near to the first ones.

@@ -47,8 +47,9 @@ def test_no_fact_option_or_label_is_changed(converted):
     assert seen | {e.row for e in conversion.exclusions} == set(range(1, len(rows) + 1))
 
 
-def test_the_pinned_digest_is_the_file_s(converted, published):
-    source = load_sources()[converted[0]]
+@pytest.mark.parametrize("name", FILES)
+def test_the_pinned_digest_is_the_file_s(name, published):
+    source = load_sources()[name]
     path = published(source.file)
     assert (sha256_file(path), path.stat().st_size) == (source.sha256, source.bytes)
 

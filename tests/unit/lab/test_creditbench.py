@@ -195,7 +195,7 @@ def own_file(tmp_path):
 
 
 def test_a_file_s_credit_is_scored_beside_the_controls(few, own_file, capsys, monkeypatch):
-    monkeypatch.setattr(table, "read_bundle", lambda path: few)
+    monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
     assert cli.main(["run", str(own_file)]) == 0
     ranks, besides = capsys.readouterr().out.strip().split("\n\n")
     assert ranks.splitlines()[2].startswith("| Mine | questions | ")
@@ -225,7 +225,7 @@ def test_the_page_has_a_row_for_every_credit():
 @pytest.fixture
 def own_page(few, tmp_path, monkeypatch):
     """A copy of the page, whose tables are of GRPO alone and of few states from here on."""
-    monkeypatch.setattr(table, "read_bundle", lambda path: few)
+    monkeypatch.setattr(table, "read_bundle", lambda path: few[::5])
     monkeypatch.setattr(table, "PAGE", tmp_path / "README.md")
     monkeypatch.setattr("turn_credit.CREDITS", {"grpo": CREDITS["grpo"]})
     table.PAGE.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
