@@ -140,9 +140,9 @@ methods.pcqc.method | 3 | must name a module of pcqc.methods
 methods.atpo.question_group | 4 | unknown setting
 methods.grpo.supervise | executed | unknown setting
 methods.executed_local.supervise | all | must be 'executed', not 'all'
-methods.igpo.turn_credit | gipo | 'arew' or 'infopo', not 'gipo'
+methods.igpo.turn_credit | gipo | 'gigpo' or 'mt_grpo', not 'gipo'
 methods.igpo.continuations | 2 | continuations are for turn_credit: vineppo
-methods.gigpo.belief | actor | belief is for turn_credit: igpo, tips, mt_grpo, a2tgpo, arew
+methods.gigpo.belief | actor | belief is for turn_credit: igpo, tips, mt_grpo
 methods.grpo.rl | {learning_rat: 1.0} | unknown setting; did you mean 'learning_rate'?
 methods.grpo.rl | {cases_per_update: 5000} | exceeds clinic.training_cases; lower it
 """

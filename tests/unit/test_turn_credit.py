@@ -26,6 +26,7 @@ from pcqc.methods.continuations import after_candidates, before_turns, continue_
 from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
 from pcqc.methods.turn_credit import TurnCredit
+from pcqc.methods.turn_process import TurnProcess
 from pcqc.study import Assumptions
 from pcqc.training.policy import Policy
 from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, infopo, mt_grpo, tips
@@ -41,7 +42,8 @@ TOKENS = [[8, 5, 6], [8, 5, 3]]
 def draw(**settings):
     context = scripted_context(say, CASES, name="1/update/1")
     services = Services(None, 1, scripted_scorer(chances, context.chat))
-    method = TurnCredit("Peer", "turn_credit", terminal_group=2, **settings)
+    kind = TurnProcess if settings["turn_credit"] in TurnProcess.WORDS else TurnCredit
+    method = kind("Peer", "its module", terminal_group=2, **settings)
     return method.collect_rollouts(services, context, CASES, 1), context.chat
 
 
@@ -89,7 +91,7 @@ def test_a_turn_s_shift_compares_the_next_response_with_and_without_its_answer()
 
     context = scripted_context(right, CASES, name="1/update/1")
     services = Services(Reader(context.chat), 1)
-    method = TurnCredit("Peer", "turn_credit", terminal_group=2, turn_credit="infopo")
+    method = TurnProcess("Peer", "turn_process", terminal_group=2, turn_credit="infopo")
     drawn = method.collect_rollouts(services, context, CASES, 1)
     assert services.policy.untold == [0, 1] * 4
     shifts = [[1.0, 3.0, 0.0]] * 2
@@ -128,14 +130,14 @@ def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
     """Two consultations of three turns, the last of which answers; a response has 10 tokens."""
     assumed = Assumptions(prompt_tokens=100, inquiries=2.0, action_tokens=10, answer_tokens=5)
 
-    def counted(**settings):
-        method = TurnCredit("Peer", "turn_credit", terminal_group=2, **settings)
+    def counted(kind=TurnProcess, **settings):
+        method = kind("Peer", "its module", terminal_group=2, **settings)
         work = method.work(assumed)
         return work.responses, work.scores, work.reread_tokens
 
     assert counted(turn_credit="arew") == (6, 6, 0)
     assert counted(turn_credit="a2tgpo", belief="actor") == (6, 0, 60)
-    assert counted(turn_credit="gigpo") == (6, 0, 0)
+    assert counted(TurnCredit, turn_credit="gigpo") == (6, 0, 0)
     # Prompts of 100 tokens, answers of 5: 2 * (100 + 2 * 5 + 3 * 10), and four times 5 + 10 more.
     assert counted(turn_credit="infopo") == (6, 0, 280 + 60)
 

@@ -7,14 +7,13 @@ Trains on: GRPO's tokens, each with the credit of its turn.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
-from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
@@ -22,28 +21,11 @@ from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
 from pcqc.study import Assumptions, Work
 from pcqc.study.yaml_reader import STRICT, Whole
-from turn_credit.group import Ragged
+from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit_update
 from turn_credit.turns import share_alone
-from turn_credit.turns_process import ProcessGroup, critiques_of
 
 Played = Sequence[tuple[Case, Consultation]]
-
-# They read the correct option's probability; AReW by the direction in which a turn moved it.
-OF_BELIEFS = ("igpo", "tips", "mt_grpo", "a2tgpo", "arew")
-WORDS = {
-    "igpo": "each turn with the beliefs gained from it on, and the reward",
-    "tips": "each turn with the reward, shaped by the log-probability of the correct option",
-    "vineppo": "each turn with the change of its Monte-Carlo value",
-    "gigpo": "each turn with the reward, and beside others at the same state",
-    "mt_grpo": "each turn with the belief gained in it, and the reward",
-    "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, and "
-    "the reward",
-    "arew": "each turn with the reward, a little more where the belief rose, less where it fell",
-    "infopo": "each turn with the reward and, where rewards are alike, by how much likelier its "
-    "answer made the next response",
-}
-Known = Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo", "a2tgpo", "arew", "infopo"]
 
 
 @dataclass
@@ -69,7 +51,18 @@ class TurnBatch(GroupBatch):
 class TurnCredit(Grpo):
     """See the module."""
 
-    turn_credit: Known = field(kw_only=True)
+    WORDS: ClassVar[dict[str, str]] = {
+        "igpo": "each turn with the beliefs gained from it on, and the reward",
+        "tips": "each turn with the reward, shaped by the log-probability of the correct option",
+        "vineppo": "each turn with the change of its Monte-Carlo value",
+        "gigpo": "each turn with the reward, and beside others at the same state",
+        "mt_grpo": "each turn with the belief gained in it, and the reward",
+    }
+    # They read the correct option's probability.
+    OF_BELIEFS: ClassVar[tuple[str, ...]] = ("igpo", "tips", "mt_grpo")
+    GROUP = Group
+
+    turn_credit: Literal["igpo", "tips", "vineppo", "gigpo", "mt_grpo"] = field(kw_only=True)
     # whose probability of the correct option those of `OF_BELIEFS` read
     belief: Literal["scorer", "actor"] = "scorer"
     continuations: Whole = 0  # consultations that vineppo plays on from each state
@@ -78,17 +71,12 @@ class TurnCredit(Grpo):
         if (self.turn_credit == "vineppo") != (self.continuations > 0):
             raise ValueError("continuations are for turn_credit: vineppo, which needs at least 1")
         if self.belief == "actor" and not self.reads_beliefs:
-            raise ValueError(f"belief is for turn_credit: {', '.join(OF_BELIEFS)}")
+            raise ValueError(f"belief is for turn_credit: {', '.join(self.OF_BELIEFS)}")
 
     @property
     def reads_beliefs(self) -> bool:
         """Whether the credit is of the correct option's probability."""
-        return self.turn_credit in OF_BELIEFS
-
-    @property
-    def reads_shifts(self) -> bool:
-        """Whether the credit is of what answers did to the next response."""
-        return self.turn_credit == "infopo"
+        return self.turn_credit in self.OF_BELIEFS
 
     @property
     def needs(self) -> frozenset[str]:
@@ -99,14 +87,11 @@ class TurnCredit(Grpo):
     @property
     def words(self) -> str:
         """See `Method.words`."""
-        return f"{self.terminal_group} consultations a case; credit: {WORDS[self.turn_credit]}"
+        return f"{self.terminal_group} consultations a case; credit: {self.WORDS[self.turn_credit]}"
 
     def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; beliefs are read before each turn, shifts after each answer."""
+        """See `Method.work`; beliefs are read before each turn."""
         own = super().work(assumed)
-        if self.reads_shifts:
-            untold = own.answers * (assumed.answer_tokens + assumed.action_tokens)
-            return replace(own, reread_tokens=own.trained_tokens + untold)
         if not self.reads_beliefs:
             return own
         if self.belief == "scorer":
@@ -131,33 +116,42 @@ class TurnCredit(Grpo):
 
     def _groups(
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
-    ) -> list[ProcessGroup]:
-        """What the credit reads, of each case; a method reads no more than it needs."""
+    ) -> list[Group]:
+        """What the credit reads, by case."""
         rows = zip(batch.cases, batch.consultations, strict=True)
         every = [(case, consultation) for case, row in rows for consultation in row]
-        beliefs = self._beliefs(services, context, every) if self.reads_beliefs else None
-        values = shifts = None
-        if self.continuations:
-            values = self._values(services, context, batch, every, stage)
-        if self.reads_shifts:
-            with context.timed("rollout"):
-                shifts = answer_shifts(services.policy, context, [c for _, c in every])
+        read = self.read(services, context, batch, every, stage)
         groups, at = [], 0
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
-            of_case = slice(at, at + len(row))
-            groups.append(
-                ProcessGroup(
-                    rewards,
-                    states=[[frozenset(turn.exchanges) for turn in c.turns] for c in row],
-                    beliefs=beliefs and beliefs[of_case],
-                    values=values and values[of_case],
-                    tokens=[[len(t.executed.completion.tokens) for t in c.turns] for c in row],
-                    critiques=beliefs and critiques_of(beliefs[of_case]),
-                    shifts=shifts and shifts[of_case],
-                )
-            )
+            of_case = {name: rows[at : at + len(row)] for name, rows in read.items()}
+            groups.append(self.GROUP(rewards, **of_case))
             at += len(row)
         return groups
+
+    def read(
+        self,
+        services: Services,
+        context: RolloutContext,
+        batch: TurnBatch,
+        every: Played,
+        stage: str,
+    ) -> dict[str, Any]:
+        """Fields of `GROUP` -> what they hold of each consultation; no more than the credit needs.
+
+        Args:
+            services: what the run lends the method.
+            context: roles and protocol.
+            batch: whose costs grow by what is sampled here.
+            every: all consultations of the update, each with its case.
+            stage: names the random draws.
+        """
+        states = [[frozenset(turn.exchanges) for turn in c.turns] for _, c in every]
+        read: dict[str, Any] = {"states": states}
+        if self.reads_beliefs:
+            read["beliefs"] = self._beliefs(services, context, every)
+        if self.continuations:
+            read["values"] = self._values(services, context, batch, every, stage)
+        return read
 
     def _beliefs(self, services: Services, context: RolloutContext, every: Played) -> Ragged:
         """The correct option's probability before each turn."""
