@@ -21,7 +21,7 @@ NOTHING = ["+0.00"] * 4
 
 @pytest.fixture
 def credits(monkeypatch, capsys):
-    """Title in the line above the first candidates, and their credits, by a method's entry."""
+    """Whose credit stands beside the first candidates, and what it is, by a method's entry."""
     context = scripted_context(say, [CASE], name="0/consult")
     scorer = scripted_scorer(chances, context.chat)
     study = load_study("clinic")
@@ -42,7 +42,7 @@ def credits(monkeypatch, capsys):
         own = dataclasses.replace(study, methods={**study.methods, name: method})
         shown.consult(own, name, "A", case=CASE.case_id, candidates=4)
         head, rows = capsys.readouterr().out.split("utility    gain  credit\n")[:2]
-        title = head.split("Credit of ")[-1].split(",")[0]
+        title = head.split(", as ")[-1].split(" credits them")[0]
         return title, [row[4:].split()[2] for row in rows.splitlines()[:4]]
 
     return show

@@ -22,7 +22,7 @@ from pcqc.errors import UserError
 from pcqc.jobs.explain import require_made
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
 from pcqc.jobs.run import latest_task
-from pcqc.methods.pcqc import DIVIDED, Pcqc
+from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
@@ -187,10 +187,7 @@ def _crediting(method: Method, candidates: int) -> Pcqc:
 def _show_candidates(
     scorer: Scorer, method: Method, case: Case, dialogue: Dialogue, group: Sequence[Response]
 ) -> None:
-    """A line for each response of the last turn, the most useful first.
-
-    Of the update that a method may compare with, this state alone is known.
-    """
+    """A line for each response of the last turn, the most useful first."""
     consultation = dialogue.consultation
     turn = dataclasses.replace(consultation, turns=consultation.turns[-1:])
     (groups,) = score_groups(scorer, [(case, turn)])
@@ -199,11 +196,10 @@ def _show_candidates(
     (scored,) = groups
     own = _crediting(method, len(group))
     own.credit([scored])
-    rule = f"{own.compared}{DIVIDED[own.divide]}"
-    show(f"  Credit of {own.title}, from this state alone: {rule}.")
+    among = " if this state were all of an update" if own.divide in ("update", "shrunk") else ""
     show(
         f"  The scorer gave the correct option {scored.baseline:.3f} before. The candidates, "
-        f"with a spread of {scored.utility_std:.4f}:"
+        f"as {own.title} credits them{among}, with a spread of {scored.utility_std:.4f}:"
     )
     show("    utility    gain  credit")
     for k in sorted(range(len(group)), key=lambda k: -scored.utilities[k]):
