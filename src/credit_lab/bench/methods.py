@@ -26,9 +26,9 @@ from pcqc.methods.turn_credit import TurnCredit
 from pcqc.study.yaml_reader import STRICT, Whole
 from turn_credit import CREDITS, Credit, Group, credit_update
 
-# What training has for a credit: fields of `Group` and `ProcessGroup`.
+# What training has for a credit: fields of `Group`.
 HAD = {
-    "turns": {"rewards", "states", "beliefs", "values", "critiques", "shifts"},
+    "turns": {"rewards", "states", "beliefs", "values"},
     "questions": {"utilities", "baselines", "continued", "expected"},
 }
 
@@ -92,18 +92,9 @@ class CreditedTurns(TurnCredit):
         pass
 
     @property
-    def _reads(self) -> set[str]:
-        return known("turns", self.turn_credit, self.file, self.continuations).reads
-
-    @property
     def reads_beliefs(self) -> bool:
         """See `TurnCredit.reads_beliefs`."""
-        return not self._reads.isdisjoint({"beliefs", "critiques"})
-
-    @property
-    def reads_shifts(self) -> bool:
-        """See `TurnCredit.reads_shifts`."""
-        return "shifts" in self._reads
+        return "beliefs" in known("turns", self.turn_credit, self.file, self.continuations).reads
 
     @property
     def words(self) -> str:
