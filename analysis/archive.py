@@ -18,11 +18,11 @@ from typing import Any
 from analysis.load import load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError, few
-from pcqc.results.graph import Jobs, latest
-from pcqc.results.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
-from pcqc.results.recipe import Job, flat
-from pcqc.study import ROOT, Study
-from pcqc.study.replicates import replicates
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.recipes.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
+from pcqc.recipes.recipe import Job, flat
+from pcqc.settings import ROOT, Study
+from pcqc.settings.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
 
 ARCHIVES = ROOT / "results" / "archive"

@@ -10,7 +10,7 @@ from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from analysis.tables.layout import FIXED
 from pcqc.evaluation.intervals_over_cases import NORMAL
-from pcqc.study import Study
+from pcqc.settings import Study
 
 COLUMNS = (
     Column("of", "Row", numeric=False),

@@ -16,8 +16,9 @@ from analysis.collected import Collected
 from analysis.jobs.report import link, show
 from analysis.load import load
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs, latest
-from pcqc.results.manifest import (
+from pcqc.mlflow_mirror.finished import CHECKPOINTS, milliseconds
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.recipes.manifest import (
     LATEST,
     MANIFEST,
     checked,
@@ -26,10 +27,9 @@ from pcqc.results.manifest import (
     read_manifest,
     result_of,
 )
-from pcqc.study import Study
-from pcqc.study.replicates import replicates
+from pcqc.settings import Study
+from pcqc.settings.replicates import replicates
 from pcqc.system.files import sha256_file, write_atomic
-from pcqc.tracking.finished import CHECKPOINTS, milliseconds
 
 RESULTS = Path("results")
 BUNDLES = RESULTS / "bundle"

@@ -4,7 +4,7 @@ import argparse
 import json
 
 from analysis.tables_and_figures import FIGURES, TABLES
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.system.terminal import show
 
 # Modules that read pandas, scipy and matplotlib are imported where they are needed: the other

@@ -12,7 +12,7 @@ from analysis.statistics.estimates import Estimate, average_over_benchmarks, ove
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import listed
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, Study
+from pcqc.settings import Benchmark, Study
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 

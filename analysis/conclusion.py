@@ -15,7 +15,7 @@ from analysis.tables.ablations import parent
 from analysis.tables.question_quality import ALL, compare_first_questions
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
-from pcqc.study import Study
+from pcqc.settings import Study
 
 SUPPORTED, CONTRADICTED = DECIDED
 IN_PART = "supported in part"

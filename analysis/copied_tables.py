@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.results.graph import latest
-from pcqc.study import ROOT, Study, digest
+from pcqc.recipes.graph import latest
+from pcqc.settings import ROOT, Study, digest
 from pcqc.system.files import write_atomic
 
 PAGES = ("README.md", "docs/*.md", "packages/*/README.md", "src/credit_lab/bench/README.md")

@@ -22,11 +22,11 @@ from pcqc.evaluation.choice import MAIN
 from pcqc.evaluation.predictions import SCHEMA
 from pcqc.finished_runs import Run, read_frame
 from pcqc.finished_runs import load as load_run
-from pcqc.results.graph import Jobs, latest
-from pcqc.results.json_shapes import CollectedRuns
-from pcqc.results.manifest import MANIFEST, checked, read_manifest
-from pcqc.study import Study
-from pcqc.study.replicates import replicates
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.recipes.json_shapes import CollectedRuns
+from pcqc.recipes.manifest import MANIFEST, checked, read_manifest
+from pcqc.settings import Study
+from pcqc.settings.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl
 
 TRAINING_FILES = ("consultations.jsonl", "candidate_groups.jsonl", "trees.jsonl")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from analysis.notices import captioned
 from pcqc.errors import UserError
-from pcqc.study import Study
+from pcqc.settings import Study
 
 
 @dataclass(frozen=True)

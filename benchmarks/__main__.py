@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from pcqc.jobs.timed_updates import gpu_name
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 from pcqc.system.files import write_atomic, write_json
 from pcqc.system.machine import machine
 

@@ -21,7 +21,7 @@ from tabulate import tabulate
 
 from pcqc.errors import UserError
 from pcqc.jobs.measure import utilisations
-from pcqc.study import Study, load_study
+from pcqc.settings import Study, load_study
 from pcqc.system.files import read_json, read_jsonl, write_atomic, write_json
 
 PCQC = [sys.executable, "-m", "pcqc.cli"]

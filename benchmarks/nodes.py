@@ -22,7 +22,7 @@ from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.cost import run_cost, update_passes
 from pcqc.planning.devices import device
 from pcqc.planning.storage import storage
-from pcqc.study import Method, Study, load_study
+from pcqc.settings import Method, Study, load_study
 
 NODES = (1, 2, 4, 8)
 # Bytes a second of each device between nodes: 80 % of 400 Gb/s, as in the clusters for which

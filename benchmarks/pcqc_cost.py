@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.measure import Finding, Quartiles, interleaved, report
 from pcqc.jobs.timed_updates import Worker
-from pcqc.study import Study, load_study
+from pcqc.settings import Study, load_study
 from pcqc.system.determinism import single_threaded
 
 BASE, OURS = "terminal_only", "pcqc"

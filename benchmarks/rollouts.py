@@ -23,9 +23,9 @@ from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Request, Sampling, WrappedEngine
 from pcqc.engines.vllm import VllmEngine, sampling_params
 from pcqc.jobs.make_roles import make_context, role_weights
-from pcqc.jobs.run import rollout_task
-from pcqc.results.graph import Jobs
-from pcqc.study import load_study
+from pcqc.jobs.run_job import rollout_task
+from pcqc.recipes.graph import Jobs
+from pcqc.settings import load_study
 from pcqc.system.determinism import single_threaded
 
 LEAST_OF_BARE = 0.85

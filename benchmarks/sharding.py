@@ -18,7 +18,7 @@ from torch.distributed.fsdp import fully_shard
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from pcqc.jobs.timed_updates import timed
-from pcqc.study import LearnerPlacement, Sft
+from pcqc.settings import LearnerPlacement, Sft
 from pcqc.system.processes import Processes, join, shutdown
 from pcqc.training.backend import model_weights
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel, pad

@@ -41,7 +41,7 @@ from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.models.folder import load_model, save_model
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding, Protocol, Rl, load_study
+from pcqc.settings import Decoding, Protocol, Rl, load_study
 from pcqc.training.policy import Policy, UpdateReport
 
 CASES, GROUP, COMPLETION = 16, 8, 16

@@ -25,7 +25,7 @@ from pcqc.system.files import (
 )
 
 if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+    from pcqc.recipes.tasks import Task
 
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from data_prep import own_cases
 from data_prep.check import check_file
 from pcqc.errors import UserError
-from pcqc.study.data import data_folder
-from pcqc.study.load import ROOT
+from pcqc.settings.data import data_folder
+from pcqc.settings.load import ROOT
 from pcqc.system.files import describe, read_lines, write_atomic
 
 LABELS = "ABCDEFGH"

@@ -14,13 +14,13 @@ from pcqc.cases.sft_rows import read_sft_rows
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import load_tokenizer
-from pcqc.results.manifest import checked
+from pcqc.recipes.manifest import checked
 from pcqc.system.files import write_json, write_jsonl
 from pcqc.system.seeds import generator
 
 if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
-    from pcqc.study import Data
+    from pcqc.recipes.tasks import Task
+    from pcqc.settings import Data
 
 TRAINING = "train"
 CARD = "card "

@@ -7,7 +7,7 @@ from types import ModuleType
 from data_prep import agentclinic, atpo_dialogues, atpo_sft, mediq, own_cases, symptomcheck
 from data_prep.rows import BadRow, parse
 from pcqc.errors import UserError, one_line
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.files import read_lines
 
 MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck)

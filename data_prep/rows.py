@@ -6,7 +6,7 @@ from typing import Any
 from pcqc.cases.case import Case
 from pcqc.cases.sft_rows import SftRow
 from pcqc.errors import one_line
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.files import parse_object
 
 

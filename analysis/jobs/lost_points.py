@@ -8,12 +8,12 @@ from analysis import lost_points
 from analysis.drawing.style import encode, house_style
 from analysis.tables import write_forms
 from analysis.tables_and_figures import FORMS
-from pcqc.results.manifest import checked
-from pcqc.study import Study
+from pcqc.recipes.manifest import checked
+from pcqc.settings import Study
 from pcqc.system.files import write_atomic
 
 if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+    from pcqc.recipes.tasks import Task
 
 
 def run(task: "Task", study: Study) -> None:

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from analysis.tables import peers
-from pcqc.study import Study
+from pcqc.settings import Study
 
 if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+    from pcqc.recipes.tasks import Task
 
 
 def run(task: "Task", study: Study) -> None:

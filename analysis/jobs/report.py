@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from analysis import figures, paper, report, tables, transcripts
 from analysis.load import load
-from pcqc.study import Study
+from pcqc.settings import Study
 
 if TYPE_CHECKING:
-    from pcqc.results.tasks import Task
+    from pcqc.recipes.tasks import Task
 
 # Linked at the top of a study's results, where a person looks for them.
 SHOWN = ("report.html", "tables", "figures", "transcripts", "paper.tex", "paper.pdf")

@@ -17,7 +17,7 @@ from analysis.report.record import accepted, experiment, runs, selection, settin
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables_and_figures import Item, contents
-from pcqc.results.graph import latest
+from pcqc.recipes.graph import latest
 
 
 def content(collected: Collected, folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from analysis.load import evaluated_methods, load_evaluated
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, number
 from analysis.tables.layout import random_parts
-from pcqc.study import Study
+from pcqc.settings import Study
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

@@ -6,7 +6,7 @@ from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.table import Column, Row, Statement, Table, listed
 from pcqc.cases.order import batches_per_pass
-from pcqc.study import Pretrained, Study
+from pcqc.settings import Pretrained, Study
 
 Setting = tuple[str, str, str]  # key, what it is, how it is set
 

@@ -26,10 +26,10 @@ from analysis.tables import write_forms
 from analysis.tables.layout import by_base
 from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
-from pcqc.results.graph import latest
-from pcqc.study import Study
-from pcqc.study.peer_rates import RIVALS, at_rates
-from pcqc.study.replicates import replicates
+from pcqc.recipes.graph import latest
+from pcqc.settings import Study
+from pcqc.settings.peer_rates import RIVALS, at_rates
+from pcqc.settings.replicates import replicates
 
 KINDS = ("trajectories", CLOCK)
 COLUMNS = (

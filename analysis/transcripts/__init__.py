@@ -18,7 +18,7 @@ from analysis.pages import templates
 from analysis.transcripts.consultations import Consultation, consultations, places
 from pcqc.cases.case import Case
 from pcqc.errors import UserError
-from pcqc.study import Study
+from pcqc.settings import Study
 from pcqc.system.files import write_atomic
 
 FOLDER = Path(__file__).parent

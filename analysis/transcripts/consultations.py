@@ -17,7 +17,7 @@ from analysis.load import (
 )
 from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
-from pcqc.study import Study
+from pcqc.settings import Study
 
 TRAINING = "training"
 

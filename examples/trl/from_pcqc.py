@@ -6,7 +6,7 @@ import numpy as np
 from pcqc_trainer import Rows
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.training.sequences import TrainingSequence
+from pcqc.training.training_sequence import TrainingSequence
 from turn_credit import Term
 
 

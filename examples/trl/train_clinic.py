@@ -24,7 +24,7 @@ from pcqc.methods.base import Services
 from pcqc.models.folder import load_model, load_tokenizer
 from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 import pcqc.cli
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 
 # `analysis` belongs to the checkout: a name so common is not installed.
 sys.path.insert(0, str(ROOT))
@@ -63,8 +63,8 @@ def _train(arguments: argparse.Namespace) -> None:
     from credit_lab.map.job import train_block
     from credit_lab.map.settings import load_map
     from pcqc.errors import UserError
-    from pcqc.jobs.run import perform
-    from pcqc.study.yaml_reader import nearest
+    from pcqc.jobs.run_job import perform
+    from pcqc.settings.yaml_reader import nearest
 
     settings, name = load_map(), arguments.block
     if name not in settings.blocks:
@@ -87,7 +87,7 @@ def _fit(_: argparse.Namespace) -> None:
 def _figure(_: argparse.Namespace) -> None:
     from credit_lab.jobs import map_figure
     from credit_lab.map.results import write_results
-    from pcqc.jobs.run import perform
+    from pcqc.jobs.run_job import perform
 
     job = map_figure()
     perform(job, lambda: write_results([block.path for block in job.needs], job.path))
@@ -96,6 +96,6 @@ def _figure(_: argparse.Namespace) -> None:
 
 def _helps(arguments: argparse.Namespace) -> None:
     from credit_lab.map.helps import told
-    from pcqc.study import load_study
+    from pcqc.settings import load_study
 
     print(told(load_study(arguments.study), arguments.study, arguments.cases), end="")

@@ -1,4 +1,4 @@
-"""The jobs of the map, beside those of a study (`pcqc.results.graph`)."""
+"""The jobs of the map, beside those of a study (`pcqc.recipes.graph`)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from credit_lab.map.before import CELLS
 from credit_lab.map.rule import FILE as RULE
 from credit_lab.map.settings import Fit, load_map
-from pcqc.results.recipe import Job
+from pcqc.recipes.recipe import Job
 
 FOLDER = Path("results") / "map"
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 import shtab
 
 from pcqc.errors import UserError
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.processes import report_to_launcher
 from pcqc.system.terminal import complain
 
@@ -94,7 +94,7 @@ def _run(parser: argparse.ArgumentParser, arguments: list[str] | None) -> int:
 
 def _parser(commands_help: str | None = argparse.SUPPRESS) -> Parser:
     """The parser; its own help lists the commands, so argparse's listing is suppressed."""
-    from pcqc.study import ROOT
+    from pcqc.settings import ROOT
 
     # `analysis` and `data_prep` belong to the checkout: names so common are not installed.
     sys.path.insert(0, str(ROOT))

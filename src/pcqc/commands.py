@@ -150,7 +150,7 @@ def _accept(arguments: argparse.Namespace) -> None:
 
 
 def _vary(arguments: argparse.Namespace) -> None:
-    from pcqc.study.vary import vary
+    from pcqc.settings.vary import vary
 
     runs = [letter.strip() for letter in arguments.runs.split(",") if letter.strip()]
     name, path = vary(
@@ -175,7 +175,7 @@ def _status(arguments: argparse.Namespace) -> None:
 
 
 def _follow(arguments: argparse.Namespace) -> None:
-    from pcqc.tracking.live import follow
+    from pcqc.mlflow_mirror.live import follow
 
     follow(load(arguments))
 
@@ -198,8 +198,8 @@ def _clean(arguments: argparse.Namespace) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     """Unpack the archives of a study and of its replicates; draw the cases of a clinic."""
     from analysis import archive, bundle
-    from pcqc.jobs.run import run_job
-    from pcqc.study.replicates import replicates
+    from pcqc.jobs.run_job import run_job
+    from pcqc.settings.replicates import replicates
 
     study = load(arguments)
     for folder in bundle.restore(study, Path(arguments.folder or archive.ARCHIVES)):

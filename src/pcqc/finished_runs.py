@@ -15,11 +15,11 @@ import pandas as pd
 from pcqc.errors import UserError
 from pcqc.evaluation.paired import paired_average, paired_comparison
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
-from pcqc.results.graph import KINDS
-from pcqc.results.json_shapes import CollectedRuns
-from pcqc.results.manifest import LATEST, MANIFEST, checked, read_manifest
-from pcqc.results.recipe import Recipe
-from pcqc.study.yaml_reader import nearest
+from pcqc.recipes.graph import KINDS
+from pcqc.recipes.json_shapes import CollectedRuns
+from pcqc.recipes.manifest import LATEST, MANIFEST, checked, read_manifest
+from pcqc.recipes.recipe import Recipe
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.files import read_json, read_jsonl
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 

@@ -7,7 +7,7 @@ from hand_made import finish_job, folder_of
 from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from small_runs import small_study
 
-from pcqc.jobs.run import run_job
+from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import save_model
 
 

@@ -12,8 +12,8 @@ from benchmarks import first_hour, pcqc_cost, update
 from benchmarks.measure import Finding, Quartiles, report
 from pcqc.errors import UserError
 from pcqc.models.folder import load_model
-from pcqc.study import load_study
-from pcqc.training.sequences import KL
+from pcqc.settings import load_study
+from pcqc.training.training_sequence import KL
 
 
 @pytest.fixture(scope="module")

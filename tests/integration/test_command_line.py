@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from pcqc.cli import _parser, main
-from pcqc.results.graph import KINDS
-from pcqc.study import ROOT
+from pcqc.recipes.graph import KINDS
+from pcqc.settings import ROOT
 
 # What is typed in an empty folder, and what the only line says.
 COMMANDS = {

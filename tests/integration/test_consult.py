@@ -12,8 +12,8 @@ from pcqc.cases.case import read_cases
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.errors import UserError
 from pcqc.jobs.consult import consult
-from pcqc.jobs.run import run_job
-from pcqc.results.graph import Jobs
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes.graph import Jobs
 
 pytestmark = pytest.mark.numerical
 

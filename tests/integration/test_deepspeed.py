@@ -28,7 +28,7 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.errors import UserError
 from pcqc.jobs.launch import _reason, processes_wanted
-from pcqc.study import LearnerPlacement, load_study
+from pcqc.settings import LearnerPlacement, load_study
 from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy

@@ -12,7 +12,7 @@ from snakemake.cli import get_argument_parser
 from workplace import STUDY
 
 from pcqc.cli import _parser
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 GPUS, NETWORK = "needs GPUs", "downloads from the network"

@@ -13,8 +13,8 @@ from pcqc.errors import UserError
 from pcqc.jobs import doctor
 from pcqc.jobs.doctor import examine
 from pcqc.models.folder import save_folder
-from pcqc.study import Servers, load_study
-from pcqc.study.models import Server
+from pcqc.settings import Servers, load_study
+from pcqc.settings.models import Server
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,10 @@ from pcqc.errors import UserError
 from pcqc.jobs import rl_loop
 from pcqc.jobs.clean import outdated
 from pcqc.jobs.explain import explain, explained
-from pcqc.jobs.run import run_job
-from pcqc.results import recipe
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import hold_folder
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes import recipe
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import hold_folder
 
 METHOD, RUN = "pcqc", "A"
 

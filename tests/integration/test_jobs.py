@@ -17,10 +17,10 @@ from pcqc.clinic.world import load_world
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
 from pcqc.jobs.explain import explain, explained
-from pcqc.jobs.run import run_job
+from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import load_tokenizer
-from pcqc.results.graph import latest
-from pcqc.study import Server, Servers
+from pcqc.recipes.graph import latest
+from pcqc.settings import Server, Servers
 from pcqc.system.files import read_json, read_jsonl, sha256_file
 
 METHOD, RUN = "pcqc", "A"

@@ -13,7 +13,7 @@ from pcqc.planning.architecture import Architecture
 from pcqc.planning.cost import update_passes
 from pcqc.planning.devices import named
 from pcqc.planning.storage import sync_gib
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.system.files import read_json
 from pcqc.training.batching import SelectedTokens
 from pcqc.training.token_trees import merge_prefixes

@@ -12,11 +12,11 @@ from helpers import tiny_model
 from learner_material import COEFFICIENTS, UNCLIPPED, gradients, sequences
 
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.training.mismatch import Ratios, statistics
 from pcqc.training.policy import Policy
 from pcqc.training.scoring_head import with_scoring_head
-from pcqc.training.sequences import Term, TrainingSequence
+from pcqc.training.training_sequence import Term, TrainingSequence
 
 TWO, FOUR = math.log(2), math.log(4)
 MISMATCH = ("log", "truncate", "mask")

@@ -5,7 +5,7 @@ import json
 import notebook
 
 from analysis.archive import restore
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 
 PAGE = ROOT / "examples" / "look_at_a_run.ipynb"
 

@@ -8,11 +8,11 @@ import pytest
 from small_runs import small_study
 
 from pcqc.errors import UserError
-from pcqc.jobs.run import run_job
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import read_manifest
-from pcqc.study import ROOT, load_study
-from pcqc.study.method import method_module
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import read_manifest
+from pcqc.settings import ROOT, load_study
+from pcqc.settings.method import method_module
 from pcqc.system.files import read_jsonl
 
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text()

@@ -7,11 +7,11 @@ import pytest
 from small_runs import Killed, digests, small_study
 
 from pcqc.jobs import rl_loop
-from pcqc.jobs.run import run_job, task_of
+from pcqc.jobs.run_job import run_job, task_of
 from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.pcqc import Pcqc
-from pcqc.results.graph import Jobs
+from pcqc.recipes.graph import Jobs
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.processes import SINGLE_PROCESS
 

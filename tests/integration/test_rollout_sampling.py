@@ -7,8 +7,8 @@ from small_runs import small_study
 
 from pcqc.engines.metered import MeteredEngine
 from pcqc.jobs import rl_loop
-from pcqc.jobs.run import task_of
-from pcqc.results.graph import Jobs
+from pcqc.jobs.run_job import task_of
+from pcqc.recipes.graph import Jobs
 from pcqc.system.processes import SINGLE_PROCESS
 
 DECODED = (0.7, 0.9)  # temperature and top-p of the study's evaluation and of its patient

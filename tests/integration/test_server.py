@@ -20,9 +20,9 @@ from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.models.folder import save_model
-from pcqc.results.tasks import Where
+from pcqc.recipes.tasks import Where
 from pcqc.roles import Patient, Scorer
-from pcqc.study import Decoding, Server, load_study
+from pcqc.settings import Decoding, Server, load_study
 
 STOP = 7
 # How vLLM hands a completion over, which sampling does not depend on.

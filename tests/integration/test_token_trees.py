@@ -13,8 +13,8 @@ from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.planning.architecture import KNOWN
 from pcqc.training import token_trees
 from pcqc.training.batching import SelectedTokens, TokenModel
-from pcqc.training.sequences import KL, Term, TrainingSequence
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
+from pcqc.training.training_sequence import KL, Term, TrainingSequence
 
 
 def branching() -> list[TrainingSequence]:

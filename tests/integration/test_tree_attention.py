@@ -12,8 +12,8 @@ from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.training import tree_attention
 from pcqc.training.backend import merged_micro_batches
 from pcqc.training.batching import TokenModel
-from pcqc.training.sequences import KL, Term, TrainingSequence
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
+from pcqc.training.training_sequence import KL, Term, TrainingSequence
 from pcqc.training.tree_attention import BLOCK, padded_length, tree_mask
 
 

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 from workplace import STUDY
 
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 
 
 def test_the_link_leads_to_the_runs_of_the_study(copy):

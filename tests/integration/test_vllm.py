@@ -27,9 +27,9 @@ from helpers import ROUNDING, make_tokenizer, tiny_model
 from pcqc.engines.base import Request
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.engines.weight_update import WeightSync
+from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
-from pcqc.study import Server
+from pcqc.settings import Server
 from pcqc.system.seeds import stream
 
 pytestmark = pytest.mark.skipif(
@@ -119,8 +119,8 @@ def test_prefixes_are_shared_until_the_cache_is_reset(fresh):
     assert cached_tokens(fresh, state) == 0
 
 
-def sync(engine, learner) -> WeightSync:
-    return WeightSync(engine, TransformersEngine(learner).next_logprobs, prompts(4), 1e-3)
+def sync(engine, learner) -> WeightUpdate:
+    return WeightUpdate(engine, TransformersEngine(learner).next_logprobs, prompts(4), 1e-3)
 
 
 def test_the_probe_passes_rounding_and_catches_stale_weights(fresh, kind):

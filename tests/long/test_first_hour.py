@@ -8,7 +8,7 @@ import sys
 
 from workplace import Workplace
 
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 from pcqc.system.files import read_json
 
 STUDY = "clinic-mini-engines"

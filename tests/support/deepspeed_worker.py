@@ -28,7 +28,7 @@ from safetensors.torch import save_file
 
 from pcqc.errors import UserError
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import LearnerPlacement, Sft
+from pcqc.settings import LearnerPlacement, Sft
 from pcqc.system.processes import join, shutdown
 from pcqc.training import scoring_head
 from pcqc.training.backend import model_weights

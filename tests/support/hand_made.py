@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
-from pcqc.study import Study
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
+from pcqc.settings import Study
 
 
 def folder_of(study: Study, kind: str, *arguments: str) -> Path:

@@ -20,7 +20,7 @@ from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.planning.architecture import Architecture
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.study import Decoding, Protocol
+from pcqc.settings import Decoding, Protocol
 from pcqc.system.processes import Processes
 from pcqc.system.seeds import stream
 

@@ -10,10 +10,10 @@ from hand_made import finish_job, folder_of
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, write_cases
-from pcqc.jobs.run import run_job
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import read_manifest
-from pcqc.study import Study
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import read_manifest
+from pcqc.settings import Study
 from pcqc.system.files import write_atomic, write_json
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import simulated
 from hand_made import finish_job, folder_of
 
-from pcqc.study import Study, Tracking, load_study
+from pcqc.settings import Study, Tracking, load_study
 from pcqc.system.files import write_json, write_jsonl
 
 OPTIONS = {"A": "Anaemia", "B": "Borreliosis", "C": "Cholera", "D": "Dengue"}

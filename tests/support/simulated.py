@@ -18,7 +18,7 @@ from clinic_env.posterior import posterior, question_values
 from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.world import as_case, make_world, save_world
-from pcqc.study import Method, Study, load_study
+from pcqc.settings import Method, Study, load_study
 from pcqc.system.files import write_json, write_jsonl
 
 STUDY = Path(__file__).with_suffix(".yaml")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from pcqc.study import ROOT, load_study
-from pcqc.study.yaml_reader import read_settings
+from pcqc.settings import ROOT, load_study
+from pcqc.settings.yaml_reader import read_settings
 from pcqc.system.files import sha256_file
 
 

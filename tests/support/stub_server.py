@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.study import Server
+from pcqc.settings import Server
 
 
 class Stub:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcqc.jobs.run import mirror_some, run_job
-from pcqc.results.graph import latest
-from pcqc.results.manifest import MANIFEST
-from pcqc.study import Study
-from pcqc.tracking.collect import add
+from pcqc.jobs.run_job import mirror_some, run_job
+from pcqc.mlflow_mirror.collect import add
+from pcqc.recipes.graph import latest
+from pcqc.recipes.manifest import MANIFEST
+from pcqc.settings import Study
 
 
 def mirror(study: Study, method: str, letters: Sequence[str] | None = None) -> Path:
@@ -34,7 +34,7 @@ def collect_more(study: Study) -> Path:
 def publish(study: Study) -> str:
     """Publish the report; the id of the study's own run."""
     _forget(study, "published")
-    from pcqc.results.manifest import read_manifest
+    from pcqc.recipes.manifest import read_manifest
 
     return read_manifest(run_job(study, "publish").path)["run_id"]
 

@@ -11,7 +11,7 @@ from hand_made import finish_job, folder_of
 from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
 from pcqc.clinic.world import save_world
-from pcqc.study import Study, load_study
+from pcqc.settings import Study, load_study
 from pcqc.system.files import write_jsonl
 
 WORLD = World(

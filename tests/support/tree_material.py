@@ -9,7 +9,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding
+from pcqc.settings import Decoding
 
 COUGH, FEVER = "Question: any cough", "Question: any fever"
 SAYS = (COUGH, FEVER, "no idea", "Final Answer: A", "Final Answer: B")

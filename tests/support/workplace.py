@@ -11,7 +11,7 @@ from pathlib import Path
 
 import warm
 
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 from pcqc.system.files import sha256_file
 
 STUDY = "clinic-mini"

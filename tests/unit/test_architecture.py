@@ -11,7 +11,7 @@ from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
 
 from pcqc.errors import UserError
 from pcqc.planning.architecture import KNOWN, Architecture, architecture, read_config
-from pcqc.study import Pretrained, load_study
+from pcqc.settings import Pretrained, load_study
 from pcqc.system.files import write_json
 from pcqc.training.tree_attention import take_trees, tree_mask
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pcqc.clinic.pretrain import LEVELS, WINDOW, is_finished, learning_rate
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 SETTINGS = replace(
     load_study("clinic-scratch").scratch_model,

@@ -18,7 +18,7 @@ from clinic_env.world import draw_patient, read_findings
 from pcqc.clinic.build import TRAINING
 from pcqc.clinic.world import as_case, load_world, make_world, save_world
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, Clinic
+from pcqc.settings import Benchmark, Clinic
 from pcqc.system.seeds import generator
 
 SETTINGS = Clinic(

@@ -20,7 +20,7 @@ from pcqc.clinic.consultations import (
 from pcqc.clinic.pretrain import LEVELS, WINDOW, draw_batch
 from pcqc.clinic.world import make_world
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, load_study
+from pcqc.settings import Benchmark, load_study
 from pcqc.system.seeds import generator
 
 

@@ -11,7 +11,7 @@ from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding
+from pcqc.settings import Decoding
 
 CASES = [make_case(i) for i in range(3)]
 

@@ -20,9 +20,9 @@ from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.jobs import continuation as job
 from pcqc.jobs import grounding
-from pcqc.jobs.run import run_job
-from pcqc.results.manifest import read_manifest
-from pcqc.study import Continuation, Ungrounded, load_study
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes.manifest import read_manifest
+from pcqc.settings import Continuation, Ungrounded, load_study
 from pcqc.system.files import csv_text
 
 CASES = [make_case(i) for i in range(3)]

@@ -22,7 +22,7 @@ from pcqc.clinic.corpus import (
 from pcqc.clinic.pretrain import FACTS
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.clinic.world import make_world
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.training.supervised import Example
 
 

@@ -12,7 +12,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.planning.cost import run_cost
 from pcqc.planning.storage import checkpoints
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
 from pcqc.training.mismatch import LARGEST as MOST
@@ -127,7 +127,7 @@ def test_comments_of_the_settings_and_rows_of_the_page_are_in_step():
     assert marks == 0, "a comment says 'Not in the paper' and names no row"
     assert named <= HERE.keys()
     settings = (
-        *("`config/methods.yaml`", "`config/studies/paper.yaml`", "`src/pcqc/study/"),
+        *("`config/methods.yaml`", "`config/studies/paper.yaml`", "`src/pcqc/settings/"),
         "`src/pcqc/methods/atpo/settings.py`",
     )
     silent = {c[0] for c in CELLS if "silent" in c[1] and c[4].startswith(settings)}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 
 PAGE = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| `")]

@@ -17,8 +17,8 @@ from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.planning.architecture import architecture
 from pcqc.planning.devices import DEVICES, GIB
 from pcqc.planning.memory import engine_memory, engines, learner_memory
-from pcqc.results.tasks import Where
-from pcqc.study import load_study
+from pcqc.recipes.tasks import Where
+from pcqc.settings import load_study
 from pcqc.system import processes
 from pcqc.system.determinism import single_threaded
 

@@ -13,7 +13,7 @@ from pcqc.clinic.lost_points import PLACES, ExactPlaces, shapley, split
 from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Actor, Patient
-from pcqc.study import Decoding
+from pcqc.settings import Decoding
 
 ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jade": UNKNOWN}
 

@@ -15,11 +15,11 @@ from small_runs import small_study
 from pcqc.errors import UserError
 from pcqc.jobs.clean import listing, outdated, remove
 from pcqc.jobs.explain import accept, why
-from pcqc.jobs.run import perform
-from pcqc.results import recipe
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import begin, checked, finish, read_manifest, verify
-from pcqc.results.recipe import Job
+from pcqc.jobs.run_job import perform
+from pcqc.recipes import recipe
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import begin, checked, finish, read_manifest, verify
+from pcqc.recipes.recipe import Job
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 from test_manifest import make_job
-from pcqc.results.manifest import hold_folder
+from pcqc.recipes.manifest import hold_folder
 with hold_folder(make_job(Path({root!r}))):
     print("held", flush=True)
     time.sleep(60)

@@ -14,7 +14,7 @@ from pcqc.methods.executed_local import ExecutedLocal
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.training.sequences import KL, pack_turns, token_counts
+from pcqc.training.training_sequence import KL, pack_turns, token_counts
 from turn_credit.arithmetic import same_state_credit
 
 PCQC = Pcqc("PCQC", "pcqc", terminal_group=2, question_group=4, beta=0.7)
@@ -233,7 +233,7 @@ def test_metrics_count_every_actor_token():
 
 def test_settings_words_and_plans_ask_methods_without_torch():
     code = (
-        "import sys; from pcqc.study import load_study; "
+        "import sys; from pcqc.settings import load_study; "
         "study = load_study('paper'); methods = study.methods.values(); "
         "[(m.words, m.kind == 'sft' or m.work(study.assumptions)) for m in methods]; "
         "sys.exit('torch' in sys.modules)"

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.nodes import NETWORK, _device, _learning, on_nodes, simulate
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 
 @pytest.mark.parametrize(

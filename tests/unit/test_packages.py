@@ -6,7 +6,7 @@ import sys
 import pytest
 import wheels
 
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 
 PACKAGES = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 HEAVY = {"torch", "transformers", "pandas", "scipy", "pcqc", "gymnasium"}

@@ -16,7 +16,7 @@ from pcqc.planning.cost import run_cost
 from pcqc.planning.memory import learner_memory, role_memories
 from pcqc.planning.plan import make_plan, render
 from pcqc.planning.storage import storage
-from pcqc.study import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
+from pcqc.settings import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
 from pcqc.training.state import ModelState, States
 
 PHASES = ("start", "sync", "rollout", "patient", "scorer", "update", "validation", "saving")

@@ -11,7 +11,7 @@ from pcqc.planning.checks import loads, require_fit
 from pcqc.planning.cost import run_cost
 from pcqc.planning.memory import learner_memory, role_memories
 from pcqc.planning.plan import make_plan, render
-from pcqc.study import ROOT, EnginePlacement, load_study
+from pcqc.settings import ROOT, EnginePlacement, load_study
 
 EIGHT = tuple(range(8))
 SIX = EIGHT[:6]

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 
 from pcqc.planning.architecture import KNOWN
 from pcqc.planning.memory import activation_bytes, longest
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy_loss import Clip, clipped_policy_loss

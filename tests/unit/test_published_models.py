@@ -11,7 +11,7 @@ from pcqc.clinic.world import make_world
 from pcqc.errors import UserError
 from pcqc.models.folder import load_tokenizer
 from pcqc.models.pretrained import install, locate
-from pcqc.study import ROOT, Pretrained, load_study
+from pcqc.settings import ROOT, Pretrained, load_study
 from pcqc.system.files import sha256_file
 
 

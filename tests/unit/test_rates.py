@@ -3,8 +3,8 @@
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.study import load_study
-from pcqc.study.peer_rates import at_rates
+from pcqc.settings import load_study
+from pcqc.settings.peer_rates import at_rates
 
 
 def load(folder, rates):

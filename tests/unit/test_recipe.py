@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pcqc.results import source_digests
-from pcqc.results.graph import Jobs
-from pcqc.results.job_inputs import rollouts
-from pcqc.results.recipe import Recipe
-from pcqc.results.source_digests import module_digests
-from pcqc.study import load_study
+from pcqc.recipes import source_digests
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.job_inputs import rollouts
+from pcqc.recipes.recipe import Recipe
+from pcqc.recipes.source_digests import module_digests
+from pcqc.settings import load_study
 
 PLAIN = """import os
 from a import b
@@ -174,7 +174,7 @@ ENTERED = {
     # Not what else the package of credits holds: a new credit must not retrain another's runs.
     "gigpo": {"pcqc.methods.turn_credit", "turn_credit.turns"},
     "c3": {"pcqc.methods.pcqc"},
-    "expected_answer": {"pcqc.methods.pcqc", "pcqc.clinic.expected"},
+    "expected_answer": {"pcqc.methods.pcqc", "pcqc.clinic.known_world"},
 }
 
 
@@ -185,7 +185,13 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     assert set().union(*ENTERED.values()) & modules.keys() == ENTERED[method]
     assert not {"turn_credit", "turn_credit.turns_process"} & modules.keys()
     # An edited table or mirror must not retrain anything.
-    outside = ("analysis.", "data_prep.", "pcqc.cli.", "pcqc.tracking.mirror_runs", "pcqc.study.")
+    outside = (
+        "analysis.",
+        "data_prep.",
+        "pcqc.cli.",
+        "pcqc.mlflow_mirror.mirror_runs",
+        "pcqc.settings.",
+    )
     assert not any(f"{module}.".startswith(outside) for module in modules)
 
 

@@ -11,8 +11,8 @@ from annotated_types import Ge, Gt, Le
 
 from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc.errors import UserError
-from pcqc.study import ROOT, Study, load_study, tracking_uri
-from pcqc.study.consistency import RULES
+from pcqc.settings import ROOT, Study, load_study, tracking_uri
+from pcqc.settings.consistency import RULES
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}

@@ -11,10 +11,10 @@ import pcqc.engines.vllm
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.jobs.rl_loop import Run
-from pcqc.jobs.run import where_of
-from pcqc.results.tasks import Where
-from pcqc.study import load_study
-from pcqc.study.placement import EnginePlacement
+from pcqc.jobs.run_job import where_of
+from pcqc.recipes.tasks import Where
+from pcqc.settings import load_study
+from pcqc.settings.placement import EnginePlacement
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from test_methods import chances, say
 
 from credit_lab.bench.methods import CreditedQuestions
 from pcqc.jobs import consult as shown
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from turn_credit.arithmetic import THRESHOLD
 
 CASE = make_case(0)

@@ -7,9 +7,9 @@ from hand_made import finish_all
 
 from pcqc.jobs import status as module
 from pcqc.jobs.status import job_states, status_of_all, told
-from pcqc.results.graph import Jobs, log_path
-from pcqc.results.manifest import hold_folder, lock, make_latest
-from pcqc.study import load_study
+from pcqc.recipes.graph import Jobs, log_path
+from pcqc.recipes.manifest import hold_folder, lock, make_latest
+from pcqc.settings import load_study
 from pcqc.system.files import hold, write_atomic
 
 RUN = ("train", "select", "evaluate")

@@ -8,12 +8,12 @@ from test_methods import pieces
 from clinic_env.posterior import posterior
 from clinic_env.world import draw_world, state_complaint
 from pcqc.cases.prompts import thought
-from pcqc.clinic.expected import KnownWorld
+from pcqc.clinic.known_world import KnownWorld
 from pcqc.engines.base import Failure
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
-from pcqc.study import Assumptions
+from pcqc.settings import Assumptions
 from turn_credit import quadratic_scores
 
 CASES = [make_case(0)]

@@ -15,7 +15,7 @@ from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
-from pcqc.training.sequences import KL
+from pcqc.training.training_sequence import KL
 from turn_credit.tree import RunningVariance, atpo, back_up, uncertainty, visits
 
 CASES = [make_case(i) for i in range(3)]

@@ -9,7 +9,7 @@ import torch
 from helpers import make_tokenizer, tiny_model
 from test_methods import CASES, PCQC, draw
 
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.training.policy import Policy
 
 METHOD = dataclasses.replace(PCQC, kl_coefficient=0.0)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 FRAGMENTS = [

@@ -27,7 +27,7 @@ from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
 from pcqc.methods.turn_credit import TurnCredit
 from pcqc.methods.turn_process import TurnProcess
-from pcqc.study import Assumptions
+from pcqc.settings import Assumptions
 from pcqc.training.policy import Policy
 from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, infopo, mt_grpo, tips
 

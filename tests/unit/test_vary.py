@@ -7,9 +7,9 @@ import pytest
 from analysis.tables.ablations import parent
 from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
-from pcqc.study import ROOT, load_study
-from pcqc.study.vary import vary
+from pcqc.recipes.graph import Jobs
+from pcqc.settings import ROOT, load_study
+from pcqc.settings.vary import vary
 
 
 def told(study, method):

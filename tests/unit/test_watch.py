@@ -6,8 +6,8 @@ from rich.console import Console
 from test_status import log_of, study, unmake
 
 from pcqc.jobs import watch
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import hold_folder
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import hold_folder
 from pcqc.system.files import write_atomic, write_jsonl
 
 __all__ = ["study"]  # the fixture

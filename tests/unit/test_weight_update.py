@@ -17,7 +17,7 @@ from pcqc.engines.base import Request, Sampling
 from pcqc.engines.vllm import VllmEngine
 from pcqc.engines.vllm_worker import WeightReceiver
 from pcqc.engines.weight_checksums import checksum
-from pcqc.engines.weight_update import WeightSync
+from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
 
 PROMPTS = [[1, 2], [3], [4, 5]]
@@ -44,18 +44,18 @@ def learner(prompts, choices):
 
 
 def test_equal_weights_have_no_gap():
-    assert WeightSync(Engine(), learner, PROMPTS, 0.1)([]) == 0
+    assert WeightUpdate(Engine(), learner, PROMPTS, 0.1)([]) == 0
 
 
 @pytest.mark.parametrize(("prompt", "mean"), [(0, "0.4"), (1, "0.2"), (2, "0.4")])
 def test_a_mean_gap_is_noticed_at_every_prompt(prompt, mean):
     """A gap of 1 at two of five log-probabilities, or at one."""
     with pytest.raises(UserError, match=rf"differ by {mean} in a log-probability on average"):
-        WeightSync(Engine(prompt, -2.0), learner, PROMPTS, 0.1)([])
+        WeightUpdate(Engine(prompt, -2.0), learner, PROMPTS, 0.1)([])
     with pytest.raises(UserError, match="differ by nan"):
-        WeightSync(Engine(prompt, math.nan), learner, PROMPTS, 0.1)([])
+        WeightUpdate(Engine(prompt, math.nan), learner, PROMPTS, 0.1)([])
     # Rounding in single tokens, however large, is no fault.
-    assert WeightSync(Engine(prompt, -2.0), learner, PROMPTS, 0.5)([]) == float(mean)
+    assert WeightUpdate(Engine(prompt, -2.0), learner, PROMPTS, 0.5)([]) == float(mean)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int8])

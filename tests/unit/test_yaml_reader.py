@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"

@@ -14,10 +14,10 @@ from snakemake.cli import parse_args
 
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
-from pcqc.study import load_study
-from pcqc.results.graph import KINDS, Jobs, log_path
-from pcqc.study.replicates import replicates
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings import load_study
+from pcqc.recipes.graph import KINDS, Jobs, log_path
+from pcqc.settings.replicates import replicates
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.files import hold
 
 # Where the published files of a real study lie; jobs inherit it.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pcqc.cli
 from pcqc.errors import UserError
 from pcqc.jobs.cli import load, run_command
-from pcqc.study import ROOT
+from pcqc.settings import ROOT
 from pcqc.system.files import write_atomic
 
 # `analysis` belongs to the checkout: a name so common is not installed.

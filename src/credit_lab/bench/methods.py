@@ -23,7 +23,7 @@ from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
 from pcqc.methods.turn_credit import TurnCredit
-from pcqc.study.yaml_reader import STRICT, Whole
+from pcqc.settings.yaml_reader import STRICT, Whole
 from turn_credit import CREDITS, Credit, Group, credit_update
 
 # What training has for a credit: fields of `Group`.

@@ -12,10 +12,10 @@ from credit_lab.bench.methods import CreditedQuestions, CreditedTurns, credits_o
 from credit_lab.bench.score import reader_of
 from credit_lab.bench.table import markdown
 from pcqc.jobs import train as training
-from pcqc.jobs.run import perform, run_job, task_of
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import checked, read_manifest
-from pcqc.study import Method, Study, load_study
+from pcqc.jobs.run_job import perform, run_job, task_of
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import checked, read_manifest
+from pcqc.settings import Method, Study, load_study
 from pcqc.system.files import read_jsonl
 from turn_credit import Credit
 

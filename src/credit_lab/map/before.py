@@ -7,7 +7,7 @@ from pathlib import Path
 from credit_lab.map.quantities import QUANTITIES, of_cell
 from credit_lab.map.settings import Cell, Map
 from credit_lab.map.training import train
-from pcqc.study.load import ROOT
+from pcqc.settings.load import ROOT
 from pcqc.system.files import csv_text, read_bytes, write_atomic
 
 CELLS = ROOT / "config" / "map_cells.csv"

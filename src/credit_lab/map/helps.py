@@ -15,12 +15,12 @@ from credit_lab.map.rule import OUTCOMES, Prediction, Rule, read_rule
 from credit_lab.map.settings import load_map
 from pcqc.errors import UserError
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, role_weights
-from pcqc.jobs.run import rollout_task
+from pcqc.jobs.run_job import rollout_task
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc, QuestionBatch
-from pcqc.results.graph import Jobs
-from pcqc.study import Study
+from pcqc.recipes.graph import Jobs
+from pcqc.settings import Study
 from pcqc.system.determinism import single_threaded
 
 LIKELY = 0.75

@@ -10,7 +10,7 @@ from scipy import stats
 from credit_lab.map.before import read_cells
 from credit_lab.map.rule import AHEAD, BEHIND, CHOSEN, NONE
 from credit_lab.map.settings import PCQC
-from pcqc.results.manifest import checked
+from pcqc.recipes.manifest import checked
 from pcqc.system.files import read_json
 
 LEVEL = 0.95

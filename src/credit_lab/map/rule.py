@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeCV
 from credit_lab.map.quantities import QUANTITIES, table
 from credit_lab.map.settings import GRPO, LOCAL, TERMINAL
 from pcqc.errors import UserError
-from pcqc.study.load import ROOT
+from pcqc.settings.load import ROOT
 from pcqc.system.files import read_json, write_json
 
 FILE = ROOT / "config" / "map_rule.json"

@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 from scipy.stats import qmc
 
 from pcqc.errors import UserError
-from pcqc.study.load import ROOT
-from pcqc.study.yaml_reader import (
+from pcqc.settings.load import ROOT
+from pcqc.settings.yaml_reader import (
     STRICT,
     Count,
     Positive,

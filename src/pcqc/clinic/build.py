@@ -12,7 +12,7 @@ from pcqc.clinic.consultations import (
 )
 from pcqc.clinic.world import as_case, make_world, save_world
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, Clinic
+from pcqc.settings import Benchmark, Clinic
 from pcqc.system.files import write_jsonl
 from pcqc.system.seeds import generator
 

@@ -18,7 +18,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import Exchange
 from pcqc.clinic.consultations import best_question, spoken_turns
 from pcqc.clinic.world import as_case
-from pcqc.study import Benchmark
+from pcqc.settings import Benchmark
 from pcqc.training.supervised import Example
 
 _PLAIN = Benchmark("Plain", "held_out", wording="plain")

@@ -30,7 +30,7 @@ from pcqc.clinic.muon import Muon
 from pcqc.clinic.tokenizer import make_tokenizer
 from pcqc.errors import UserError
 from pcqc.models.folder import save_model
-from pcqc.study import ScratchModel
+from pcqc.settings import ScratchModel
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import write_jsonl
 from pcqc.system.seeds import generator

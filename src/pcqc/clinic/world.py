@@ -10,7 +10,7 @@ import numpy as np
 from clinic_env.world import Patient, World, draw_world, write_case
 from pcqc.cases.case import Case
 from pcqc.errors import UserError
-from pcqc.study import Benchmark, Clinic
+from pcqc.settings import Benchmark, Clinic
 from pcqc.system.files import read_json, write_json
 from pcqc.system.seeds import generator
 

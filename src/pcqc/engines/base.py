@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pcqc.study import Decoding
+from pcqc.settings import Decoding
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
-from pcqc.study import Server
+from pcqc.settings import Server
 
 # The same request may succeed later.
 TRANSIENT = (408, 425, 429, *range(500, 600))

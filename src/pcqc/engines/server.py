@@ -19,7 +19,7 @@ from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling, Ti
 from pcqc.engines.replicas import Read, Replica, Replicas
 from pcqc.errors import UserError
 from pcqc.models.folder import MANIFEST
-from pcqc.study import Server
+from pcqc.settings import Server
 from pcqc.system.files import read_json
 
 COMPLETIONS = "/v1/completions"

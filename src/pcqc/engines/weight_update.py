@@ -17,7 +17,7 @@ TOKENS = 64  # log-probabilities compared on each prompt
 
 
 @dataclass(frozen=True)
-class WeightSync:
+class WeightUpdate:
     """Hands the learner's weights to an engine that keeps its own copy.
 
     Nothing fails by itself where an engine has other weights, or puts them to another use: its

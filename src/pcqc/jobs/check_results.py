@@ -1,8 +1,8 @@
 """What is checked before a workflow starts: altered results, and what MLflow's store has lost."""
 
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import make_latest, verify
-from pcqc.study import Study
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import make_latest, verify
+from pcqc.settings import Study
 
 
 def prepare_to_run(study: Study) -> None:
@@ -11,7 +11,7 @@ def prepare_to_run(study: Study) -> None:
     Raises:
         UserError: a file was altered or removed since it was written; names it, and the remedy.
     """
-    from pcqc.tracking.prepare import note_losses
+    from pcqc.mlflow_mirror.prepare import note_losses
 
     note_losses(study)
     jobs = Jobs(study)

@@ -9,9 +9,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
-from pcqc.study import Study
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
+from pcqc.settings import Study
 from pcqc.system.files import describe, held
 
 

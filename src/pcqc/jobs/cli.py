@@ -36,7 +36,7 @@ HELP = {
 
 def register(subparsers: argparse._SubParsersAction) -> None:
     """Add the commands; each sets `handler`, called with the arguments."""
-    from pcqc.results.graph import KINDS
+    from pcqc.recipes.graph import KINDS
 
     for kind, text in ABOUT.items():
         command = study_command(subparsers, kind, _run, text)
@@ -74,7 +74,7 @@ def run_command(commands, name: str, handler, text: str) -> argparse.ArgumentPar
 
 def load(arguments: argparse.Namespace):
     """The study that a command was given."""
-    from pcqc.study import load_study
+    from pcqc.settings import load_study
 
     return load_study(arguments.study)
 
@@ -83,7 +83,7 @@ def _run(arguments: argparse.Namespace) -> None:
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    from pcqc.jobs.run import SHARED_OUT, mirror_some, run_job
+    from pcqc.jobs.run_job import SHARED_OUT, mirror_some, run_job
 
     study = load(arguments)
     values = [getattr(arguments, name) for name in arguments.names]
@@ -94,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> None:
             if source.revision:
                 download(source)
     if getattr(arguments, "add", False):
-        from pcqc.tracking.collect import add
+        from pcqc.mlflow_mirror.collect import add
 
         return print(add(study))
     if letters := getattr(arguments, "runs", None):

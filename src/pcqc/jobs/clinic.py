@@ -1,7 +1,7 @@
 """The synthetic clinic's cases and SFT conversations."""
 
 from pcqc.clinic.build import build_clinic
-from pcqc.results.tasks import Task
+from pcqc.recipes.tasks import Task
 
 
 def run(task: Task) -> dict:

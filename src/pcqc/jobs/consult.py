@@ -21,13 +21,13 @@ from pcqc.engines.base import Failure
 from pcqc.errors import UserError
 from pcqc.jobs.explain import require_made
 from pcqc.jobs.make_roles import checked_cases, make_context, make_scorer, selected_weights
-from pcqc.jobs.run import latest_task
+from pcqc.jobs.run_job import latest_task
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Patient, Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.study import Method, Study
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings import Method, Study
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.terminal import show
 

@@ -28,11 +28,11 @@ from pcqc.jobs.make_roles import (
     make_scorer,
     selected_weights,
 )
-from pcqc.results.json_shapes import Block
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.json_shapes import Block
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 from pcqc.roles import Patient, Scorer
-from pcqc.study import digest
+from pcqc.settings import digest
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import read_json, write_json
 from pcqc.system.processes import SINGLE_PROCESS, Processes

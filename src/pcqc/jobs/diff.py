@@ -8,7 +8,7 @@ from tabulate import tabulate
 from pcqc.errors import UserError, few
 from pcqc.finished_runs import Run, compare, first_run, load
 from pcqc.jobs.explain import about, in_words
-from pcqc.results.recipe import word
+from pcqc.recipes.recipe import word
 
 MOST = 3  # modules or inputs that are named; the rest is counted
 COLUMNS = ("cases", "A (%)", "B (%)", "A − B (pp)", "95% interval", "only A", "only B", "McNemar p")

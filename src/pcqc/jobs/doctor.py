@@ -35,7 +35,7 @@ from pcqc.jobs.learner import make_backend
 from pcqc.jobs.make_roles import Weights, checked_cases, make_context, make_scorer, weights_of
 from pcqc.jobs.measure import measure, utilisations
 from pcqc.jobs.rehearse import rehearse
-from pcqc.jobs.run import rollout_task
+from pcqc.jobs.run_job import rollout_task
 from pcqc.methods.sequences import TERMINAL
 from pcqc.models.folder import save_model
 from pcqc.models.pretrained import install
@@ -43,15 +43,15 @@ from pcqc.planning.checks import require_fit
 from pcqc.planning.devices import GIB
 from pcqc.planning.memory import longest
 from pcqc.planning.work import trained
-from pcqc.results.graph import Jobs
-from pcqc.results.tasks import Task
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.tasks import Task
 from pcqc.roles.patient import Inquiry
-from pcqc.study import Server, Study
+from pcqc.settings import Server, Study
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes, launched, shutdown
 from pcqc.system.terminal import show
 from pcqc.training.policy import Policy
-from pcqc.training.sequences import KL, Term, TrainingSequence
+from pcqc.training.training_sequence import KL, Term, TrainingSequence
 
 DRIVER = Path("/proc/driver/nvidia/version")
 # CUDA's major version -> the oldest NVIDIA driver that runs it (release notes of the toolkit).

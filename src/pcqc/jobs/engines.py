@@ -10,7 +10,7 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.make_roles import make_sync
-from pcqc.results.tasks import Task
+from pcqc.recipes.tasks import Task
 from pcqc.roles import Scorer
 from pcqc.system.processes import Processes
 from pcqc.training.policy import Policy

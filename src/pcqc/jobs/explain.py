@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs, latest
-from pcqc.results.manifest import read_manifest, verify, write_manifest
-from pcqc.results.recipe import Job, Recipe
-from pcqc.study import Study
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.recipes.manifest import read_manifest, verify, write_manifest
+from pcqc.recipes.recipe import Job, Recipe
+from pcqc.settings import Study
 from pcqc.system.machine import now
 
 

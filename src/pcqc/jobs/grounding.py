@@ -19,8 +19,8 @@ from pcqc.evaluation.grounding import (
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import csv_text, no_formula, write_atomic
 

@@ -1,7 +1,7 @@
 """The actor's system message: the study's own, or the one that its published cases carry."""
 
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 from pcqc.system.files import read_bytes
 
 

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from pcqc.errors import UserError
-from pcqc.study import Study
+from pcqc.settings import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes, join, launched, require_gpu
 
 # The process that started this one; only `launch` sets it, not torchrun.

@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 
 from pcqc.models.folder import save_model
-from pcqc.results.tasks import Where
+from pcqc.recipes.tasks import Where
 from pcqc.system.processes import Processes
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
 

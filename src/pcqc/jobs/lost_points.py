@@ -15,9 +15,9 @@ from pcqc.jobs.make_roles import (
     make_context,
     role_weights,
 )
-from pcqc.results.clinic_tasks import PLACES
-from pcqc.results.manifest import checked, read_manifest
-from pcqc.results.tasks import Task
+from pcqc.recipes.clinic_tasks import PLACES
+from pcqc.recipes.manifest import checked, read_manifest
+from pcqc.recipes.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.progress import Progress
 

@@ -12,14 +12,14 @@ from pcqc.cases.case import Case, read_cases
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Engine
-from pcqc.engines.weight_update import WeightSync
+from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
-from pcqc.results.manifest import checked, read_manifest
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked, read_manifest
+from pcqc.recipes.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.study.models import Server
+from pcqc.settings.models import Server
 from pcqc.system.files import read_json, sha256_file
 from pcqc.system.processes import require_gpu
 from pcqc.training.policy import Policy
@@ -191,7 +191,7 @@ def make_sync(
         return context.actor.engine.load_weights
     tolerance = settings.engine.sync_tolerance or SYNC_TOLERANCE[settings.dtypes["actor"]]
     prompts = [context.chat.open(case.public) for case in cases[:SYNC_PROMPTS]]
-    return WeightSync(context.actor.engine, policy.next_logprobs, prompts, tolerance)
+    return WeightUpdate(context.actor.engine, policy.next_logprobs, prompts, tolerance)
 
 
 def make_scorer(task: Task, weights: Weights | None = None) -> Scorer:

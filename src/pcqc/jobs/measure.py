@@ -26,7 +26,7 @@ from pcqc.planning.devices import GIB, device, named
 from pcqc.planning.memory import served
 from pcqc.planning.storage import sync_gib
 from pcqc.planning.work import trained
-from pcqc.study import Study
+from pcqc.settings import Study
 from pcqc.system.files import write_atomic, write_json
 from pcqc.system.machine import machine, now
 from pcqc.system.processes import Processes

@@ -2,8 +2,8 @@
 
 from pcqc.clinic.pretrain import pretrain
 from pcqc.clinic.world import load_world
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 
 
 def run(task: Task) -> None:

@@ -25,10 +25,10 @@ from pcqc.jobs.record_rows import consultation_rows, event_row
 from pcqc.jobs.run_files import RECORDS, RunFolder
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
-from pcqc.results.tasks import Task
+from pcqc.recipes.tasks import Task
 from pcqc.roles.actor import Actor
-from pcqc.study import Decoding
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings import Decoding
+from pcqc.settings.yaml_reader import nearest
 from pcqc.system.machine import now
 from pcqc.system.processes import Processes
 from pcqc.system.progress import Phases, Progress

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import Evaluation
-from pcqc.jobs.append_only import RunRecord
+from pcqc.jobs.jsonl_record import RunRecord
 from pcqc.models.folder import MANIFEST, check_folder
 from pcqc.system.files import read_bytes, read_json, sha256_file, write_json
 

@@ -1,8 +1,8 @@
 """Selection of a run's checkpoint: a job of a moment, so it imports no model."""
 
 from pcqc.evaluation.selection import select
-from pcqc.results.manifest import read_manifest
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import read_manifest
+from pcqc.recipes.tasks import Task
 from pcqc.system.files import write_json
 
 

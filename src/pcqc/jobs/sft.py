@@ -10,8 +10,8 @@ from pcqc.errors import UserError
 from pcqc.jobs.learner import make_backend, write_model
 from pcqc.jobs.make_roles import chat_format, role_weights
 from pcqc.models.folder import MANIFEST, check_folder, load_model, save_folder, save_model
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.files import write_jsonl
 from pcqc.system.processes import SINGLE_PROCESS, Processes

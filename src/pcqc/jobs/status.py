@@ -9,10 +9,10 @@ from typing import Any
 
 from pcqc.errors import UserError
 from pcqc.jobs.explain import why
-from pcqc.results.graph import Jobs, log_path
-from pcqc.results.manifest import lock, read_manifest
-from pcqc.results.recipe import Job
-from pcqc.study import ROOT, Study, load_study
+from pcqc.recipes.graph import Jobs, log_path
+from pcqc.recipes.manifest import lock, read_manifest
+from pcqc.recipes.recipe import Job
+from pcqc.settings import ROOT, Study, load_study
 from pcqc.system.files import held
 
 STATES = ("running", "failed", "stale", "to do", "done")

@@ -3,8 +3,8 @@
 from functools import partial
 
 from pcqc.jobs.rl_loop import Run
-from pcqc.results.manifest import checked
-from pcqc.results.tasks import Task
+from pcqc.recipes.manifest import checked
+from pcqc.recipes.tasks import Task
 from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 
@@ -29,7 +29,7 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
         (benchmark,) = task.settings.development.values()
         measure = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
         if "world" in task.settings.method.needs:
-            from pcqc.clinic.expected import KnownWorld
+            from pcqc.clinic.known_world import KnownWorld
 
             world = KnownWorld(clinic)
     return Run(task, processes, measure, world).train()

@@ -5,8 +5,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pcqc.jobs.status import JobState, job_states, runs, status, summary
-from pcqc.study import Study
-from pcqc.tracking.live import SECONDS, events
+from pcqc.mlflow_mirror.live import SECONDS, events
+from pcqc.settings import Study
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -15,7 +15,7 @@ from pcqc.methods.base import Services
 from pcqc.methods.continuations import after_candidates, continue_all
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
-from pcqc.study.yaml_reader import STRICT, Count, Weight
+from pcqc.settings.yaml_reader import STRICT, Count, Weight
 
 
 @settings(frozen=True, config=STRICT)

@@ -32,8 +32,8 @@ from pcqc.methods.question_groups import (
 )
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT, Whole
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT, Whole
 from pcqc.system.seeds import generator, stream
 from turn_credit.arithmetic import expected_probability
 

@@ -18,9 +18,9 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT, Count
-from pcqc.training.sequences import KL, TrainingSequence
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT, Count
+from pcqc.training.training_sequence import KL, TrainingSequence
 from turn_credit.arithmetic import terminal_advantages
 
 if TYPE_CHECKING:

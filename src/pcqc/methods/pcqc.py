@@ -33,9 +33,9 @@ from pcqc.methods.question_groups import (
     supervised_states,
 )
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT, Weight
-from pcqc.training.sequences import TrainingSequence
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT, Weight
+from pcqc.training.training_sequence import TrainingSequence
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
 
 # What is said of the setting `divide`.

@@ -20,8 +20,8 @@ from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc, QuestionBatch
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
 from pcqc.methods.sequences import THOUGHT
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT, Weight
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT, Weight
 from turn_credit.arithmetic import pooled_variance, same_state_credit
 from turn_credit.thoughts import quadratic_scores
 

@@ -6,7 +6,7 @@ from itertools import repeat
 import numpy as np
 
 from pcqc.consultation import Consultation, Turn
-from pcqc.training.sequences import KL, Term, TrainingSequence, pack_turns
+from pcqc.training.training_sequence import KL, Term, TrainingSequence, pack_turns
 
 TERMINAL, QUESTION, THOUGHT = "terminal", "question", "thought"
 

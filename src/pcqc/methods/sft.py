@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from pcqc.study import Method
+from pcqc.settings import Method
 
 
 class Sft(Method):

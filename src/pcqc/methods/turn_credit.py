@@ -19,8 +19,8 @@ from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
 from pcqc.methods.continuations import before_turns, continue_all
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT, Whole
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT, Whole
 from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit_update
 from turn_credit.turns import share_alone

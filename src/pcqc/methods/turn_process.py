@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.turn_credit import Played, TurnBatch, TurnCredit
-from pcqc.study import Assumptions, Work
-from pcqc.study.yaml_reader import STRICT
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.yaml_reader import STRICT
 from turn_credit.turns_process import ProcessGroup, critiques_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
-from pcqc.results.json_shapes import FolderManifest
+from pcqc.recipes.json_shapes import FolderManifest
 from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
 
 if TYPE_CHECKING:

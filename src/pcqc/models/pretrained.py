@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from pcqc.errors import UserError
 from pcqc.models.folder import save_folder, save_model
-from pcqc.study import Pretrained
-from pcqc.study.load import local_folder
+from pcqc.settings import Pretrained
+from pcqc.settings.load import local_folder
 from pcqc.system.files import read_json, sha256_file
 
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.

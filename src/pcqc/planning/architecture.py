@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
-from pcqc.study import Pretrained, Study
-from pcqc.study.load import local_folder
+from pcqc.recipes.graph import Jobs
+from pcqc.settings import Pretrained, Study
+from pcqc.settings.load import local_folder
 from pcqc.system.files import read_json
 
 BYTES = {"float32": 4, "bfloat16": 2}

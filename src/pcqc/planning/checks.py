@@ -18,7 +18,7 @@ from pcqc.planning.memory import (
     served,
 )
 from pcqc.planning.storage import storage
-from pcqc.study import EnginePlacement, Study
+from pcqc.settings import EnginePlacement, Study
 
 LONGEST = "the longest consultation (protocol.prompt_tokens + protocol.response_tokens)"
 OR_SERVED = {role: f"; or name a server under servers.{role}" for role in ("patient", "scorer")}

@@ -10,7 +10,7 @@ from pcqc.planning.devices import device
 from pcqc.planning.memory import engines, learner_memory
 from pcqc.planning.storage import checkpoints, saved_gib, sync_gib
 from pcqc.planning.work import FineTuning, evaluation_work, training_work
-from pcqc.study import Method, Study, Work
+from pcqc.settings import Method, Study, Work
 
 
 def run_cost(study: Study, method: Method) -> dict[str, float]:

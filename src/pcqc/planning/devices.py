@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from pcqc.errors import UserError
-from pcqc.study.yaml_reader import nearest
+from pcqc.settings.yaml_reader import nearest
 
 GIB = 2**30
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pcqc.planning.architecture import BYTES, Architecture, architecture
 from pcqc.planning.devices import GIB, device
 from pcqc.planning.work import fine_tunings, trained
-from pcqc.study import EnginePlacement, Method, Study
-from pcqc.study.placement import BUCKET, LOGITS
+from pcqc.settings import EnginePlacement, Method, Study
+from pcqc.settings.placement import BUCKET, LOGITS
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
 LIVE_PARAMETERS = 1_000_000_000

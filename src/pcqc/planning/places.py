@@ -8,7 +8,7 @@ from pcqc.planning.checks import misfits
 from pcqc.planning.cost import run_cost
 from pcqc.planning.memory import engines, role_memories, room, served
 from pcqc.planning.work import trained
-from pcqc.study import Study
+from pcqc.settings import Study
 
 ROLES = ("patient", "scorer")
 

@@ -12,7 +12,7 @@ from pcqc.planning.memory import role_memories
 from pcqc.planning.places import other_places
 from pcqc.planning.storage import checkpoints, storage
 from pcqc.planning.work import ablations, fine_tunings, trained, training_work
-from pcqc.study import Method, Study
+from pcqc.settings import Method, Study
 
 PHASES = {"always": "resident", "in rollouts": "rollout", "in the update": "update"}
 AMOUNTS = ("runs", "updates", "trajectories")

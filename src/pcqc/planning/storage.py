@@ -3,7 +3,7 @@
 from pcqc.planning.architecture import BYTES, architecture
 from pcqc.planning.devices import GIB
 from pcqc.planning.work import fine_tunings, trained
-from pcqc.study import Method, Study
+from pcqc.settings import Method, Study
 
 
 def checkpoints(study: Study, method: Method) -> int:

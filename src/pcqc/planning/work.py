@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from pcqc.cases.order import batches_per_pass
-from pcqc.study import Method, Study, Work
+from pcqc.settings import Method, Study, Work
 
 
 @dataclass(frozen=True)

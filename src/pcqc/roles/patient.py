@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
-from pcqc.study import Decoding
+from pcqc.settings import Decoding
 
 
 @dataclass(frozen=True)

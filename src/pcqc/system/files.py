@@ -211,7 +211,7 @@ def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake 
 
     Args:
         path: the file.
-        shape: type that the value must have, one of `pcqc.results.json_shapes`.
+        shape: type that the value must have, one of `pcqc.recipes.json_shapes`.
         remedy: how to get the file back, for an error.
 
     Raises:

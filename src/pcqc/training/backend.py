@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from pcqc.errors import UserError
-from pcqc.study import Rl, Sft
+from pcqc.settings import Rl, Sft
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.training.batching import HasSelected, HasTokens, Padded, micro_batches
 from pcqc.training.state import ModelState, Part

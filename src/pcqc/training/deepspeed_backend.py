@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 from pcqc.errors import UserError
-from pcqc.study import LearnerPlacement, Rl, Sft
+from pcqc.settings import LearnerPlacement, Rl, Sft
 from pcqc.system.processes import Processes
 from pcqc.training.batching import Padded
 from pcqc.training.deepspeed_start import deepspeed_package, deepspeed_settings

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from pcqc.errors import UserError
-from pcqc.study import LearnerPlacement
-from pcqc.study.placement import BUCKET
+from pcqc.settings import LearnerPlacement
+from pcqc.settings.placement import BUCKET
 
 # More than any run's updates: DeepSpeed prints no progress lines.
 NEVER = 10**9

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pcqc.errors import UserError
-from pcqc.study import Rl
+from pcqc.settings import Rl
 from pcqc.training.backend import (
     MakeBackend,
     adamw_backend,
@@ -20,7 +20,7 @@ from pcqc.training.batching import HasSelected, SelectedTokens, TokenModel, take
 from pcqc.training.kl import kl_estimate
 from pcqc.training.mismatch import Ratios, statistics
 from pcqc.training.policy_loss import Clip, clipped_policy_loss, ratio_statistics
-from pcqc.training.sequences import KL, Term, TrainingSequence, token_counts
+from pcqc.training.training_sequence import KL, Term, TrainingSequence, token_counts
 
 
 @dataclass

@@ -9,10 +9,10 @@ import numpy as np
 
 from pcqc.cases.order import batch_of_step, batches_per_pass
 from pcqc.errors import UserError
-from pcqc.study import Sft
+from pcqc.settings import Sft
 from pcqc.system.files import read_jsonl
-from pcqc.training.sequences import pack_turns
 from pcqc.training.supervised import Example, Plan
+from pcqc.training.training_sequence import pack_turns
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from pcqc.errors import UserError
 from pcqc.models.folder import check_folder, disk_problems_named, save_folder, settle, unfinished
-from pcqc.results.json_shapes import Cursor
+from pcqc.recipes.json_shapes import Cursor
 from pcqc.system.files import read_json
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 

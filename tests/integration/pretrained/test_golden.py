@@ -18,8 +18,8 @@ from pcqc.consultation import roll_out
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.study import Benchmark, load_study
-from pcqc.training.sequences import TrainingSequence
+from pcqc.settings import Benchmark, load_study
+from pcqc.training.training_sequence import TrainingSequence
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 METHOD = Pcqc("PCQC", "pcqc", terminal_group=1, question_group=2)

@@ -11,10 +11,10 @@ from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.make_roles import chat_format
-from pcqc.jobs.run import latest_task, run_job
-from pcqc.results.graph import Jobs, latest
-from pcqc.results.manifest import read_manifest
-from pcqc.study import RawFile
+from pcqc.jobs.run_job import latest_task, run_job
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.recipes.manifest import read_manifest
+from pcqc.settings import RawFile
 from pcqc.system.files import read_json, read_jsonl
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"

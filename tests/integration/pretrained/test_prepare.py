@@ -13,8 +13,8 @@ from real_data import convert, prepare, prepared
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs, latest
-from pcqc.study import RawFile
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.settings import RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 
 
 @pytest.fixture

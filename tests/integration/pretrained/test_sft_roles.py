@@ -9,10 +9,10 @@ from helpers import make_tokenizer, tiny_model
 from real_data import prepare
 
 from pcqc.errors import UserError
-from pcqc.jobs.run import run_job
+from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import save_model
-from pcqc.results.graph import latest
-from pcqc.study import Pretrained
+from pcqc.recipes.graph import latest
+from pcqc.settings import Pretrained
 from pcqc.system.files import read_jsonl, sha256_file
 
 

@@ -11,7 +11,7 @@ from pcqc.clinic.tokenizer import make_tokenizer as clinic_tokenizer
 from pcqc.clinic.world import make_world
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.roles import Scorer
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 QWEN3 = Path(__file__).parents[2] / "fixtures" / "qwen3_chat_template.jinja"
 FORGED = (

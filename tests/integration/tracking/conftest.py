@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from run_folders import make_study, write_study
 
-from pcqc.tracking import mlflow_store as store
-from pcqc.tracking import prepare
+from pcqc.mlflow_mirror import mlflow_store as store
+from pcqc.mlflow_mirror import prepare
 
 METHODS = ["shared_sft", "grpo", "pcqc"]
 

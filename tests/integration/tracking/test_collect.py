@@ -9,10 +9,10 @@ from hand_made import finish_job
 from tracked import collect, collect_more, mirror
 
 from pcqc.errors import UserError
-from pcqc.jobs.run import run_job
-from pcqc.results.graph import latest
+from pcqc.jobs.run_job import run_job
+from pcqc.mlflow_mirror.mlflow_store import open_store
+from pcqc.recipes.graph import latest
 from pcqc.system.files import read_json, sha256_file, write_json
-from pcqc.tracking.mlflow_store import open_store
 
 METHODS = ["shared_sft", "pcqc"]
 

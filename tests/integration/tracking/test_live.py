@@ -11,13 +11,13 @@ from tracked import mirror
 from workplace import digests
 
 from pcqc.errors import UserError
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import hold_folder
-from pcqc.study import Tracking
+from pcqc.mlflow_mirror import live
+from pcqc.mlflow_mirror.mlflow_store import open_store
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import hold_folder
+from pcqc.settings import Tracking
 from pcqc.system.files import hold, write_jsonl
 from pcqc.system.machine import now
-from pcqc.tracking import live
-from pcqc.tracking.mlflow_store import open_store
 
 
 def training(study):

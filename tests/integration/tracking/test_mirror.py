@@ -11,11 +11,11 @@ from run_folders import write_run
 from small_runs import Killed
 from tracked import mirror
 
+from pcqc.mlflow_mirror import page
+from pcqc.mlflow_mirror.finished import read_finished
+from pcqc.mlflow_mirror.mlflow_store import open_store
+from pcqc.mlflow_mirror.values import metrics
 from pcqc.system.files import read_json, sha256_file, write_json
-from pcqc.tracking import page
-from pcqc.tracking.finished import read_finished
-from pcqc.tracking.mlflow_store import open_store
-from pcqc.tracking.values import metrics
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pcqc.tracking import notes
+from pcqc.mlflow_mirror import notes
 
 
 def test_a_method_is_described_by_what_it_draws_and_credits(study):

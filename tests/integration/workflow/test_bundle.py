@@ -7,7 +7,7 @@ import pytest
 from damage import DAMAGES
 from workplace import STUDY, Workplace, complaint, digests
 
-from pcqc.results.manifest import MANIFEST
+from pcqc.recipes.manifest import MANIFEST
 from pcqc.system.files import read_json
 
 PART, SUMS = f"{STUDY}.results-1.tar.xz", f"{STUDY}.SHA256SUMS"

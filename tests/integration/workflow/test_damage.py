@@ -13,9 +13,9 @@ from workplace import STUDY, Workplace
 
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
-from pcqc.results.graph import Jobs
-from pcqc.results.manifest import MANIFEST, is_result, result_of, verify
-from pcqc.study import load_study
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.manifest import MANIFEST, is_result, result_of, verify
+from pcqc.settings import load_study
 
 
 def results(root: Path) -> list[Path]:

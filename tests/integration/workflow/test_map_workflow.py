@@ -6,7 +6,7 @@ from workplace import Workplace
 
 from credit_lab.jobs import map_block, map_figure
 from credit_lab.map.settings import load_map
-from pcqc.results.manifest import begin, finish
+from pcqc.recipes.manifest import begin, finish
 
 BLOCKS = list(load_map().blocks)
 

@@ -6,8 +6,8 @@ import pytest
 from workplace import STUDY, started
 
 from pcqc.cli import main
-from pcqc.results.graph import latest
-from pcqc.study import load_study
+from pcqc.recipes.graph import latest
+from pcqc.settings import load_study
 
 
 def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(copy):

@@ -11,7 +11,7 @@ from workplace import STUDY, Workplace
 
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
-from pcqc.study import ROOT, load_study
+from pcqc.settings import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 from workplace import STUDY, Workplace, digests, started
 
-from pcqc.study import load_study
-from pcqc.tracking.mlflow_store import SQLITE
+from pcqc.mlflow_mirror.mlflow_store import SQLITE
+from pcqc.settings import load_study
 
 SETTINGS = f"config/studies/{STUDY}.yaml"
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"

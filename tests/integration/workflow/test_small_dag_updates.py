@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from workplace import STUDY
 
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.system.files import read_json
 
 NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}

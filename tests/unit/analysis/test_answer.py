@@ -21,9 +21,9 @@ from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.results.graph import latest
-from pcqc.study import load_study
-from pcqc.study.peer_rates import with_rates
+from pcqc.recipes.graph import latest
+from pcqc.settings import load_study
+from pcqc.settings.peer_rates import with_rates
 from pcqc.system.files import write_jsonl
 
 # Of four cases of each benchmark; questions of each consultation are as many.

@@ -19,10 +19,10 @@ from analysis.tables import peers
 from analysis.tables_and_figures import FORMS
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.jobs.run import run_job
-from pcqc.results.graph import Jobs, latest
-from pcqc.study import ROOT, load_study
-from pcqc.study.replicates import replicates
+from pcqc.jobs.run_job import run_job
+from pcqc.recipes.graph import Jobs, latest
+from pcqc.settings import ROOT, load_study
+from pcqc.settings.replicates import replicates
 from pcqc.system.files import write_jsonl
 
 # A page's excerpt of a table, and the numbers in either.

@@ -5,7 +5,7 @@ import pytest
 
 from analysis import lost_points
 from analysis.table import MISSING, Number, Range
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 STUDY = load_study("clinic")
 

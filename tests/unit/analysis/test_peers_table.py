@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.claims import compared
 from analysis.tables import peers
-from pcqc.study.peer_rates import with_rates
+from pcqc.settings.peer_rates import with_rates
 
 RATE = 0.5
 COPIES = {  # what stands for each entry

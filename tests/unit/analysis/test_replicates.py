@@ -12,8 +12,8 @@ from analysis import figures, report, tables
 from analysis.claims import compared
 from analysis.tables import claims as table
 from pcqc.errors import UserError
-from pcqc.study import ROOT, load_study
-from pcqc.study.replicates import replicates
+from pcqc.settings import ROOT, load_study
+from pcqc.settings.replicates import replicates
 
 
 @pytest.fixture

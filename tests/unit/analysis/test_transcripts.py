@@ -15,7 +15,7 @@ from transcribed import AMBER, CORAL, WORLD
 from analysis import load, transcripts
 from analysis.transcripts.exact import ExactValues
 from pcqc.errors import UserError
-from pcqc.study import load_study
+from pcqc.settings import load_study
 
 UNIFORM = np.array([0.5, 0.5])
 

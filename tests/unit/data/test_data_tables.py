@@ -8,8 +8,8 @@ from real_data import convert
 
 from analysis.collected import Collected
 from analysis.tables import data_cards, overlap
-from pcqc.jobs.run import run_job
-from pcqc.study import Benchmark, Data, RawFile, load_study
+from pcqc.jobs.run_job import run_job
+from pcqc.settings import Benchmark, Data, RawFile, load_study
 from pcqc.system.files import write_atomic
 
 BENCHMARKS = {

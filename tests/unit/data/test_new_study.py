@@ -8,7 +8,7 @@ import yaml
 
 from data_prep import new_study
 from pcqc.cli import main
-from pcqc.study import load_study
+from pcqc.settings import load_study
 from pcqc.system.files import read_jsonl
 
 FIELDS = ("case_id", "source", "initial", "question", "A", "B", "facts", "answer")

@@ -23,10 +23,10 @@ from pcqc.methods.atpo.trajectories import Trajectory, trajectories
 from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
-from pcqc.study import Assumptions, Rl, Work
-from pcqc.study.yaml_reader import STRICT
+from pcqc.settings import Assumptions, Rl, Work
+from pcqc.settings.yaml_reader import STRICT
 from pcqc.system.seeds import generator
-from pcqc.training.sequences import KL
+from pcqc.training.training_sequence import KL
 from turn_credit.tree import RunningVariance, width
 
 if TYPE_CHECKING:

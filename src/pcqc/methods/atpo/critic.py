@@ -7,10 +7,10 @@ import torch
 
 from pcqc.errors import UserError
 from pcqc.methods.atpo.settings import TreeSearch
-from pcqc.study import Rl
+from pcqc.settings import Rl
 from pcqc.training.backend import MakeBackend, adamw_backend, merged_micro_batches, outputs
 from pcqc.training.batching import SelectedTokens, take_selected
-from pcqc.training.sequences import ValueSequence
+from pcqc.training.training_sequence import ValueSequence
 from pcqc.training.value_model import ValueModel, value_loss
 
 

@@ -9,7 +9,7 @@ from pcqc.consultation import Consultation
 from pcqc.methods.atpo.search import Search
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.sequences import executed_sequences
-from pcqc.training.sequences import TrainingSequence, ValueSequence, pack_turns
+from pcqc.training.training_sequence import TrainingSequence, ValueSequence, pack_turns
 from turn_credit.tree import atpo, back_up
 
 

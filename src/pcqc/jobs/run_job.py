@@ -1,0 +1,137 @@
+"""Runs one job of a study: checks that it may, calls its function, writes its manifest."""
+
+import importlib
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from pcqc.errors import UserError
+from pcqc.planning.memory import cache_tokens, roles_beside
+from pcqc.recipes.graph import Jobs
+from pcqc.recipes.job_inputs import rollouts
+from pcqc.recipes.manifest import (
+    STATE,
+    begin,
+    finish,
+    hold_folder,
+    make_latest,
+    remove_if_empty,
+    verify,
+)
+from pcqc.recipes.recipe import Job, input_paths
+from pcqc.recipes.tasks import RolloutSettings, Task, Where
+from pcqc.settings import Study
+from pcqc.system.processes import SINGLE_PROCESS, Processes
+
+# By one process for each device of the learner, where the study places it.
+SHARED_OUT = ("sft", "train", "evaluate", "continuation")
+# Handed the study, whose newest runs they read.
+WHOLE_STUDY = ("mirror", "collect", "report", "peers", "lost_points_table", "publish")
+
+
+def run_job(
+    study: Study,
+    kind: str,
+    *arguments: str,
+    recipe: str | None = None,
+    processes: Processes = SINGLE_PROCESS,
+) -> Job:
+    """Run a job of a study unless its result is there; the job. See `perform`."""
+    job = Jobs(study).job(kind, *arguments)
+    perform(job, lambda: _call(study, job, processes), recipe, processes)
+    return job
+
+
+def perform(
+    job: Job,
+    work: Callable[[], dict | None],
+    recipe: str | None = None,
+    processes: Processes = SINGLE_PROCESS,
+) -> None:
+    """Do a job's work unless its result is there, and write the manifest.
+
+    Args:
+        job: the job.
+        work: writes the result's files; returns entries of the manifest.
+        recipe: short digest of the recipe that the workflow planned.
+        processes: that do the work together; the first writes the manifest.
+
+    Raises:
+        UserError: settings or source changed since the workflow planned; another process runs the
+            job; what the work itself raises.
+    """
+    if recipe and recipe != job.path.name:
+        raise UserError(
+            f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"
+        )
+    with hold_folder(job) if processes.is_main else nullcontext():
+        if all(processes.gather(job.manifest.exists())):
+            verify(job.path)
+            make_latest(job)
+            shutil.rmtree(job.path / STATE, ignore_errors=True)  # a kill may have left it
+            return
+        if processes.is_main:
+            for other in job.needs:
+                if other.manifest.exists():
+                    make_latest(other)
+            begin(job)
+        processes.barrier()
+        try:
+            summary = work()
+        except UserError:
+            if processes.is_main:
+                remove_if_empty(job)
+            raise
+        if processes.is_main:
+            finish(job, summary or {})
+
+
+def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
+    """Mirror some runs of a method: those that this machine has of a study made in parts."""
+    job = Jobs(study).job("mirror", method)
+    inputs = {name: part for name, part in job.inputs.items() if name.split()[1] in letters}
+    job = replace(job, inputs=inputs)
+    perform(job, lambda: _call(study, job, SINGLE_PROCESS))
+
+
+def task_of(study: Study, job: Job) -> Task:
+    """What a job's function is handed."""
+    paths = input_paths(job)
+    return Task(job.arguments, job.settings, paths, job.path, where_of(study, job))
+
+
+def where_of(study: Study, job: Job) -> Where:
+    """Where a job runs, with the cache that its method leaves room for."""
+    where, (name, *_) = Where.of(study), (*job.arguments, "")
+    method = study.methods.get(name)
+    if study.placement and method and method.kind == "rl":
+        tokens = cache_tokens(study, roles_beside(study, method))
+        return replace(where, cache_tokens=tokens)
+    return where
+
+
+def latest_task(study: Study, kind: str, *arguments: str) -> Task:
+    """The same, with the newest result of each input whatever its recipe: to look at a study."""
+    job = Jobs(study).job(kind, *arguments)
+    newest = {
+        name: source if isinstance(source, Path) else source.latest
+        for name, source in job.inputs.items()
+    }
+    return Task(job.arguments, job.settings, newest, job.latest, where_of(study, job))
+
+
+def rollout_task(study: Study, folder: Path) -> Task:
+    """What holding consultations needs, from the newest models, for no job of the workflow."""
+    newest = {name: part.latest for name, part in Jobs(study).models().items()}
+    settings = RolloutSettings(**rollouts(study))
+    return Task((), settings, newest, folder, Where.of(study))
+
+
+def _call(study: Study, job: Job, processes: Processes) -> dict | None:
+    function = importlib.import_module(job.entries[0]).run
+    task = task_of(study, job)
+    if job.kind in SHARED_OUT:
+        return function(task, processes)
+    return function(task, study) if job.kind in WHOLE_STUDY else function(task)

@@ -1,0 +1,266 @@
+"""What each job of a study is told (`tasks.py`) and reads: a function for each kind of job.
+
+Each returns the job's settings and its inputs, name -> result or part of one, or a raw file.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pcqc.errors import UserError
+from pcqc.recipes import clinic_tasks, tasks
+from pcqc.settings.load import ROOT, tracking_uri
+from pcqc.settings.study import Study
+from pcqc.settings.yaml_reader import nearest
+
+if TYPE_CHECKING:
+    from pcqc.recipes.graph import Jobs
+
+Given = tuple[Any, dict[str, Any]]
+
+STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
+LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
+TEMPLATES = (".html", ".css", ".js")
+
+
+def clinic(jobs: "Jobs") -> Given:
+    study = jobs.study
+    return tasks.ClinicSettings(study.clinic, study.benchmarks, study.protocol), {}
+
+
+def convert(jobs: "Jobs", name: str) -> Given:
+    raw = jobs.study.raw_files[name]
+    return tasks.ConvertSettings(raw.format), {"raw": raw.path}
+
+
+def overlap(jobs: "Jobs") -> Given:
+    names, benchmarks = list(jobs.study.raw_files), jobs.study.benchmarks
+    settings = tasks.OverlapSettings(
+        training=tuple(name for name in names if name not in benchmarks),
+        evaluation=tuple(name for name in names if name in benchmarks),
+    )
+    return settings, {name: jobs.job("convert", name) / f"{name}.jsonl" for name in names}
+
+
+def instruction(jobs: "Jobs") -> Given:
+    study = jobs.study
+    names = [n for n in study.raw_files if n not in study.benchmarks or n == study.development]
+    training = tuple(name for name in study.raw_files if name.startswith("train"))
+    settings = tasks.InstructionSettings(training, study.development)
+    return settings, {name: jobs.job("convert", name) / f"{name}.card.json" for name in names}
+
+
+def prepare(jobs: "Jobs", name: str) -> Given:
+    """Cases of a benchmark; for `train` the training cases and the SFT conversations."""
+    study, training = jobs.study, name == "train"
+    if not training and name not in study.benchmarks:
+        known = ["train", *study.benchmarks]
+        raise UserError(f"study '{study.name}' has no set '{name}'{nearest(name, known)}")
+    taught = [n for n in study.raw_files if n not in study.benchmarks]
+    expected = study.data.training_cases if training else study.benchmarks[name].cases
+    names = taught if training else [name]
+    inputs = {n: jobs.job("convert", n) / f"{n}.jsonl" for n in names}
+    cards = {n: jobs.job("convert", n) / f"{n}.card.json" for n in names if n != "sft"}
+    inputs |= {f"card {n}": card for n, card in cards.items()}
+    inputs |= {**jobs.instruction(), "tokenizer": jobs.job("base") / "base"}
+    return tasks.PrepareSettings(name, study.protocol, study.data, expected), inputs
+
+
+def base(jobs: "Jobs") -> Given:
+    study = jobs.study
+    if study.models:
+        return tasks.PretrainedSettings(study.pretrained), {}
+    settings = tasks.PretrainSettings(
+        study.clinic, study.scratch_model, study.protocol, study.rl.tokens_per_micro_batch
+    )
+    return settings, jobs.world()
+
+
+def sft(jobs: "Jobs") -> Given:
+    study = jobs.study
+    settings = tasks.SftSettings(
+        study.sft,
+        study.protocol,
+        study.engine,
+        {role: study.dtype(role) for role in ("actor", "patient")},
+        study.deterministic,
+        study.rl.tokens_per_micro_batch,
+    )
+    inputs = {
+        "actor": jobs.base_model("actor"),
+        "patient": jobs.base_model("patient"),
+        "conversations": jobs.cases("sft"),
+        **jobs.instruction(),
+    }
+    return settings, inputs
+
+
+def train(jobs: "Jobs", method: str, run: str) -> Given:
+    study = jobs.study
+    if not jobs.is_trained(method):
+        raise UserError(f"'{method}' has no reinforcement learning; evaluate it as it is")
+    entry = study.method(method)
+    settings = tasks.TrainSettings(
+        **rollouts(study),
+        rl=study.rl_of(entry),
+        method=replace(entry, title="-", role="method", runs=(), rl={}),
+        seed=study.seed(run),
+        evaluation_seed=study.evaluation_seed,
+        development={study.development: study.benchmarks[study.development]},
+    )
+    inputs = {
+        "train": jobs.cases("train"),
+        "development": jobs.cases(study.development),
+        **jobs.models(),
+        **jobs.world(),
+    }
+    return settings, inputs
+
+
+def select(jobs: "Jobs", method: str, run: str) -> Given:
+    settings = tasks.SelectSettings(jobs.study.development, jobs.is_trained(method))
+    return settings, jobs.trained(method, run)
+
+
+def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
+    study = jobs.study
+    settings = tasks.EvaluateSettings(
+        **rollouts(study),
+        evaluation_seed=study.evaluation_seed,
+        benchmarks=tuple(study.benchmarks),
+        also_evaluate=tuple(study.also_evaluate.get(method, ())),
+    )
+    cases = {f"cases {name}": jobs.cases(name) for name in study.benchmarks}
+    return settings, {**jobs.chosen(method, run), **cases}
+
+
+def continuation(jobs: "Jobs", method: str, run: str) -> Given:
+    study, wanted = jobs.study, jobs.study.continuation
+    if wanted is None:
+        raise UserError(f"study '{study.name}' has no settings 'continuation'; add the group")
+    names = ("states", "candidates", "continuations", "seed")
+    main = (method, run) == (wanted.method, wanted.run)  # a reference has one set of states
+    settings = tasks.ContinuationSettings(
+        **rollouts(study),
+        development=study.development,
+        **{name: getattr(wanted, name) for name in names},
+        early=wanted.early if main else None,
+        ungrounded=wanted.ungrounded if main else None,
+    )
+    inputs = {**jobs.chosen(method, run), "development": jobs.cases(study.development)}
+    return settings, inputs | (jobs.world() if settings.ungrounded else {})
+
+
+def grounding(jobs: "Jobs", method: str, run: str) -> Given:
+    study, wanted = jobs.study, jobs.study.continuation
+    settings = tasks.GroundingSettings(
+        study.protocol,
+        study.engine,
+        {"scorer": study.dtype("scorer")},
+        study.deterministic,
+        wanted.judges if wanted else {},
+        study.synthetic,
+    )
+    judges = {f"judge_{name}": jobs.job("base") / f"judge_{name}" for name in settings.judges}
+    review = {"review": Path(wanted.review)} if wanted and wanted.review else {}
+    inputs = {
+        "candidates": jobs.job("continuation", method, run) / "candidates.parquet",
+        "development": jobs.cases(study.development),
+        **(jobs.world() or judges or {"scorer": jobs.base_model("scorer")}),
+        **review,
+        **jobs.instruction(),
+    }
+    return settings, inputs
+
+
+def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
+    study = jobs.study
+    if not study.synthetic:
+        raise UserError(f"study '{study.name}' has real cases: only the clinic knows exact doctors")
+    settings = clinic_tasks.LostPointsSettings(
+        **rollouts(study),
+        evaluation_seed=study.evaluation_seed,
+        development=study.development,
+        benchmark=study.benchmarks[study.development],
+        cases=LOST_POINTS_CASES,
+    )
+    roles = {name: part for name, part in jobs.models().items() if name != "scorer"}
+    inputs = {"development": jobs.cases(study.development), **roles, **jobs.world()}
+    return settings, inputs | jobs.trained(method, run)
+
+
+def lost_points_table(jobs: "Jobs") -> Given:
+    inputs = {" ".join(job.arguments): job for job in jobs.lost_points()}
+    return tasks.ReportSettings(jobs.study.to_dict()), inputs
+
+
+def mirror(jobs: "Jobs", method: str) -> Given:
+    study, entry = jobs.study, jobs.study.method(method)
+    settings = tasks.MirrorSettings(entry.title, store_address(study), stores_lost(study))
+    inputs = {f"{job.kind} {run}": job for run in entry.runs for job in jobs.run(method, run)}
+    return settings, inputs
+
+
+def collect(jobs: "Jobs") -> Given:
+    return tasks.NoSettings(), {name: jobs.job("mirror", name) for name in jobs.methods}
+
+
+def report(jobs: "Jobs") -> Given:
+    """Tables, figures, report, transcripts and paper, in one folder."""
+    from pcqc.settings.replicates import replicates
+
+    study = jobs.study
+    inputs: dict[str, Any] = {"collected": jobs.job("collect")}
+    for other in replicates(study):
+        inputs[f"collected {other.name}"] = type(jobs)(other).job("collect")
+    # Ablations and peers have tables once they are evaluated; a report waits for those alone that
+    # the workflow is making.
+    for method, run in jobs.runs():
+        job = jobs.job("evaluate", method, run)
+        made = job.manifest.exists() or method in jobs.wanted
+        if study.method(method).on_demand and made:
+            inputs[f"evaluate {method} {run}"] = job
+    if not study.synthetic:
+        inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}
+        inputs["overlap"] = jobs.job("overlap")
+    templates = [p for p in (ROOT / "analysis").rglob("*") if p.suffix in TEMPLATES]
+    inputs |= {f"template {p.name}": p for p in sorted(templates)}
+    return tasks.ReportSettings(study.to_dict()), inputs
+
+
+def peers(jobs: "Jobs") -> Given:
+    """The table of published credits; it shows runs of the paper's methods too where made."""
+    inputs: dict[str, Any] = {}
+    for method, run in jobs.runs():
+        job = jobs.job("evaluate", method, run)
+        if method in jobs.compared or job.manifest.exists():
+            inputs[f"evaluate {method} {run}"] = job
+    return tasks.ReportSettings(jobs.study.to_dict()), inputs
+
+
+def publish(jobs: "Jobs") -> Given:
+    study = jobs.study
+    settings = tasks.MirrorSettings(study.title, store_address(study), stores_lost(study))
+    return settings, {"report": jobs.job("report")}
+
+
+def rollouts(study: Study) -> dict[str, Any]:
+    """Fields of `RolloutSettings`."""
+    roles = ("actor", "patient", "scorer")
+    names = ("protocol", "actor_decoding", "patient_decoding", "engine", "deterministic")
+    settings = {name: getattr(study, name) for name in names}
+    return {**settings, "dtypes": {role: study.dtype(role) for role in roles}}
+
+
+def store_address(study: Study) -> str:
+    """Where MLflow keeps the study's runs, without user, password or query."""
+    address = urlsplit(tracking_uri(study))
+    host = f"{address.hostname}:{address.port}" if address.hostname else ""
+    return f"{address.scheme}://{host}{address.path}"
+
+
+def stores_lost(study: Study) -> int:
+    """How often a local MLflow store with the study's runs was deleted or moved."""
+    path = study.results / STORES_LOST
+    return int(path.read_text()) if path.exists() else 0

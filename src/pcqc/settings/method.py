@@ -1,0 +1,138 @@
+"""A method: the settings and answers that every one has, and how its module is found by name."""
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+import pkgutil
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pcqc.errors import UserError
+from pcqc.settings.placement import Assumptions
+from pcqc.settings.yaml_reader import STRICT, Title, Weight, Whole, nearest
+
+GROUP = "pcqc.methods"  # of our own modules, and of the entry points of other distributions
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """Expected amounts of what a method samples, reads and learns; of one case or of a whole run.
+
+    Attributes:
+        trajectories: complete consultations; of a tree search, those of an unpruned tree.
+        candidates: unexecuted responses that are answered and scored.
+        responses: of the actor, those of the candidates included.
+        answers: of the patient.
+        scores: prompts that the scorer reads.
+        opened: prompts that the actor reads from the start.
+        reread_tokens: that the actor reads once more to credit them, at most.
+        trained_tokens: that pass through the learner, prompts included.
+        credited_tokens: of them, those that the actor wrote.
+    """
+
+    trajectories: float
+    candidates: float = 0
+    responses: float = 0
+    answers: float = 0
+    scores: float = 0
+    opened: float = 1
+    reread_tokens: float = 0
+    trained_tokens: float = 0
+    credited_tokens: float = 0
+
+    def times(self, count: float) -> "Work":
+        """The amounts of so many cases."""
+        return Work(**{name: count * amount for name, amount in vars(self).items()})
+
+
+@dataclass(frozen=True, config=STRICT)
+class Method:
+    """An entry of `config/methods.yaml`: settings that every method has; its module adds its own.
+
+    Attributes:
+        kind: `rl`, or `sft` for what is not trained by reinforcement learning.
+        records: names of the files, beside events and consultations, that its runs write.
+        several_steps: whether an update takes several optimiser steps.
+    """
+
+    title: Title
+    method: str  # module of `pcqc.methods`, or entry point of that group
+    role: Literal["method", "control", "ablation", "peer", "rate"] = "method"
+    kl_coefficient: Weight = 0.001
+    updates: Whole = 222
+    runs: tuple[str, ...] = ("A", "B", "C")
+    # settings of the study's `rl` that this method alone has otherwise; see `pcqc vary`
+    rl: dict[str, int | float] = Field(default_factory=dict)
+
+    kind: ClassVar[str] = "rl"
+    records: ClassVar[tuple[str, ...]] = ()
+    several_steps: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A setting of its own, which its module declares."""
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether it is no part of the paper's study: `snakemake all` leaves it out."""
+        return self.role in ("ablation", "peer", "rate")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Services that its runs are lent; `pcqc.methods.base` lists them."""
+        return frozenset()
+
+    @property
+    def size(self) -> str:
+        """How much it samples of a case, for a table: `G_T = 4`."""
+        raise NotImplementedError
+
+    @property
+    def words(self) -> str:
+        """What it samples and how it credits, after "60 updates on "."""
+        raise NotImplementedError
+
+    def work(self, assumed: Assumptions) -> Work:
+        """Expected work of one case in one update.
+
+        Args:
+            assumed: lengths of prompts, responses and answers, and inquiries per consultation.
+        """
+        raise NotImplementedError
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a method by the name of its module: `Pcqc` of `pcqc.methods.pcqc`.
+
+    Raises:
+        UserError: nothing of that name is installed.
+    """
+    try:
+        return pkgutil.resolve_name(_address(name))
+    except (AttributeError, ModuleNotFoundError) as problem:
+        package: Any = pkgutil.resolve_name(GROUP)
+        own = [module.name for module in pkgutil.iter_modules(package.__path__)]
+        known = [n for n in own if hasattr(pkgutil.resolve_name(f"{GROUP}.{n}"), _class(n))]
+        known += [entry.name for entry in importlib.metadata.entry_points(group=GROUP)]
+        raise UserError(f"no method '{name}' ({problem}){nearest(name, known)}") from None
+
+
+def method_module(name: str) -> str:
+    """Dotted name of a method's module, where reading what its runs are made from begins."""
+    return _address(name).partition(":")[0]
+
+
+def _address(name: str) -> str:
+    """`module:Class`; our own modules come before those of other distributions."""
+    if not (name.isidentifier() and importlib.util.find_spec(f"{GROUP}.{name}")):
+        for entry in importlib.metadata.entry_points(group=GROUP, name=name):
+            return entry.value
+    return f"{GROUP}.{name}:{_class(name)}"
+
+
+def _class(module: str) -> str:
+    """`same_state` -> `SameState`."""
+    return module.title().replace("_", "")

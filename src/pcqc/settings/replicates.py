@@ -1,0 +1,50 @@
+"""Studies that repeat another one on a base model of their own."""
+
+from pcqc.errors import UserError
+from pcqc.settings.load import load_study
+from pcqc.settings.models import Models
+from pcqc.settings.study import Study
+
+# Settings in which a replicate may differ, beside the base model and the letters of methods' runs.
+OWN = ("name", "title", "replicates")
+
+
+def replicates(study: Study) -> list[Study]:
+    """The studies that repeat this one, read from their files.
+
+    Raises:
+        UserError: one has the same base model as another, or differs in more than that.
+    """
+    others = [load_study(name) for name in study.replicates]
+    bases = {_base(study): study.name}
+    for other in others:
+        if unlike := sorted(_differences(study, other)):
+            raise UserError(
+                f"study '{other.name}' is no replicate of '{study.name}': {', '.join(unlike)} "
+                f"differ; make it `like: {study.name}` with another base model"
+            )
+        if same := bases.get(_base(other)):
+            raise UserError(
+                f"study '{other.name}' has the base model of '{same}'; give it another one "
+                "(models or scratch_model.seed)"
+            )
+        bases[_base(other)] = other.name
+    return others
+
+
+def _base(study: Study) -> Models | int | None:
+    """What a base model is known by: its published weights, or the seed it is trained with."""
+    return study.models or (study.scratch_model.seed if study.scratch_model else None)
+
+
+def _differences(study: Study, other: Study) -> list[str]:
+    """Names of settings in which the two differ, and may not."""
+    mine, theirs = study.to_dict(), other.to_dict()
+    for settings in (mine, theirs):
+        for name in OWN:
+            del settings[name]
+        settings["scratch_model"] = {**(settings["scratch_model"] or {}), "seed": None}
+        settings["models"] = None
+        for method in settings["methods"].values():
+            method["runs"] = bool(method["runs"])
+    return [name for name in mine if mine[name] != theirs[name]]
