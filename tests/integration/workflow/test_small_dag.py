@@ -105,7 +105,7 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
         role: [n for n, m in study.methods.items() if m.role == role]
         for role in ("ablation", "peer")
     }
-    assert {role: len(names) for role, names in roles.items()} == {"ablation": 4, "peer": 8}
+    assert {role: len(names) for role, names in roles.items()} == {"ablation": 5, "peer": 11}
     planned = copy.planned("atpo_ablations", "peers", "lost_points")
     steps = ("Train", "Choose the checkpoint of", "Evaluate")
     mine = {f"{step} {name}, run A" for step in steps for name in roles["ablation"]}
