@@ -70,7 +70,7 @@ class QuestionBatch(GroupBatch):
 
 @settings(frozen=True, config=STRICT)
 class Pcqc(Grpo):
-    """See the module.
+    """See the module. The entries of `config/methods.yaml` and of a study win over defaults here.
 
     Attributes:
         scorer_during_rollouts: whether the scorer may read candidates while dialogues go on.

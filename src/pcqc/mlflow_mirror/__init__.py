@@ -2,5 +2,6 @@
 
 A run appends to its own files and never talks to MLflow. Four modules write: `mirror_runs`
 (finished runs), `live` (curves of runs in training), `checkpoints` (selected policies as models)
-and `publish_report`. `collect` fetches files back for the analysis and checks their digests.
+and `publish_report`; `prepare` makes the store. `collect` fetches files back for the analysis and
+checks their digests.
 """

@@ -37,7 +37,10 @@ class Sft:
 
 @dataclass(frozen=True, config=STRICT)
 class Rl:
-    """Policy optimisation, shared by all methods (`app:pcqc_frozen_setup`)."""
+    """Policy optimisation, shared by all methods (`app:pcqc_frozen_setup`).
+
+    What has no value here every study must give.
+    """
 
     cases_per_update: Count
     learning_rate: Positive
