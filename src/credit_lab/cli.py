@@ -51,8 +51,8 @@ def _pilot(_: argparse.Namespace) -> None:
 
 
 def _measure(_: argparse.Namespace) -> None:
-    from credit_lab.map.before import CELLS, write_cells
-    from credit_lab.map.settings import load_map
+    from credit_lab.map.before import write_cells
+    from credit_lab.map.settings import CELLS, load_map
 
     write_cells(load_map())
     print(f"quantities: {CELLS}")
@@ -77,11 +77,10 @@ def _train(arguments: argparse.Namespace) -> None:
 def _fit(_: argparse.Namespace) -> None:
     from credit_lab.jobs import map_block
     from credit_lab.map.results import write_rule
-    from credit_lab.map.rule import FILE
-    from credit_lab.map.settings import FITTING, load_map
+    from credit_lab.map.settings import FITTING, RULE, load_map
 
-    write_rule([map_block(b).path for b in load_map().blocks if b.startswith(FITTING)])
-    print(f"rule: {FILE}")
+    write_rule([map_block(b).path for b in load_map().block_names if b.startswith(FITTING)])
+    print(f"rule: {RULE}")
 
 
 def _figure(_: argparse.Namespace) -> None:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from credit_lab.map.before import CELLS
-from credit_lab.map.rule import FILE as RULE
-from credit_lab.map.settings import Fit, load_map
+from credit_lab.map.settings import CELLS, RULE, Fit, load_map
 from pcqc.recipes.recipe import Job
 
 FOLDER = Path("results") / "map"
@@ -42,7 +40,7 @@ def map_block(name: str) -> Job:
 def map_figure() -> Job:
     """Tables and figure of the map."""
     given, entries = load_map(), ("credit_lab.map.results",)
-    inputs = {name: map_block(name) for name in given.blocks}
+    inputs = {name: map_block(name) for name in given.block_names}
     files = {"cells": CELLS, **({"rule": RULE} if RULE.exists() else {})}
     settings = FigureSettings(given.rule)
     return Job("map figure", (), FOLDER / "figure", settings, entries, {**inputs, **files})

@@ -14,8 +14,8 @@ from snakemake.cli import parse_args
 
 from pcqc.errors import UserError
 from pcqc.jobs.check_results import prepare_to_run
-from pcqc.settings import load_study
 from pcqc.recipes.graph import KINDS, Jobs, log_path
+from pcqc.settings import load_study
 from pcqc.settings.replicates import replicates
 from pcqc.settings.yaml_reader import nearest
 from pcqc.system.files import hold

@@ -3,7 +3,7 @@
 from credit_lab import jobs as lab
 from credit_lab.map.settings import load_map
 
-MAP_BLOCKS = list(load_map().blocks)
+MAP_BLOCKS = load_map().block_names
 
 
 def credit_lab(command):
@@ -27,7 +27,7 @@ rule map_block:
 
 rule map_figure:
     input:
-        manifests([lab.map_block(name) for name in MAP_BLOCKS]),
+        lambda _: manifests(lab.map_figure().needs),
     output:
         "results/map/figure/{recipe}/manifest.json",
     log:
@@ -40,6 +40,6 @@ rule map_figure:
 
 rule map:
     input:
-        manifests([*(lab.map_block(name) for name in MAP_BLOCKS), lab.map_figure()]),
+        lambda _: manifests([*lab.map_figure().needs, lab.map_figure()]),
     message:
         "results/map/figure/latest/map.md"

@@ -5,12 +5,10 @@ import dataclasses
 from pathlib import Path
 
 from credit_lab.map.quantities import QUANTITIES, of_cell
-from credit_lab.map.settings import Cell, Map
+from credit_lab.map.settings import CELLS, Cell, Map
 from credit_lab.map.training import train
-from pcqc.settings.load import ROOT
 from pcqc.system.files import csv_text, read_bytes, write_atomic
 
-CELLS = ROOT / "config" / "map_cells.csv"
 PILOT_CELLS, PILOT_RATES = 6, (0.02, 0.04, 0.08)
 
 

@@ -13,12 +13,10 @@ from scipy.stats import norm
 from sklearn.linear_model import RidgeCV
 
 from credit_lab.map.quantities import QUANTITIES, table
-from credit_lab.map.settings import GRPO, LOCAL, TERMINAL
+from credit_lab.map.settings import GRPO, LOCAL, RULE, TERMINAL
 from pcqc.errors import UserError
-from pcqc.settings.load import ROOT
 from pcqc.system.files import read_json, write_json
 
-FILE = ROOT / "config" / "map_rule.json"
 CHOSEN = "chosen"
 # What is predicted, in points of accuracy -> how a sentence names it.
 OUTCOMES = {
@@ -83,7 +81,7 @@ class Rule:
         gaps = np.abs(table([row])[0] - self.centre) / self.scale
         return [name for name, gap in zip(QUANTITIES, gaps, strict=True) if gap > 2.5]
 
-    def write(self, path: Path = FILE) -> None:
+    def write(self, path: Path = RULE) -> None:
         """Write it."""
         write_json(path, {"quantities": list(QUANTITIES), **vars(self)})
 
@@ -110,7 +108,7 @@ def fit(
     return Rule(np.round(centre, 4).tolist(), np.round(scale, 4).tolist(), weights, errors)
 
 
-def read_rule(path: Path = FILE) -> Rule:
+def read_rule(path: Path = RULE) -> Rule:
     """The committed rule. Raises UserError where there is none, or of other quantities."""
     if not path.exists():
         raise UserError(f"{path}: no rule yet; run `credit-lab map fit`")

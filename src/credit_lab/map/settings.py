@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from scipy.stats import qmc
 
 from pcqc.errors import UserError
 from pcqc.settings.load import ROOT
@@ -24,6 +23,9 @@ from pcqc.settings.yaml_reader import (
 )
 
 FILE = ROOT / "config" / "map.yaml"
+# What was written before the test half was trained: quantities of every cell, and the rule.
+CELLS = ROOT / "config" / "map_cells.csv"
+RULE = ROOT / "config" / "map_rule.json"
 MOST_OPTIONS = 8
 FITTING, TEST = "fitting", "test"
 GRPO, TERMINAL, LOCAL, PCQC = METHODS = ("grpo", "terminal_only", "executed_local", "pcqc")
@@ -166,24 +168,30 @@ class Map:
     @property
     def design(self) -> dict[str, Cell]:
         """Name -> cell."""
+        from scipy.stats import qmc  # slow to load, and the workflow wants names alone
+
         places = qmc.Sobol(len(self.axes), seed=self.seed).random(self.cells)
         cells = {}
         for number, row in enumerate(places):
             axes = zip(self.axes.items(), row, strict=True)
             values: dict[str, Any] = {name: axis.at(place) for (name, axis), place in axes}
-            cells[f"{self.use(number)}-{number:03d}"] = Cell(**values)
+            cells[self.named(number)] = Cell(**values)
         return cells
+
+    @property
+    def block_names(self) -> list[str]:
+        """Names of the jobs: each is that of the first cell which it trains."""
+        return [self.named(number) for number in range(0, self.cells, self.block)]
 
     @property
     def blocks(self) -> dict[str, dict[str, Cell]]:
         """Name of a job -> the cells that it trains."""
-        rows = list(self.design.items())
-        starts = range(0, len(rows), self.block)
-        return {f"{self.use(s)}-{s:03d}": dict(rows[s : s + self.block]) for s in starts}
+        rows, starts = list(self.design.items()), range(0, self.cells, self.block)
+        return {self.named(start): dict(rows[start : start + self.block]) for start in starts}
 
-    def use(self, number: int) -> str:
-        """What a cell is for."""
-        return (FITTING, TEST)[number // self.half % 2]
+    def named(self, number: int) -> str:
+        """A cell's name: what it is for, and its number."""
+        return f"{(FITTING, TEST)[number // self.half % 2]}-{number:03d}"
 
 
 def load_map(path: Path = FILE) -> Map:
