@@ -64,8 +64,8 @@ def test_every_token_of_a_turn_has_the_turn_s_credit(credit, expected):
     (rewards,) = drawn.rewards
     assert rewards.tolist() == [1, 0]
     rows = expected(rewards)
-    found = [advantage for _, advantage in pieces(chat, drawn.sequences, TERMINAL)]
-    assert found == pytest.approx(np.concatenate(rows))
+    advantages = [advantage for _, advantage in pieces(chat, drawn.sequences, TERMINAL)]
+    assert advantages == pytest.approx(np.concatenate(rows))
     assert np.concatenate(drawn.credits[0]) == pytest.approx(np.concatenate(rows))
     assert drawn.metrics()["credit/alone_share"] == 0
 
@@ -96,10 +96,11 @@ def test_a_turn_s_shift_compares_the_next_response_with_and_without_its_answer()
     assert services.policy.untold == [0, 1] * 4
     shifts = [[1.0, 3.0, 0.0]] * 2
     rows = infopo(ProcessGroup([1, 1], tokens=TOKENS, shifts=shifts))
-    found = [advantage for _, advantage in pieces(context.chat, drawn.sequences, TERMINAL)]
-    assert found == pytest.approx(np.concatenate(rows))
+    read = pieces(context.chat, drawn.sequences, TERMINAL)
+    advantages = [advantage for _, advantage in read]
+    assert advantages == pytest.approx(np.concatenate(rows))
     # A shift of 1 in 8 tokens is below the mean, of 3 in 5 above it.
-    assert found[0] < -0.01 < 0.01 < found[1]
+    assert advantages[0] < -0.01 < 0.01 < advantages[1]
 
 
 def test_shifts_are_the_policy_s_own_log_probabilities():

@@ -40,6 +40,12 @@ class TurnBatch(GroupBatch):
     credits: list[Ragged] = field(default_factory=list)
     alone: float = 0.0
 
+    @property
+    def played(self) -> Played:
+        """Every consultation with its case, case by case."""
+        rows = zip(self.cases, self.consultations, strict=True)
+        return [(case, consultation) for case, row in rows for consultation in row]
+
     def metrics(self) -> dict[str, float]:
         """See `RolloutBatch.metrics`."""
         credits = np.concatenate([credit for row in self.credits for credit in row])
@@ -118,9 +124,7 @@ class TurnCredit(Grpo):
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
     ) -> list[Group]:
         """What the credit reads, by case."""
-        rows = zip(batch.cases, batch.consultations, strict=True)
-        every = [(case, consultation) for case, row in rows for consultation in row]
-        read = self.read(services, context, batch, every, stage)
+        read = self.read(services, context, batch, stage)
         groups, at = [], 0
         for rewards, row in zip(batch.rewards, batch.consultations, strict=True):
             of_case = {name: rows[at : at + len(row)] for name, rows in read.items()}
@@ -129,28 +133,22 @@ class TurnCredit(Grpo):
         return groups
 
     def read(
-        self,
-        services: Services,
-        context: RolloutContext,
-        batch: TurnBatch,
-        every: Played,
-        stage: str,
+        self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
     ) -> dict[str, Any]:
         """Fields of `GROUP` -> what they hold of each consultation; no more than the credit needs.
 
         Args:
             services: what the run lends the method.
             context: roles and protocol.
-            batch: whose costs grow by what is sampled here.
-            every: all consultations of the update, each with its case.
+            batch: of the update; its costs grow by what is sampled here.
             stage: names the random draws.
         """
-        states = [[frozenset(turn.exchanges) for turn in c.turns] for _, c in every]
+        states = [[frozenset(turn.exchanges) for turn in c.turns] for _, c in batch.played]
         read: dict[str, Any] = {"states": states}
         if self.reads_beliefs:
-            read["beliefs"] = self._beliefs(services, context, every)
+            read["beliefs"] = self._beliefs(services, context, batch.played)
         if self.continuations:
-            read["values"] = self._values(services, context, batch, every, stage)
+            read["values"] = self._values(services, context, batch, stage)
         return read
 
     def _beliefs(self, services: Services, context: RolloutContext, every: Played) -> Ragged:
@@ -166,14 +164,10 @@ class TurnCredit(Grpo):
         return [belief[:, y] for belief, y in zip(read, answers, strict=True)]
 
     def _values(
-        self,
-        services: Services,
-        context: RolloutContext,
-        batch: TurnBatch,
-        every: Played,
-        stage: str,
+        self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
     ) -> Ragged:
         """Monte-Carlo values before each turn; all consultations of a case share the first."""
+        every = batch.played
         dialogues = [before_turns(case, consultation) for case, consultation in every]
         shared = [i for i, (_, c) in enumerate(every) if c.rollout and dialogues[i]]
         for i in shared:

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
-from pcqc.methods.turn_credit import Played, TurnBatch, TurnCredit
+from pcqc.methods.turn_credit import TurnBatch, TurnCredit
 from pcqc.settings import Assumptions, Work
 from pcqc.settings.yaml_reader import STRICT
 from turn_credit.turns_process import ProcessGroup, critiques_of
@@ -46,24 +46,19 @@ class TurnProcess(TurnCredit):
         return replace(own, reread_tokens=own.trained_tokens + untold)
 
     def read(
-        self,
-        services: Services,
-        context: RolloutContext,
-        batch: TurnBatch,
-        every: Played,
-        stage: str,
+        self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
     ) -> dict[str, Any]:
         """See `TurnCredit.read`."""
-        from pcqc.methods.answer_shifts import answer_shifts  # loads torch
-
-        read = super().read(services, context, batch, every, stage)
-        consultations = [c for _, c in every]
+        read = super().read(services, context, batch, stage)
+        consultations = [c for _, c in batch.played]
         read["tokens"] = [
             [len(t.executed.completion.tokens) for t in c.turns] for c in consultations
         ]
         if self.turn_credit == "arew":
             read["critiques"] = critiques_of(read["beliefs"])
         if self.turn_credit == "infopo":
+            from pcqc.methods.answer_shifts import answer_shifts  # loads torch
+
             with context.timed("rollout"):
                 read["shifts"] = answer_shifts(services.policy, context, consultations)
         return read
