@@ -60,18 +60,15 @@ class Judged:
 
 def judge(cells: Sequence[TrainedCell], rule: Rule, outcome: str, margin: float) -> Judged:
     """The rule against what came out in cells that it was not fitted on."""
-    predicted = [rule.predict(cell.quantities)[outcome] for cell in cells]
-    actual = [cell.difference(outcome) for cell in cells]
-    gaps = np.array([p.mean - a.mean for p, a in zip(predicted, actual, strict=True)])
-    mean_gaps = np.array([rule.weights[outcome][0] - a.mean for a in actual])
-    inside = [
-        p.interval[0] <= a.mean <= p.interval[1] for p, a in zip(predicted, actual, strict=True)
-    ]
-    pairs = [(p.outcome(margin), a.outcome(margin)) for p, a in zip(predicted, actual, strict=True)]
-    decided = [pair for pair in pairs if pair[1] != UNDECIDED]
-    outcomes = [came for _, came in decided]
+    pairs = [(rule.predict(c.quantities)[outcome], c.difference(outcome)) for c in cells]
+    gaps = np.array([predicted.mean - actual.mean for predicted, actual in pairs])
+    mean_gaps = np.array([rule.weights[outcome][0] - actual.mean for _, actual in pairs])
+    inside = [p.interval[0] <= actual.mean <= p.interval[1] for p, actual in pairs]
+    verdicts = [(predicted.outcome(margin), a.outcome(margin)) for predicted, a in pairs]
+    decided = [pair for pair in verdicts if pair[1] != UNDECIDED]
+    outcomes = [actual for _, actual in decided]
     right = {answer: outcomes.count(answer) for answer in (NONE, AHEAD)}
-    right["rule"] = sum(said == came for said, came in decided)
+    right["rule"] = sum(predicted == actual for predicted, actual in decided)
     error, mean_error = (float(np.sqrt((each**2).mean())) for each in (gaps, mean_gaps))
     return Judged(error, mean_error, float(np.mean(inside)), outcomes, right)
 

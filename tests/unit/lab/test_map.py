@@ -131,8 +131,8 @@ def test_the_terminal_gradient_is_that_of_finite_differences():
     credit = np.where(spread > 0, (rewards - rewards.mean(-1, keepdims=True)) / (spread + 1e-6), 0)
     credit = credit.reshape(2, -1)
     tokens = sum((2 if turn.chosen else 1) * turn.here[0].sum() for turn in batch.turns)
-    found, step = terminal_gradient(policy, batch, 4), 1e-5
-    for part, gradient in zip(policy, found, strict=True):
+    gradients, step = terminal_gradient(policy, batch, 4), 1e-5
+    for part, gradient in zip(policy, gradients, strict=True):
         for place in np.ndindex(part[0].shape):
             kept, sides = part[0][place], []
             for moved in (kept + step, kept - step):
@@ -217,8 +217,8 @@ def test_the_quantities_by_hand():
     rewards = np.array([[1, 1], [0, 0], [1, 0], [0, 0]], float)
     groups = Groups(rewards, np.array([0.2, 0.0, 0.1]), np.array([0.9, 0.3, 0.6, np.nan]), 2.0)
     sizes = {"grpo_group": 8, "terminal_group": 2, "question_group": 4}
-    found = quantities(groups, **sizes, coverage=0.5, beta=0.5)
-    assert list(found) == list(QUANTITIES)
+    measured = quantities(groups, **sizes, coverage=0.5, beta=0.5)
+    assert list(measured) == list(QUANTITIES)
     expected = {
         "spread": 0.1,
         "flat": 1 / 3,
@@ -231,7 +231,7 @@ def test_the_quantities_by_hand():
         "coverage": 0.5,
         "beta": -1.0,
     }
-    assert found == pytest.approx(expected)
+    assert measured == pytest.approx(expected)
 
 
 def test_the_quantities_of_every_cell_are_those_that_were_committed(tmp_path):

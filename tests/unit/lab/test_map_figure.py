@@ -36,9 +36,9 @@ def cell(name: str, gap: float, spread: float, wide: float = 0.1) -> TrainedCell
 
 def test_an_interval_over_runs_by_hand():
     """Gaps 1, 2, 3: mean 2, deviation 1; t of 0.975 with 2 degrees of freedom is 4.3027."""
-    found = over_runs([1.0, 2.0, 3.0])
-    assert found.mean == pytest.approx(2)
-    assert found.high - 2 == pytest.approx(4.3027 / 3**0.5, abs=1e-4)
+    difference = over_runs([1.0, 2.0, 3.0])
+    assert difference.mean == pytest.approx(2)
+    assert difference.high - 2 == pytest.approx(4.3027 / 3**0.5, abs=1e-4)
 
 
 @pytest.mark.parametrize(
