@@ -40,6 +40,8 @@ def test_a_shared_baseline_changes_nothing(u, baseline):
     assume(abs(sample_deviation(u) - THRESHOLD) > 1e-9)
     gains = diagnostic_gain(u, baseline)
     np.testing.assert_allclose(gains, u - baseline)
+    assert gains.mean() == pytest.approx(u.mean() - baseline, abs=1e-12)
+    assert sample_deviation(gains) == pytest.approx(sample_deviation(u), abs=1e-12)
     np.testing.assert_allclose(same_state_credit(gains), same_state_credit(u), atol=1e-8)
 
 
@@ -70,8 +72,11 @@ def test_nearly_equal_candidates_get_no_credit(u, share):
 def test_credit_orders_as_utility_and_as_surprisal_reduction(u, baseline):
     """eq:question_credit_ordering: A_i > A_j <=> u_i > u_j <=> g_i > g_j."""
     assume(sample_deviation(u) > 1.001 * THRESHOLD)
-    credit = same_state_credit(diagnostic_gain(u, baseline))
-    reduction = np.log(u) - np.log(baseline)
+    gains = diagnostic_gain(u, baseline)
+    credit = same_state_credit(gains)
+    reduction = np.log(u) - np.log(baseline)  # eq:correct_option_information_gain
+    # eq:gain_surprisal_relation_appendix.
+    np.testing.assert_allclose(gains, baseline * np.expm1(reduction), atol=1e-12)
     for i in range(len(u)):
         for j in range(len(u)):
             if abs(u[i] - u[j]) > 1e-9:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from helpers import make_tokenizer
 
+from analysis.table import Probability
 from analysis.tables_and_figures import TABLES
 from pcqc.cases.chat import ChatFormat
 from pcqc.jobs.rl_loop import policy_sampler
@@ -75,6 +76,12 @@ def reported() -> list[int]:
     return [together, *(at.pop(n) for n in ("grpo", "terminal_only", "executed_local")), *at]
 
 
+def digits_of_p() -> list[int]:
+    """Decimals of a p value, then significant digits of a small one."""
+    plain, small = (Probability(p).text() for p in (0.1234567, 0.001234567))
+    return [len(plain.partition(".")[2]), len(small.partition(".")[2].lstrip("0"))]
+
+
 CONTROLS = [m for m in METHODS.values() if m.role == "control"]
 TRAINED = [m for m in CLINIC.methods.values() if m.kind == "rl" and not m.on_demand]
 # Subject -> the numbers under "Here", in their order; a row that is not listed has none.
@@ -99,6 +106,7 @@ NUMBERS = {
     "Last turn": lambda: [PAPER.protocol.max_turns],
     "Response budget": lambda: [PAPER.actor_decoding.max_tokens],
     "Which states": lambda: [PAPER.continuation.states, PAPER.continuation.candidates],
+    "Form of tables": digits_of_p,
     "Clinic's KL penalty": lambda: [only(method.kl_coefficient for method in TRAINED)],
     "Left to ATPO's release": left_to_the_release,
     "Where V is read": lambda: [qwen().ending, 1],
