@@ -28,6 +28,11 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("block", help="name of a block, as `snakemake -n map` prints it")
     _command(actions, "fit", "fit the rule on the trained fitting cells", _fit)
     _command(actions, "figure", "write the tables and the figure of the trained cells", _figure)
+    text = "the map's rule tried on transformers, in eight cells of the study `clinic`"
+    actions = _command(commands, "cells", text).add_subparsers(required=True, metavar="ACTION")
+    _command(actions, "measure", "write the quantities of every cell, before training", _before)
+    _command(actions, "run", "make what is missing of all cells, then the table", _run_cells)
+    _command(actions, "table", "write the table of what is made so far", _cells_table)
     text = "measure a study before training, and predict by the rule whether question credit helps"
     helps = _command(commands, "helps", text, _helps)
     helps.add_argument("study", help="name of a study in config/studies/, or a path")
@@ -98,3 +103,23 @@ def _helps(arguments: argparse.Namespace) -> None:
     from pcqc.settings import load_study
 
     print(told(load_study(arguments.study), arguments.study, arguments.cases), end="")
+
+
+def _before(_: argparse.Namespace) -> None:
+    from credit_lab.map.cells import MEASURED, write_measured
+
+    write_measured()
+    print(f"quantities: {MEASURED}")
+
+
+def _run_cells(arguments: argparse.Namespace) -> None:
+    from credit_lab.map.cells import run
+
+    run()
+    _cells_table(arguments)
+
+
+def _cells_table(_: argparse.Namespace) -> None:
+    from credit_lab.map.cells_table import write_results
+
+    print(write_results())

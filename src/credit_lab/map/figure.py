@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.drawing.style import WIDTH, look
-from credit_lab.map.outcomes import TrainedCell
+from credit_lab.map.outcomes import JudgedCell, TrainedCell
 from credit_lab.map.quantities import QUANTITIES
 from credit_lab.map.rule import Rule
 from credit_lab.map.settings import TEST
@@ -20,7 +20,9 @@ def draw(cells: Sequence[TrainedCell], rule: Rule) -> Figure:
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 1.05))[:, 0]
     panels = upper.subplots(1, len(TITLES))
     for panel, outcome in zip(panels, TITLES, strict=True):
-        _scatter(panel, cells, rule, outcome)
+        test = [cell for cell in cells if cell.name.startswith(TEST)]
+        fitted = [cell for cell in cells if not cell.name.startswith(TEST)]
+        scatter(panel, fitted, test, rule, outcome)
     panels[0].set_ylabel("came out (points)")
     bars = lower.subplots(1, len(TITLES), sharey=True, sharex=True)
     names = [name.replace("_", " ") for name in QUANTITIES]
@@ -32,19 +34,24 @@ def draw(cells: Sequence[TrainedCell], rule: Rule) -> Figure:
     return figure
 
 
-def _scatter(panel: Axes, cells: Sequence[TrainedCell], rule: Rule, outcome: str) -> None:
+def scatter(
+    panel: Axes,
+    hollow: Sequence[JudgedCell],
+    filled: Sequence[JudgedCell],
+    rule: Rule,
+    outcome: str,
+) -> None:
+    """Predicted against actual points; filled cells with their intervals."""
     colour, marker = look(outcome)
     ends = []
-    for test in (False, True):
-        own = [cell for cell in cells if cell.name.startswith(TEST) == test]
+    for own, fill in ((hollow, "none"), (filled, colour)):
         if not own:
             continue
         x = np.array([rule.predict(cell.quantities)[outcome].mean for cell in own])
         came = [cell.difference(outcome) for cell in own]
         y = np.array([each.mean for each in came])
-        if test:
+        if own is filled:
             panel.vlines(x, [c.low for c in came], [c.high for c in came], color=colour, lw=0.7)
-        fill = colour if test else "none"
         panel.plot(x, y, marker, color=colour, markerfacecolor=fill, markersize=3.5)
         ends += [*x, *y]
     low, high = min(ends) - 1, max(ends) + 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from scipy import stats
@@ -37,6 +38,17 @@ def over_runs(gaps: Sequence[float] | np.ndarray) -> Difference:
     mean = float(np.mean(gaps))
     half = stats.t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * np.std(gaps, ddof=1) / len(gaps) ** 0.5
     return Difference(mean, mean - half, mean + half)
+
+
+class JudgedCell(Protocol):
+    """What the rule is held against: quantities before training, and what came out."""
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """By name, as in `quantities.QUANTITIES`."""
+
+    def difference(self, outcome: str) -> Difference:
+        """What came out of one of `rule.OUTCOMES`."""
 
 
 @dataclass(frozen=True)

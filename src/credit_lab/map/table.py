@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.table import Column, Number, Range, Row, Table
-from credit_lab.map.outcomes import UNDECIDED, TrainedCell
+from credit_lab.map.outcomes import UNDECIDED, JudgedCell, TrainedCell
 from credit_lab.map.quantities import QUANTITIES
 from credit_lab.map.rule import AHEAD, BEHIND, CHOSEN, NONE, OUTCOMES, Rule
 from credit_lab.map.settings import GRPO, LOCAL, TERMINAL, TEST, Cell, Map
@@ -58,7 +58,7 @@ class Judged:
         return self.right["rule"] > constants and self.error < self.mean_error
 
 
-def judge(cells: Sequence[TrainedCell], rule: Rule, outcome: str, margin: float) -> Judged:
+def judge(cells: Sequence[JudgedCell], rule: Rule, outcome: str, margin: float) -> Judged:
     """The rule against what came out in cells that it was not fitted on."""
     pairs = [(rule.predict(c.quantities)[outcome], c.difference(outcome)) for c in cells]
     gaps = np.array([predicted.mean - actual.mean for predicted, actual in pairs])

@@ -1,6 +1,7 @@
 """Draws the clinic's cases and writes its SFT conversations, each split from its own stream."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from clinic_env.world import World, draw_patient
@@ -43,7 +44,8 @@ def build_clinic(
     world = make_world(clinic)
     save_world(world, folder / "world.json")
     sampler = _Sampler(world, clinic.seed)
-    splits = {"train": (TRAINING, clinic.training_cases)}
+    training = replace(TRAINING, options=clinic.training_options)
+    splits = {"train": (training, clinic.training_cases)}
     splits |= {name: (benchmark, benchmark.cases) for name, benchmark in benchmarks.items()}
     rows = {}
     for split, (benchmark, count) in splits.items():
@@ -63,7 +65,7 @@ def build_clinic(
             conversations.append({"case_id": case.case_id, "messages": messages})
         return messages is not None
 
-    sampler.cases("sft", TRAINING, clinic.sft_conversations, recorded)
+    sampler.cases("sft", training, clinic.sft_conversations, recorded)
     write_jsonl(folder / "sft.jsonl", conversations)
     rows["sft.jsonl"] = len(conversations)
     return rows

@@ -131,6 +131,8 @@ def _clinic(study: Study) -> Iterator[Problem]:
         yield "protocol.instruction", "missing; add it"
     if max(clinic.sft_questions) > clinic.diseases:
         yield "clinic.sft_questions", "there are fewer findings to ask about; lower them"
+    if min(clinic.training_options) > clinic.diseases:
+        yield "clinic.training_options", "exceed clinic.diseases; lower them"
     if model and model.heads % model.kv_heads:
         yield "scratch_model.kv_heads", "does not divide scratch_model.heads; change one of them"
     yield from _updates(study, "clinic.training_cases", clinic.training_cases)

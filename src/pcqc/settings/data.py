@@ -59,6 +59,8 @@ class Clinic:
     sft_questions: Some[Whole]  # numbers of questions in an SFT conversation, drawn uniformly
     # which questions the SFT conversations ask; `best` shows how well a model of this size can do
     sft_asks: Literal["random", "best"] = "random"
+    # numbers of options of training cases and of SFT conversations, drawn uniformly
+    training_options: Some[Annotated[int, Field(ge=2, le=8)]] = (4, 5, 6, 7, 8)
 
 
 @dataclass(frozen=True, config=STRICT)
