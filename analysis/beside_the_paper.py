@@ -34,7 +34,7 @@ def companion(ours: Table, study: Study) -> list[Table]:
     if comparable(study):
         return [differences(ours, paper)]
     ours = replace(ours, name=f"{ours.name}_ours", title=f"This study. {ours.title}")
-    note = "This study's cases are not the paper's: the tables share their form, not their scale."
+    note = "This study's cases are not the paper's, so the numbers cannot be compared."
     title, notes = f"Published. {paper.title}", (*paper.notes, note)
     return [ours, replace(paper, name=f"{paper.name}_paper", title=title, notes=notes)]
 
@@ -65,8 +65,9 @@ def differences(ours: Table, paper: Table) -> Table:
     return Table(
         f"{ours.name}_vs_paper",
         f"Paper against ours. {ours.title}",
-        f"Difference: ours minus published, with {NORMAL:.2f} standard errors of it where both "
-        "sides have one: over runs, or over cases for a single run and for a paired gain.",
+        f"Difference: ours minus published. ± {NORMAL:.2f} SE: so many standard errors of the "
+        "difference, where both sides have one: over runs, or over cases for a single run and for "
+        "a paired gain.",
         COLUMNS,
         tuple(rows),
     )

@@ -8,7 +8,7 @@ taken to learn evenly: its outcomes at a budget lie on the straight line between
 checkpoints before and after. Every run starts as Shared SFT, which has spent nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,17 +43,11 @@ COSTS = {
     WORK: Cost("million tokens", 1e-6, 3),
     CLOCK: Cost("device-hours", digits=4),
 }
-RULE = (
-    "The largest budget of a kind is the least that any run spent which made all its updates (if "
-    "none did, the most that any spent), the others are a half and a quarter of it. A run that "
-    "levelled off before stays what it was at its last checkpoint. Between checkpoints outcomes "
-    "are taken from the straight line between them; a run starts as Shared SFT, at no cost."
-)
 COUNTED = (
-    "Consultations are complete ones of training; tokens are those sampled by actor and patient, "
-    "candidates included; device-hours are of all devices, at the pace (tokens an hour) of each "
-    "method's fastest run, since others may be of a slower machine. Shared SFT and validation are "
-    "excluded."
+    "Consultations: the complete ones of training. Tokens: all that actor and patient sampled, "
+    "candidate questions and their answers too. Device-hours: of all devices, at the tokens an "
+    "hour of each method's fastest run, since runs may come from machines of different speed. "
+    "Training Shared SFT and validating count nothing."
 )
 
 # (method, run) -> validated update -> an amount spent by then.
@@ -67,10 +61,12 @@ class Budgets:
     Attributes:
         amounts: `quarter`, `half` and `whole` -> amount, in the unit of the updates' column.
         spent: what the runs under each base model had spent, the study's own first.
+        levelled: of every run, whether it levelled off before its last update.
     """
 
     amounts: dict[str, float]
     spent: tuple[Spent, ...]
+    levelled: tuple[bool, ...] = ()
 
     def weights(self, method: str, run: str, budget: str, base: int = 0) -> dict[int, float]:
         """The validated updates around a budget (0: Shared SFT), with weights that sum to 1.
@@ -110,7 +106,23 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
     largest = min(whole) if whole else max(total for total, _ in totals)
     if not largest:
         return None
-    return Budgets({name: share * largest for name, share in SHARES.items()}, spent)
+    amounts = {name: share * largest for name, share in SHARES.items()}
+    return Budgets(amounts, spent, tuple(levelled for _, levelled in totals))
+
+
+def rule(kinds: Iterable[Budgets]) -> str:
+    """How large the largest budget of each kind is, and what a run was at it, for a caption."""
+    levelled = [each for budgets in kinds for each in budgets.levelled]
+    if not any(levelled):
+        largest, ended = "cheapest run", ""
+    else:
+        largest = "dearest run" if all(levelled) else "cheapest run that made all its updates"
+        ended = " A run whose validation had levelled off before keeps its last checkpoint."
+    return (
+        f"The largest budget of a kind is what the {largest} cost. At a cost between two "
+        "checkpoints a result is interpolated linearly; every run starts as Shared SFT, at cost "
+        f"zero.{ended}"
+    )
 
 
 def start_of(collected: Collected, metric: str) -> float | None:

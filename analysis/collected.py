@@ -39,7 +39,7 @@ class Collected:
         fixed: method -> update of `at_fixed_update`; the others are at selected checkpoints.
         dialogues: (method, run, benchmark) -> the dialogues of a run, in the file's order.
         others: the same study on other base models; claims are judged on all of them.
-        base_models: how many its runs are of; several only where they were `pooled`.
+        parts: the studies whose runs were `pooled` into this one, of one base model each.
     """
 
     study: Study
@@ -51,7 +51,7 @@ class Collected:
     fixed: dict[str, int] = field(default_factory=dict)
     dialogues: Callable[[str, str, str], Iterator[dict[str, Any]]] | None = None
     others: tuple["Collected", ...] = ()
-    base_models: int = 1
+    parts: tuple["Collected", ...] = ()
 
     @cached_property
     def computed(self) -> dict[str, Any]:
@@ -122,6 +122,15 @@ class Collected:
     def runs(self, method: str) -> tuple[str, ...]:
         """Letters of the method's independent runs."""
         return self.study.method(method).runs
+
+    @property
+    def base_models(self) -> int:
+        """How many its runs are of; several only where they were `pooled`."""
+        return max(1, len(self.parts))
+
+    def runs_on_each_base(self, method: str) -> tuple[int, ...]:
+        """Number of the method's runs on each base model."""
+        return tuple(len(part.runs(method)) for part in self.parts or (self,))
 
     @property
     def run(self) -> str:
@@ -199,7 +208,7 @@ class Collected:
             further=pd.concat(further, ignore_index=True) if len(further) == len(bases) else None,
             records={},
             others=(),
-            base_models=len(bases),
+            parts=self.on_each_base,
         )
 
     def per_run(self, method: str, benchmark: str, metric: str = "accuracy") -> np.ndarray:

@@ -126,7 +126,8 @@ def _judgement(comparison: Comparison) -> str:
     if judged.verdict == UNDECIDED and effect.runs:
         needed = effect.runs_to_decide
         runs = f"about {needed} runs" if needed else f"not even {MOST_RUNS} runs"
-        return f"{text} ({runs} of each would decide a difference of this size)"
+        runs += " of each on each base model" if len(effect.by_base) > 1 else " of each"
+        return f"{text} ({runs} would decide a difference of this size)"
     return text
 
 

@@ -12,7 +12,7 @@ from analysis.budgets import START
 from analysis.drawing.style import WIDTH, legend_below
 from analysis.figures.learning_curves import line_from_start
 from analysis.statistics.intervals_over_runs_and_cases import Sample, crossed_effect
-from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs
+from analysis.table import MISSING, Cell, Column, Range, Row, Table, listed, mean_of_runs
 from pcqc.recipes.clinic_tasks import PLACES
 from pcqc.settings import Study
 
@@ -38,13 +38,14 @@ def table(study: Study, runs: Runs) -> Table:
     return Table(
         "lost_points",
         f"Where points are lost: {study.title}.",
-        f"On {cases} cases of {study.benchmarks[study.development].title}, after the last update. "
-        "Every consultation is played with each set of places taken over by an exact doctor; "
-        "Shapley's average over the orders splits the difference between the doctor (Right) and "
-        "exact play in every place (All exact), case by case. Mean ± SD over runs; brackets: 95% "
-        "interval of the difference from Shared SFT over cases and runs. A place that loses a "
-        "negative number of points does better than the exact doctor, by luck or because it makes "
-        "up for other places.",
+        f"On {cases} cases of {study.benchmarks[study.development].title}, after the last update; "
+        "cells are mean ± SD over runs. Right: percent of right diagnoses of the doctor as "
+        "trained. All exact: the same, had an exact doctor played every part of it "
+        f"({listed(PLACES)}). Every consultation is played with each set of parts taken over by "
+        "the exact doctor, and Shapley values split the difference of the two into points lost in "
+        "each part, case by case. Over Shared SFT: 95% interval of the difference in lost points, "
+        "over cases and runs. A negative number: the part does better than the exact doctor, by "
+        "luck or because it makes up for other parts.",
         COLUMNS,
         tuple(_row(study, runs, method) for method in _methods(runs)),
     )

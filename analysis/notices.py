@@ -16,6 +16,8 @@ PATH_TEST = (
     "The numbers mean nothing.",
 )
 
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
 
 def notice(study: Study) -> tuple[str, str] | None:
     """What a reader must know before the numbers: a sentence, and the rest; or None."""
@@ -29,9 +31,15 @@ def captioned(study: Study, text: str) -> str:
     """
     if not study.replicates:
         return text
-    return f"{text} First of {1 + len(study.replicates)} base models.".lstrip()
+    count = in_words(1 + len(study.replicates))
+    return f"{text} Only the first of {count} base models is shown.".lstrip()
 
 
 def on_base_models(count: int) -> str:
-    """` on 2 base models`; empty of one."""
-    return f" on {count} base models" if count > 1 else ""
+    """` on three base models`; empty of one."""
+    return f" on {in_words(count)} base models" if count > 1 else ""
+
+
+def in_words(count: int) -> str:
+    """`five`; from eleven on in digits."""
+    return WORDS[count] if count < len(WORDS) else f"{count:,}"

@@ -35,13 +35,13 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     several = [m for m in collected.methods() if len(collected.runs(m)) > 1]
     titles = listed([collected.title(m) for m in several])
-    runs = f"runs{on_base_models(collected.base_models)} ({titles})"
-    bars = f"Bars: one SD over {runs}. " if several else ""
+    bars = f", bars one SD ({titles})" if several else ""
     return (
         f"Diagnostic accuracy against inquiry turns: {collected.study.title}. Upward is more "
-        "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. "
-        f"{bars}Controls are faint. Shared SFT is a note in the corner where it lies far from the "
-        f"others.{collected.not_run()}"
+        "accurate, rightward is fewer turns; the arrow leads from GRPO to PCQC. Markers: means "
+        f"over runs{on_base_models(collected.base_models)}{bars}. Controls are faint. Where Shared "
+        "SFT lies far from the others, a note in the corner gives its place."
+        f"{collected.not_run()}"
     )
 
 

@@ -20,11 +20,12 @@ def caption(collected: Collected) -> str:
     grounded = filtered(collected).grounded()["eligible_highest_utility_vs_uniform"]
     states = len(policy.case_ids)
     return (
-        "Downstream diagnostic gains from highest-utility candidate selection. Markers: gain in "
-        "success, in percentage points; bars: paired 95% case-bootstrap intervals. "
-        f"{manifest['continuations']} continuations per candidate by {policy.title}; all "
-        f"candidates ({states:,} states) and grounded ones "
-        f"({grounded.cases if grounded else 0:,} states against uniform selection)."
+        "How much more often a consultation ends in the right diagnosis if it continues from the "
+        "candidate question with the highest utility, in percentage points; bars: paired 95% "
+        f"intervals, a bootstrap over cases. {policy.title} continued each candidate "
+        f"{manifest['continuations']} times; all candidates ({states:,} states) and those with "
+        f"grounded answers ({grounded.cases if grounded else 0:,} states against uniform "
+        "selection)."
     )
 
 

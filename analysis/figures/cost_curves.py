@@ -8,6 +8,7 @@ from analysis.budgets import COSTS, COUNTED, VALIDATED, budgets, start_of, train
 from analysis.collected import Collected
 from analysis.drawing.style import WIDTH, legend_below
 from analysis.figures.learning_curves import (
+    ENDED,
     VALIDATION,
     line_from_start,
     mean_over_runs,
@@ -19,10 +20,10 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     benchmark = collected.benchmarks[collected.study.development]
     return (
-        f"Validation on {benchmark.title} against the cost of training so far, which differs among "
-        "methods at equal updates: a line is one method, each point a checkpoint, both means over "
-        "runs, of which one that ended before others stays what it was. Controls are dashed. "
-        f"{COUNTED} Where Shared SFT has the number too, lines start from it.{collected.not_run()}"
+        f"Validation on {benchmark.title} against the cost of training so far; an update does not "
+        "cost the same in all methods. A line is a method, a point a checkpoint, both means over "
+        f"runs; {ENDED}. Controls are dashed. Lines start from Shared SFT where it has the number. "
+        f"{COUNTED}{collected.not_run()}"
     )
 
 

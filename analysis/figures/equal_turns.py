@@ -13,12 +13,13 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     benchmark = collected.benchmarks[collected.study.development]
     return (
-        f"Accuracy at equal turns on {benchmark.title}. Curves: accuracy of the Bayes diagnosis "
-        "after best, and after random, questions about the same facts, at most 0, 1, 2, ... (dots, "
-        "from the left), each time until one option is left; dotted: they ask no more. Filled: "
-        "each method's accuracy (mean over runs, bars one SD); open, joined "
-        "by a line: the Bayes diagnosis on the evidence that its questions brought. The line is "
-        "accuracy lost in diagnosis; the remaining gap to the upper curve is lost in questioning."
+        f"Accuracy at equal turns on {benchmark.title}. Curves: accuracy of a Bayes-optimal "
+        "diagnosis after at most 0, 1, 2, ... best questions, and after random ones (dots, from "
+        "the left); they stop once one option is left (dotted: nothing more is asked). Filled "
+        "markers: each method's accuracy, mean over runs, bars one SD. Open markers, joined to "
+        "them: the Bayes-optimal diagnosis on the answers to the method's own questions. The "
+        "joining line is accuracy lost in diagnosis; the gap from the open marker to the upper "
+        "curve is lost in questioning."
         f"{collected.not_run()}"
     )
 

@@ -11,10 +11,13 @@ from matplotlib.ticker import MaxNLocator
 from analysis.budgets import START, VALIDATED, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
+from analysis.notices import in_words
+from pcqc.clinic.quality import EARLY
 from pcqc.settings import Study
 from turn_credit.arithmetic import SMALL_SPREAD
 
 TICKS = 5  # at most, on an axis of updates
+ENDED = "a run that ended before others keeps its last value"
 VALIDATION = {
     "accuracy": "Validation accuracy (%)",
     "turns": "Validation turns (Q/ep.)",
@@ -43,17 +46,18 @@ def caption(collected: Collected) -> str:
     *first, last = drawn
     shown = f"{', '.join(first)}, and {last}" if first else last
     quality = (
-        " Best questions: their share among the first three answered ones of each consultation."
+        f" Best questions: percent of the first {in_words(EARLY)} answered questions that no "
+        "other question would have beaten."
         if "best_questions" in collected.updates
         else ""
     )
     return (
-        f"Above: validation on {benchmark.title} by RL update, means over runs (lines; a run that "
-        "ended before stays what it was) and every run (points). Checkpoints are selected by "
-        "accuracy, then turns. All methods start from Shared SFT (dotted), drawn at update 0."
-        f"{quality} Below: the training itself, running means over a tenth of the updates, up to "
-        f"where the first run ends: {shown}. Controls are dashed. "
-        "Methods differ in complete consultations per update: equal updates are not equal cost."
+        f"Above: validation on {benchmark.title} by RL update. Lines are means over runs, points "
+        f"single runs; {ENDED}. All methods start from Shared SFT (dotted), at update 0. "
+        "Checkpoints are selected by accuracy, equal ones by fewer turns."
+        f"{quality} Below: {shown}, in training itself, as running means over a tenth of the "
+        "updates, up to where the first run ends. Controls are dashed. An update has not the same "
+        "number of consultations in all methods, so equal updates are not equal cost."
         f"{collected.not_run()}"
     )
 

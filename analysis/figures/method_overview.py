@@ -26,11 +26,13 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     method = collected.study.method("pcqc")
     return (
-        f"PCQC training framework. The policy samples G_Q = {method.question_group} candidate "
-        "questions at O_t. The frozen patient answers them from the facts z, and the frozen scorer "
-        "assigns diagnostic utilities. Within-state normalisation gives relative question credit "
-        f"for question tokens, beside terminal GRPO over G_T = {method.terminal_group} "
-        "consultations. What each role sees was found out by changing its inputs."
+        f"How PCQC trains. At a dialogue state O_t the policy samples G_Q = "
+        f"{method.question_group} candidate questions. A frozen patient model answers each from "
+        "the facts z; a frozen scorer then gives the probability of the right diagnosis, the "
+        "question's utility. Utilities, standardised within the state, credit the tokens of the "
+        "questions. All tokens of a consultation are credited by its diagnosis, as in GRPO, over "
+        f"G_T = {method.terminal_group} consultations. Which inputs each role sees was tested by "
+        "changing them."
     )
 
 

@@ -29,11 +29,12 @@ def caption(collected: Collected) -> str:
     policy, state = telling_state(collected)
     case_id = policy.case_ids[state] if state is not None else "none"
     return (
-        "Learning from questions never asked. Terminal-reward RL (left) learns from the final "
-        "diagnosis what the executed question was worth. PCQC (right) also has the patient's "
-        "facts answer the other candidates at the same state, and compares the diagnostic "
-        f"utilities of all. Case {case_id}: questions and answers of {policy.title}, utilities and "
-        "credit as computed."
+        "Learning from questions never asked. Left: with a terminal reward, the final diagnosis "
+        "alone says what the question was worth. Right: PCQC samples other questions at the same "
+        "state, has them answered from the patient's facts, and credits each by its utility (the "
+        "scorer's probability of the right diagnosis after the answer) relative to the others'. "
+        f"An example: case {case_id}, questions and answers of {policy.title}, utilities and "
+        "credit as computed there."
     )
 
 

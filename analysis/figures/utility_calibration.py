@@ -12,10 +12,10 @@ def caption(collected: Collected) -> str:
     """What the figure shows, for the study."""
     titles = " and ".join(policy.title for policy in policies(collected))
     return (
-        "Downstream success of candidate questions by their diagnostic utility, in "
-        f"{BINS} bins of equally many candidates, under {titles}. Bars: 95% "
-        "case-bootstrap intervals. Dotted: success equals utility, the probability that the scorer "
-        "gives the correct option after one answer."
+        "How often a consultation that continues from a candidate question ends in the right "
+        "diagnosis, by the question's utility (the scorer's probability of that diagnosis after "
+        f"the answer), in {BINS} bins of equally many candidates, under {titles}. Bars: 95% "
+        "intervals, a bootstrap over cases. Dotted: success equals utility."
     )
 
 

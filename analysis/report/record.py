@@ -31,7 +31,7 @@ def selection(collected: Collected) -> dict[str, Any]:
                 _texts(f"rejected-{method}-{run}", f"{title}: rejected.", "", head, rows)
             )
     benchmark = collected.benchmarks[collected.study.development].title
-    caption = f"Chosen on {benchmark}; the selection can read no other benchmark. "
+    caption = f"Checkpoints are chosen on {benchmark}, the only benchmark that the choice reads. "
     caption += f"Rule: {rule}." if rule else ""
     head = ["Run", "Update", "Accuracy (%)", "Q/ep.", "Others rejected"]
     table = _texts("selection", "Selected checkpoints.", caption, head, chosen)

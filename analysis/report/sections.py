@@ -11,11 +11,12 @@ from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.conclusion import conclusion, details
 from analysis.figures import caption, module
-from analysis.notices import notice
+from analysis.notices import in_words, notice
 from analysis.published import published
 from analysis.report.record import accepted, experiment, runs, selection, settings
 from analysis.table import listed
 from analysis.tables import ablations, build, peers
+from analysis.tables.layout import sizes
 from analysis.tables_and_figures import Item, contents
 from pcqc.recipes.graph import latest
 
@@ -69,26 +70,17 @@ def _what_it_is(collected: Collected) -> str:
     methods = [collected.title(m) for m in collected.methods("method")]
     controls = [collected.title(m) for m in collected.methods("control")]
     compared = f"{listed(methods)}" + (f", and the controls {listed(controls)}" if controls else "")
-    sizes = [
-        f"{benchmark.title} ({collected.number_of_cases(name):,} cases)"
-        for name, benchmark in study.benchmarks.items()
-    ]
-    # Which other base models the study has.
-    others = listed([other.study.title for other in collected.others])
-    runs_trained = sum(len(collected.runs(method)) for method in trained(collected))
+    bases = collected.on_each_base
+    runs_trained = sum(len(each.runs(method)) for each in bases for method in trained(each))
+    each = f" (one on each of {in_words(len(bases))} base models)" if len(bases) > 1 else ""
     return (
         "A language model plays a doctor: it is told a complaint and some possible diagnoses, "
         "asks the patient questions, and names one diagnosis. The study compares ways of "
-        f"training it: {compared}. All of them start from the same fine-tuned model, Shared "
-        f"SFT; {runs_trained} reinforcement-learning runs were trained, checkpoints were chosen on "
-        f"{collected.benchmarks[study.development].title} alone, and every method answered "
-        f"each case of {listed(sizes)} once."
-    ) + (
-        f" The same was done on other base models ({others}). Captions say which numbers are of "
-        "the first alone."
-        if others
-        else ""
-    )
+        f"training it: {compared}. All of them start from Shared SFT, the same fine-tuned model"
+        f"{each}. There are {runs_trained} runs of reinforcement learning. The checkpoint of each "
+        f"was chosen on {collected.benchmarks[study.development].title} alone, and answered each "
+        f"case of {sizes(collected, study.benchmarks)} once."
+    ) + (" Captions say which numbers are of the first base model alone." * (len(bases) > 1))
 
 
 def _shown(collected: Collected, folder: Path, item: Item, number: int) -> dict[str, Any]:

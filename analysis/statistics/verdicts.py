@@ -9,6 +9,7 @@ from analysis.statistics.intervals_over_runs_and_cases import Effect
 
 LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged together
 ALONE = " alone"
+EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 NOT_JUDGED = "not judged: one run"
 DIFFERS = "differs by base model"
@@ -16,7 +17,7 @@ DECIDED = ("supported", "contradicted")
 VERDICTS = (
     *DECIDED,
     *(verdict + ALONE for verdict in DECIDED),
-    "equivalent",
+    EQUIVALENT,
     UNDECIDED,
     DIFFERS,
     NOT_JUDGED,
@@ -71,7 +72,7 @@ def _verdict(effect: Effect, margin: float, p: float, p_beyond: float) -> str:
         verdict = "supported" if effect.difference > 0 else "contradicted"
         return verdict if p < LEVEL else verdict + ALONE
     if p_beyond < LEVEL and max(map(abs, differences)) < margin:
-        return "equivalent"
+        return EQUIVALENT
     return UNDECIDED
 
 

@@ -48,9 +48,12 @@ def build(study: Study) -> Table | None:
             changed = "; ".join(f"{key} {before} → {after}" for key, (before, after) in changes)
             rows.append(_row(runs, name, changed, difference))
     caption = (
-        "Means over benchmarks and runs. "
-        f"Intervals of the difference, each for itself: {random_parts(effects)}. "
-        "Trajectories and device-hours: training of one run, mean over runs."
+        "A method and, below it, its ablations: the same with the settings of “Changed”. Acc.: "
+        "percent of right diagnoses; Q/ep.: turns before the final answer; both means over "
+        "benchmarks, then mean ± SD over runs. Over its parent: difference in accuracy from the "
+        "method above, with a 95% interval of this row alone. Intervals "
+        f"{random_parts(effects)}. Trajectories and device-hours: of the training of one run, mean "
+        "over runs."
     )
     title = f"Ablations: {study.title}."
     return Table("ablations", title, captioned(study, caption), COLUMNS, tuple(rows))

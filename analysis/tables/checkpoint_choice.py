@@ -67,11 +67,13 @@ def build(collected: Collected) -> Table:
         rows.append(Row(method, (*first, *cells), strong=method == "pcqc"))
     benchmark = collected.benchmarks[collected.study.development].title
     caption = (
-        f"Accuracy (%) on {benchmark} at validation, mean ± SD over runs"
-        f"{on_base_models(len(collected.on_each_base))}. Two: the last checkpoint and the one "
-        "nearest to half of the updates. On other cases: chosen on every second case, counted on "
-        "the rest, and the other way round. On the same cases: as checkpoints are selected, so "
-        "that chance in these cases adds to the accuracy."
+        f"Percent of right diagnoses on {benchmark} at validation, mean ± SD over runs"
+        f"{on_base_models(len(collected.on_each_base))}. Last: the last checkpoint. Best of two: "
+        "the more accurate of it and the one nearest to half of the updates; best of all: of all "
+        "checkpoints. Chosen on other cases: the choice is made on one half of the cases, the "
+        "accuracy is that of the other half, and the other way round. Chosen on the same cases: "
+        "both on all cases, as checkpoints are selected, so that luck in these cases adds to the "
+        "accuracy."
     )
     title = "What the choice of a checkpoint does."
     return Table("checkpoint_choice", title, caption, COLUMNS, tuple(rows))

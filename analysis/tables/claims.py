@@ -1,11 +1,25 @@
 """The paper's claims, one line each: estimate, interval, verdict; and the same at equal budgets."""
 
-from analysis.budgets import COSTS, COUNTED, RULE, at_budget, budgets
+from collections.abc import Sequence
+
+from analysis.budgets import COSTS, COUNTED, at_budget, budgets, rule
 from analysis.claims import Claim, Comparison, claims, claims_of_methods
 from analysis.collected import Collected
 from analysis.notices import on_base_models
+from analysis.statistics.verdicts import (
+    ALONE,
+    DECIDED,
+    DIFFERS,
+    EQUIVALENT,
+    NOT_JUDGED,
+    UNDECIDED,
+)
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table, listed
-from analysis.tables.layout import by_base, random_parts
+from analysis.tables.layout import (
+    base_models,
+    development_cases,
+    random_parts,
+)
 
 COLUMNS = (
     Column("claim", "Claim", numeric=False),
@@ -22,45 +36,83 @@ COLUMNS = (
 WHERE = Column("where", "Checkpoints", numeric=False)
 AT_BUDGETS = (*COLUMNS[:3], WHERE, *COLUMNS[3:6], COLUMNS[8])
 BUDGET = "whole"
+UNITS = "Positive favours the claim; pp: percentage points of accuracy, turns: questions."
+SUPPORTED, CONTRADICTED = DECIDED
 
 
 def build(collected: Collected) -> Table:
     """One row per comparison; a claim with two rivals takes two."""
     judged = claims(collected)
-    comparisons = [comparison for claim in judged for comparison in claim.comparisons]
     # The last claim compares questions of one run, the others trained methods.
     effects = [comparison.effect for claim in judged[:-1] for comparison in claim.comparisons]
-    primary = listed([collected.benchmarks[name].title for name in collected.primary])
-    bases = 1 + len(collected.others)
-    several_bases, single = bases > 1, any(comparison.single for comparison in comparisons)
     development = collected.benchmarks[collected.study.development].title
-    margin = collected.study.equivalence
     caption = (
-        f"Differences of means over benchmarks and runs{on_base_models(bases)}, in percentage "
-        "points or turns; positive favours the claim. Every checkpoint was selected on "
-        f"{development}, one of the benchmarks. n: runs of each, and cases of all benchmarks "
-        "(in the last claim states, one of each case). 95% intervals, each for itself: "
-        f"{random_parts(effects)}; they cover no other benchmarks and no other base models. The "
-        f"third claim averages {primary}, as the paper does, the others all benchmarks. The last "
-        f"claim compares candidate questions of one run{' on each base model' * several_bases}; "
-        "its intervals cover cases alone. Detectable: the smallest true difference that a 5% test "
-        "of it alone finds four times in five. P(better run): chance that a run of the first beats "
-        f"one of the second on a benchmark. Verdicts hold together at 5% over all "
-        f"{len(comparisons)} comparisons (Holm). Supported: above zero; contradicted: below; "
-        "alone: by its own interval, but not over all comparisons; equivalent: within "
-        f"{margin.points:g} points or {margin.turns:g} turns of zero, margins of the study's "
-        "settings; undecided: the interval holds zero"
-        f"{'; differs by base model: of another sign under one of them' * several_bases}"
-        f"{'; not judged: one run of each method' * single}."
+        "Each row is a difference of two methods' means over benchmarks and runs"
+        f"{on_base_models(1 + len(collected.others))}. {UNITS} Each run is at its checkpoint with "
+        f"the highest accuracy on {development}, one of the benchmarks. The 95% interval is of its "
+        f"row alone. Intervals {random_parts(effects)}, benchmarks and base models as fixed."
     )
-    several = [c for c in comparisons if len(c.effect.by_base) > 1]
-    by_bases = "; ".join(
-        f"{comparison.label}: {by_base(comparison.effect)}" for comparison in several
-    )
-    notes = (f"By base model: {by_bases}.",) if several else ()
     rows = [row for claim in judged for row in _rows(claim)]
     title = f"Five claims of the paper: {collected.study.title}."
-    return Table("claims", title, caption, COLUMNS, tuple(rows), notes)
+    return Table("claims", title, caption, COLUMNS, tuple(rows), _notes(collected, judged))
+
+
+def _notes(collected: Collected, judged: Sequence[Claim]) -> tuple[str, ...]:
+    """What the columns and verdicts of the claims mean, and the estimates under each base model."""
+    comparisons = [comparison for claim in judged for comparison in claim.comparisons]
+    primary = listed([collected.benchmarks[name].title for name in collected.primary])
+    bases = 1 + len(collected.others)
+    of_each, and_bases = (" of each base model", " and base models") if bases > 1 else ("", "")
+    notes = [
+        "n: runs of each method, and cases of all benchmarks. Holm p: p of no difference, "
+        f"corrected for all {len(comparisons)} comparisons. Detectable: the smallest true "
+        "difference that a 5% test of this row alone finds four times in five. P(better run): the "
+        "chance that a run of the first method is better than one of the second, mean over "
+        f"benchmarks{and_bases}.",
+        f"The third claim averages {primary}, as the paper does; the others average all "
+        f"benchmarks. The last claim is about candidate questions that one run{of_each} sampled: "
+        "n counts states, one per case, and the intervals take cases alone as random.",
+        *_verdicts(collected, comparisons),
+    ]
+    if several := [c for c in comparisons if len(c.effect.by_base) > 1]:
+        parts = "; ".join(f"{c.label} {_by_base(c)}" for c in several)
+        notes.append(f"On {base_models(range(1, bases + 1))}, in this order: {parts}.")
+    return tuple(notes)
+
+
+def _by_base(comparison: Comparison) -> str:
+    """`+5.10, +8.40, −2.00 pp`: a comparison's estimates, base model by base model."""
+    estimates = comparison.effect.by_base.values()
+    parts = ", ".join(Number(estimate, signed=True).text() for estimate in estimates)
+    return f"{parts} {comparison.unit}"
+
+
+def _verdicts(collected: Collected, comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """A note on what each verdict of a table means; none where nothing was compared."""
+    margin = collected.study.equivalence
+    everywhere = ", under each base model," if collected.others else ""
+    meanings = {
+        SUPPORTED: f"the estimate is above zero{everywhere} and Holm p is below 5%",
+        CONTRADICTED: f"the estimate is below zero{everywhere} and Holm p is below 5%",
+        f"{SUPPORTED}{ALONE}": "its own 95% interval is above zero, but Holm p is not below 5%",
+        f"{CONTRADICTED}{ALONE}": "its own 95% interval is below zero, but Holm p is not below 5%",
+        EQUIVALENT: (
+            f"the difference{everywhere} is less than {margin.points:g} points or "
+            f"{margin.turns:g} turns, by two one-sided tests at 5% over all comparisons (Holm); "
+            "the study's settings fixed these margins"
+        ),
+        UNDECIDED: "the 95% interval holds zero",
+        DIFFERS: "the 95% interval leaves out zero, but under a base model the sign is another",
+        NOT_JUDGED: "each method has one run, so that nothing is known of others",
+    }
+    reached = {comparison.judged.verdict for comparison in comparisons}
+    words = [
+        f"{verdict.partition(':')[0].capitalize()}: {meaning}."
+        for verdict, meaning in meanings.items()
+        if verdict in reached
+    ]
+    how = "docs/analysis.md says how they are reached."
+    return (f"Verdicts. {' '.join(words)} {how}",) if words else ()
 
 
 def _rows(claim: Claim) -> list[Row]:
@@ -90,9 +142,11 @@ def at_budgets(collected: Collected) -> Table:
     """Each comparison at the selected checkpoints, then at one equal budget of each kind."""
     # (key of a row, words, the claims judged at these checkpoints)
     places = [("selected", "Selected", claims_of_methods(collected.on_development()))]
+    kinds = []
     if all(each.validations is not None for each in collected.on_each_base):
         for cost, printed in COSTS.items():
             if spent := budgets(collected, cost):
+                kinds.append(spent)
                 amount = printed.number(spent.amounts[BUDGET]).text()
                 judged = claims_of_methods(at_budget(collected, spent, BUDGET))
                 places.append((cost, f"{amount} {printed.unit}", judged))
@@ -106,19 +160,21 @@ def at_budgets(collected: Collected) -> Table:
                 judgement = _judgement(judged[number].comparisons[i])
                 cells = (*label, words, *judgement)
                 rows.append(Row(f"{claim.key}:{i}:{key}", cells, rule=first and not i))
-    effects = [c.effect for *_, judged in places for claim in judged for c in claim.comparisons]
-    development = collected.benchmarks[collected.study.development].title
-    margin = collected.study.equivalence
+    comparisons = [c for *_, judged in places for claim in judged for c in claim.comparisons]
+    effects = [comparison.effect for comparison in comparisons]
+    bases = 1 + len(collected.others)
     caption = (
-        f"Differences of means on {development}, in percentage points or turns; positive favours "
-        "the claim. Selected: at the checkpoints chosen on these cases. Budgets: every run when "
-        f"it had spent as much, with no choice among checkpoints. {RULE} {COUNTED} "
-        f"Intervals: {random_parts(effects)}, from each validation's outcomes case by case. "
-        "Verdicts at the same checkpoints hold together at 5% (Holm); "
-        f"equivalent: within {margin.points:g} points or {margin.turns:g} turns of zero."
+        f"Each row is a difference of two methods' means over runs{on_base_models(bases)}, on "
+        f"{development_cases(collected)}. {UNITS} Selected: each run at its checkpoint with the "
+        "highest accuracy on these cases. The other rows: each run when its training had cost the "
+        "amount that the row names, whatever its checkpoint's accuracy. The 95% interval is of "
+        f"its row alone. Intervals {random_parts(effects)}. Holm p: p of no difference, corrected "
+        "over the comparisons at the same checkpoints."
     )
+    notes = (f"{rule(kinds)} {COUNTED}",) if kinds else ()
+    notes = (*notes, *_verdicts(collected, comparisons))
     title = "The claims at equal budgets."
-    return Table("claims_at_budgets", title, caption, AT_BUDGETS, tuple(rows))
+    return Table("claims_at_budgets", title, caption, AT_BUDGETS, tuple(rows), notes)
 
 
 def _judgement(comparison: Comparison) -> tuple[Cell, ...]:

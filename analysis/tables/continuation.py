@@ -10,7 +10,7 @@ from analysis.continuation import (
     mean_over_states,
     policies,
 )
-from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
+from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
 from pcqc.evaluation.intervals_over_cases import RESAMPLES
 
 COLUMNS = (
@@ -36,6 +36,11 @@ DIFFERING_COLUMNS = (
     Column("gain", "Gain (pp)"),
     Column("interval", "95% CI"),
 )
+SUCCESS = "Success: percent of a candidate's continuations that end in the right diagnosis."
+INTERVALS = (
+    f"95% intervals are percentile bootstraps over {RESAMPLES:,} resamples of a row's cases; they "
+    "are about the policy as it is, not about other runs."
+)
 COMPARISONS = {
     "original_highest_utility_vs_executed": "Original highest-utility vs. executed question q_1",
     "eligible_highest_utility_vs_uniform": "Highest-utility vs. uniform (eligible candidates)",
@@ -54,8 +59,9 @@ def build(collected: Collected) -> Table:
         gain = gain_cells(None if highest else policy.gain_over(rule))
         rows.append(Row(rule, (label, success, *gain), rule=highest, strong=highest))
     caption = (
-        f"{design(collected, policy)} Success: share of a candidate's continuations that end in "
-        f"the right diagnosis; intervals from {RESAMPLES:,} resamples of cases, for this policy."
+        f"{SUCCESS} A row takes one candidate of each state: by chance, the one that the policy "
+        "asked first, or the one with the highest utility (the scorer's probability of the right "
+        f"diagnosis after the answer). {INTERVALS} {design(collected, policy)}"
     )
     title = "Continuation-based validation of diagnostic utility."
     return Table("continuation", title, caption, COLUMNS, tuple(rows))
@@ -73,13 +79,13 @@ def grounded(collected: Collected) -> Table:
     answers = policy.eligible.size
     reviewed = Number(100 * policy.reviewed / max(answers, 1), digits=1).text()
     caption = (
-        f"{int(policy.eligible.sum()):,} of {answers:,} candidates have an eligible "
-        "answer: supported by the patient's facts, confined to what was asked, and free of the "
-        f"decision's target. {_whose(collected, policy)} "
-        f"A person reviewed {policy.reviewed:,} of the answers ({reviewed}%). The first row keeps "
-        "the original choices, in cases where both are eligible; the second takes cases with at "
-        "least two eligible candidates; the third also needs the executed question to be eligible. "
-        f"Intervals from {RESAMPLES:,} resamples of a row's cases, for this policy."
+        f"The comparisons once more with grounded answers. {int(policy.eligible.sum()):,} of "
+        f"{answers:,} candidates have an eligible answer: supported by the patient's facts, "
+        "confined to what was asked, and silent about the diagnosis to be made. First row: the "
+        "original choices, in cases where both are eligible. Second row: choices among eligible "
+        "candidates, in cases with at least two. Third row: as the second, where the executed "
+        f"question is eligible too. {SUCCESS} A person reviewed {policy.reviewed:,} of the answers "
+        f"({reviewed}%). {_whose(collected, policy)} {INTERVALS}"
     )
     notes = []
     if quality := policy.filter_quality():
@@ -111,10 +117,9 @@ def by_differing(collected: Collected) -> Table:
             row = (label, asked, *cells, *gain_cells(gain))
             rows.append(Row(f"{number}:{count}", row, rule=first))
     caption = (
-        "Success: share of a candidate's continuations that end in the right diagnosis; gain: of "
-        "the candidate of the highest utility over a uniform choice. Candidates with the same "
-        f"question count once. Intervals from {RESAMPLES:,} resamples of a row's cases, for that "
-        "policy. " + " ".join(design(collected, policy) for policy in studied)
+        "States by how many of their candidate questions differ; the same question sampled twice "
+        f"counts once. {SUCCESS} Gain: of the candidate with the highest utility over a choice by "
+        f"chance. {INTERVALS} " + design(collected, *studied)
     )
     title = "Gain by how many of a state's candidates differ."
     return Table("gain_by_differing", title, caption, DIFFERING_COLUMNS, tuple(rows))
@@ -128,22 +133,35 @@ def gain_cells(gain: Gain | None) -> tuple[Cell, Cell]:
     return value, Range(gain.interval.low, gain.interval.high)
 
 
-def design(collected: Collected, policy: Continued) -> str:
-    """What was drawn, for a caption."""
+def design(collected: Collected, *studied: Continued) -> str:
+    """What was drawn for some policies, for a caption."""
+    alike: dict[str, list[Continued]] = {}
+    for policy in studied:
+        alike.setdefault(_drawn(collected, policy), []).append(policy)
+    texts = []
+    for drawn, same in alike.items():
+        titles = listed([f"{policy.title}{_checkpoint(policy)}" for policy in same])
+        replaced = listed([f"{policy.manifest['replaced']:,}" for policy in same])
+        texts.append(
+            f"{titles}: {drawn} {replaced} cases were passed over, as not every candidate was a "
+            "question."
+        )
+    return " ".join(texts)
+
+
+def _drawn(collected: Collected, policy: Continued) -> str:
     manifest = policy.manifest
     settings = collected.study.continuation
     wanted = (settings if policy.ungrounded is None else settings.ungrounded).states
     benchmark = collected.benchmarks[collected.study.development].title
     text = (
         f"{manifest['states']:,} cases of {benchmark} at their initial state, "
-        f"{manifest['candidates']} candidates each, {manifest['continuations']} continuations of "
-        f"each candidate by {policy.title}{_checkpoint(policy)}: "
-        f"{manifest['trajectories']:,} in all. "
-        f"{manifest['replaced']:,} cases were replaced, in which not every candidate was a "
-        "question."
+        f"{manifest['candidates']} candidate questions each, each continued "
+        f"{manifest['continuations']} times to the diagnosis by the same policy, "
+        f"{manifest['trajectories']:,} consultations in all."
     )
     if manifest["states"] != wanted:
-        text += f" Fewer were available than the {wanted:,} wanted."
+        text += f" The study wanted {wanted:,} states; no more were to be had."
     return text
 
 
@@ -156,5 +174,5 @@ def _checkpoint(policy: Continued) -> str:
 def _whose(collected: Collected, policy: Continued) -> str:
     """Which continuations a table of grounded answers has."""
     if policy.ungrounded is None:
-        return "The continuations are those of the table over all candidates."
-    return f"States of its own, with which no claim is tested: {design(collected, policy)}"
+        return "The continuations are those of the table with all candidates."
+    return f"No claim is tested with these states. {design(collected, policy)}"

@@ -37,9 +37,9 @@ def build(collected: Collected) -> Table:
             reason = row["reason"] if row["reason"].isascii() else "see the set's exclusions.csv"
             excluded.append(f"Excluded: {title}, line {row['row']} ({row['case_id']}): {reason}.")
     caption = (
-        "Converted: cases of the published file. Used: cases that the study reads; the converted "
-        "ones that it does not use are in the set's exclusions.csv or were not drawn. Facts and "
-        "words of the initial information: median (smallest to largest)."
+        "A row is a published file of cases. Converted: its cases. Used: the cases that the study "
+        "reads; the others are listed in the set's exclusions.csv or were not drawn. Facts, and "
+        "words of the initial information, per case: median (smallest to largest)."
     )
     notes = (*excluded, f"Published files, by the start of their SHA-256: {listed(digests)}.")
     return Table("data_cards", "Where the cases come from.", caption, COLUMNS, tuple(rows), notes)

@@ -1,9 +1,11 @@
 """What each method has learned for equal consultations, equal tokens or equal device time."""
 
-from analysis.budgets import COSTS, COUNTED, RULE, budgets, estimate_at, trained
+from analysis.budgets import COSTS, COUNTED, budgets, estimate_at, rule, trained
 from analysis.collected import Collected
+from analysis.notices import in_words
 from analysis.statistics.estimates import over_runs
 from analysis.table import MISSING, Cell, Column, Row, Table, number
+from pcqc.clinic.quality import EARLY
 
 # Metric of a validation -> its column and digits.
 METRICS = {
@@ -52,16 +54,21 @@ def build(collected: Collected) -> Table:
                 row = (label, collected.title(method), *cells)
                 rows.append(Row(key, row, first, method == "pcqc"))
     quality = (
-        " Best questions: share of best ones among the first three answered questions of each "
-        "consultation."
+        f" Best questions: percent of the first {in_words(EARLY)} answered questions that no "
+        "other question would have beaten."
         if "best_questions" in metrics
         else ""
     )
     development = collected.benchmarks[collected.study.development].title
     caption = (
-        f"Validation on {development}, as recorded in training, of every run when it had spent the "
-        f"budget, mean ± SD over runs.{quality} Update and spent: means over runs. {RULE} "
-        f"{COUNTED} A dash: not known of Shared SFT or of some run."
+        f"Validation on {development}, recorded in training, of every run when its training had "
+        "cost the budget, whatever its checkpoint's accuracy: mean ± SD over runs. Q/ep.: turns "
+        f"before the final answer.{quality} Update and spent: means over runs. A dash: unknown of "
+        "Shared SFT or of a run."
     )
+    smaller = "The two smaller budgets are a half and a quarter of it."
+    notes = (f"{rule(kinds.values())} {smaller} {COUNTED}",) if kinds else ()
     columns = (*FIRST, *(column for column, _ in metrics.values()), *LAST)
-    return Table("equal_budgets", "Accuracy at equal budgets.", caption, columns, tuple(rows))
+    return Table(
+        "equal_budgets", "Accuracy at equal budgets.", caption, columns, tuple(rows), notes
+    )

@@ -3,7 +3,7 @@
 from analysis.collected import Collected
 from analysis.statistics.estimates import Estimate
 from analysis.table import Column, Number, Row, Table, listed, number
-from analysis.tables.layout import runs_sentence
+from analysis.tables.layout import number_of_runs
 
 CONTROL, METRIC = "executed_local", "actor_tokens"
 
@@ -40,9 +40,11 @@ def build(collected: Collected) -> Table:
         if method in collected.fixed and method != "grpo"
     ]
     caption = (
-        f"{runs_sentence(collected, ['pcqc'])} {collected.title('grpo')}: run {run} at its "
-        f"{collected.checkpoint('grpo', run)}. Reductions are relative to it."
-        + (f" {listed(fixed)}." if fixed else "")
+        "Tokens that the doctor generates in a consultation. "
+        f"{collected.title('grpo')}: run {run} at its {collected.checkpoint('grpo', run)}. "
+        f"{collected.title('pcqc')}: mean ± SD over "
+        f"{number_of_runs(collected.runs_on_each_base('pcqc'))}. Reduction: of the second relative "
+        "to the first." + (f" {listed(fixed)}." if fixed else "")
     )
     columns = (
         Column("benchmark", "Benchmark", numeric=False),

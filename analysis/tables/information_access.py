@@ -79,11 +79,11 @@ def build(collected: Collected) -> Table:
         Row(role, (title, *(access[role][item] for item in ITEMS))) for role, title in ROLES.items()
     )
     caption = (
-        "Yes or No: whether a component's prompt depends on an item, tested on the prompts that "
-        "it is given. O_t is probed by its initial information, for the scorer by an earlier "
-        "exchange too; the actor's later states continue its first prompt, token by token. "
-        "Generates: the item is read from the component's own response. Utility extraction has no "
-        "prompt; its row states what the code does."
+        "What each component sees. Yes or No: whether its prompt changes when the item changes, "
+        "tested on the prompts themselves. Of the dialogue state O_t the initial information is "
+        "changed, for the scorer an earlier exchange too; the actor's later states continue its "
+        "first prompt, token by token. Generates: the component itself writes the item. Utility "
+        "extraction has no prompt; its row says what the code does."
     )
     title = "Information access during question-credit construction."
     return Table("information_access", title, caption, columns, rows, (NOTE,))

@@ -34,12 +34,14 @@ def build(collected: Collected) -> Table:
     effects = {method: _gain(collected, method) for method in methods if method != START}
     rows = [_row(instrument, method, reference, effects.get(method)) for method in methods]
     caption = (
-        f"{development_cases(collected)}. By questions: change in the accuracy of a Bayes-optimal "
-        "diagnosis on the evidence that the method's questions brought; by diagnosis: the rest of "
-        "the gain. Random and best questions: had as many such questions been asked on average, of "
-        "the same facts and each time until one option is left (best ones after "
-        f"{instrument.best.asked[-1]:.1f} on average). Mean ± SD over runs; "
-        f"intervals: {random_parts(effects.values())}."
+        f"On {development_cases(collected)}; cells are mean ± SD over runs. Acc.: percent of right "
+        "diagnoses. Q/ep.: turns before the diagnosis. Bayes diagnosis, on its evidence: accuracy "
+        "of a Bayes-optimal diagnosis on the answers that the method's questions brought. The "
+        "gain over Shared SFT is split into the change of that accuracy (by questions) and the "
+        "rest (by diagnosis). Random and best questions: the same accuracy, had as many random, "
+        "or best, questions been asked on average; such a consultation ends once one option is "
+        f"left, with best questions after {instrument.best.asked[-1]:.1f} on average. 95% "
+        f"intervals {random_parts(effects.values())}."
     )
     return Table(
         "instrument", "Better questions or better diagnosis?", caption, COLUMNS, tuple(rows)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from analysis.collected import Collected
-from analysis.notices import on_base_models
+from analysis.notices import in_words, on_base_models
 from analysis.statistics.intervals_over_runs_and_cases import Effect
 from analysis.table import Number, listed
 
@@ -11,35 +11,60 @@ FIXED = ":fixed"  # ends the key of a row that has a method at a fixed update, n
 
 
 def sizes(collected: Collected, benchmarks: Iterable[str]) -> str:
-    """`Title (1,268), ...`: benchmarks with their numbers of cases, for a caption."""
-    return listed(
-        [f"{collected.benchmarks[n].title} ({collected.number_of_cases(n):,})" for n in benchmarks]
-    )
+    """`Title (1,268 cases), ...`: benchmarks with their numbers of cases, for a caption."""
+    cases = {collected.benchmarks[n].title: collected.number_of_cases(n) for n in benchmarks}
+    if len(cases) > 1 and len({*cases.values()}) == 1:
+        return f"{listed(list(cases))}, {next(iter(cases.values())):,} cases each"
+    return listed([f"{title} ({count:,} cases)" for title, count in cases.items()])
 
 
 def development_cases(collected: Collected) -> str:
-    """`Clinic-Dev, 400 cases`, for a caption."""
+    """`400 cases of Clinic-Dev`, for a caption."""
     name = collected.study.development
-    return f"{collected.benchmarks[name].title}, {collected.number_of_cases(name):,} cases"
+    return f"{collected.number_of_cases(name):,} cases of {collected.benchmarks[name].title}"
 
 
 def runs_sentence(collected: Collected, methods: Sequence[str]) -> str:
-    """Which methods are means over how many runs, for a caption."""
-    by_count: dict[int, list[str]] = {}
+    """Over how many runs the cells of a table are means, for a caption."""
+    several: dict[tuple[int, ...], list[str]] = {}  # runs on each base model -> titles
+    single, start = [], []
     for method in methods:
-        trained = collected.study.method(method).kind == "rl"
-        count = len(collected.runs(method)) if trained else 1
-        by_count.setdefault(count, []).append(collected.title(method))
-    sentences = [
-        f"{listed(titles)}: mean ± SD over {count} runs{on_base_models(collected.base_models)}."
-        for count, titles in sorted(by_count.items(), reverse=True)
-        if count > 1
-    ]
-    if single := by_count.get(1):
-        each = " each" if len(single) > 1 else ""
-        each = " of each base model" if collected.base_models > 1 else each
-        sentences.append(f"{listed(single)}: one checkpoint{each}.")
+        counts, title = collected.runs_on_each_base(method), collected.title(method)
+        if collected.study.method(method).kind != "rl":
+            start.append(title)
+        elif sum(counts) > 1:
+            several.setdefault(counts, []).append(title)
+        else:
+            single.append(title)
+    sentences = []
+    if len(several) == 1:
+        sentences.append(f"Cells are mean ± SD over {number_of_runs(next(iter(several)))}.")
+    elif several:
+        parts = [
+            f"{in_words(sum(counts))} of {listed(titles)}"
+            for counts, titles in sorted(several.items(), key=lambda item: -sum(item[0]))
+        ]
+        where = on_base_models(collected.base_models)
+        sentences.append(f"Cells are mean ± SD over runs{where}: {'; '.join(parts)}.")
+    if single:
+        sentences.append(f"{listed(single)}: {'one run each' if len(single) > 1 else 'one run'}.")
+    if start and collected.base_models > 1:
+        sentences.append(f"{listed(start)}: one checkpoint per base model, mean ± SD over these.")
+    elif start:
+        sentences.append(f"{listed(start)}: one checkpoint.")
     return " ".join(sentences)
+
+
+def number_of_runs(counts: Sequence[int]) -> str:
+    """`15 runs, five on each of three base models`.
+
+    Args:
+        counts: runs on each base model.
+    """
+    text = f"{in_words(sum(counts))} run{'s' * (sum(counts) > 1)}"
+    if len(counts) > 1 and len({*counts}) == 1:
+        return f"{text}, {in_words(counts[0])} on each of {in_words(len(counts))} base models"
+    return f"{text}{on_base_models(len(counts))}"
 
 
 def checkpoints_sentence(collected: Collected, methods: Iterable[str]) -> str:
@@ -48,22 +73,31 @@ def checkpoints_sentence(collected: Collected, methods: Iterable[str]) -> str:
         f"{collected.title(method)} {update}"
         for method, update in collected.each_at_fixed_update(methods).fixed.items()
     ]
-    fixed = f"; in rows that say so, at a fixed update ({listed(reported)})" if reported else ""
+    fixed = f" Rows that say so are at a fixed update instead ({listed(reported)})."
     development = collected.benchmarks[collected.study.development].title
-    return f"At the checkpoints selected on {development}{fixed}."
+    sentence = f"Each run is at its checkpoint with the highest accuracy on {development}."
+    return sentence + fixed * bool(reported)
 
 
-def by_base(effect: Effect) -> str:
-    """`+6.47 (base model 1) and +8.44 (base model 2)`: a difference under every base model."""
-    parts = effect.by_base.items()
-    return listed([f"{Number(part, signed=True).text()} ({base})" for base, part in parts])
+def by_base(effect: Effect, bases: Sequence[int]) -> str:
+    """`+5.10, +8.40 and −2.00 (base models 1 to 3)`: a difference under each of these."""
+    parts = [Number(part, signed=True).text() for part in effect.by_base.values()]
+    return f"{listed(parts)} ({base_models(bases)})"
+
+
+def base_models(numbers: Sequence[int]) -> str:
+    """`base models 1 to 3`, `base models 1 and 3`."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) > 2 and list(numbers) == list(range(first, last + 1)):
+        return f"base models {first} to {last}"
+    return f"base model{'s' * (len(numbers) > 1)} {listed([str(number) for number in numbers])}"
 
 
 def random_parts(effects: Iterable[Effect]) -> str:
-    """What the intervals of some differences take as random, for a caption."""
+    """What the intervals of some differences take as random, for a caption, after "Intervals"."""
     kinds = {effect.random for effect in effects}
     if kinds == {"case"}:
-        return "cases alone are random, as each method has one run"
+        return "take cases alone as random, as each method has one run"
     if "case" in kinds:
-        return "cases are random, and runs where a method has several"
-    return "cases and runs are random and crossed"
+        return "take cases as random, and runs where a method has several"
+    return "take runs and cases as random and crossed"

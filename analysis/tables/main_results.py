@@ -6,7 +6,8 @@ from analysis.collected import Collected
 from analysis.table import MISSING, Cell, Column, Row, Table, mark_best, number
 from analysis.tables.layout import FIXED, checkpoints_sentence, runs_sentence, sizes
 
-AVERAGE = "Avg.: unweighted mean over benchmarks, its SD over the runs' averages."
+AVERAGE = "Avg.: each run's mean over the benchmarks, then mean and SD over runs."
+BOLD = "Bold numbers: the highest accuracy of a column."
 DIGITS = {"accuracy": 2, "turns": 3}
 
 
@@ -22,10 +23,7 @@ class Measure:
 def accuracy(collected: Collected) -> Table:
     """Percent correct."""
     caption = (
-        f"Cases: {sizes(collected, collected.benchmarks)}. "
-        f"{runs_sentence(collected, collected.methods('method'))} "
-        f"{checkpoints_sentence(collected, collected.methods('method'))} {AVERAGE} "
-        "Best results are bold."
+        f"Percent of consultations that end in the right diagnosis. {_of_what(collected)} {BOLD}"
     )
     title = f"Diagnostic accuracy (%): {collected.study.title}."
     return _of_methods(collected, "main_accuracy", title, caption, "accuracy")
@@ -34,13 +32,20 @@ def accuracy(collected: Collected) -> Table:
 def turns(collected: Collected) -> Table:
     """Non-final interaction attempts per consultation."""
     caption = (
-        f"Cases: {sizes(collected, collected.benchmarks)}; at most "
-        f"{collected.study.protocol.max_turns} turns with the final answer. "
-        f"{runs_sentence(collected, collected.methods('method'))} "
-        f"{checkpoints_sentence(collected, collected.methods('method'))} {AVERAGE}"
+        "Turns of a consultation before its final answer: questions, and attempts at one; at most "
+        f"{collected.study.protocol.max_turns} turns with the answer. {_of_what(collected)}"
     )
     title = f"Mean inquiry turns per consultation (Q/ep.): {collected.study.title}."
     return _of_methods(collected, "inquiry_turns", title, caption, "turns")
+
+
+def _of_what(collected: Collected) -> str:
+    """Runs, checkpoints and cases of the main tables, for a caption."""
+    methods = collected.methods("method")
+    return (
+        f"{runs_sentence(collected, methods)} {checkpoints_sentence(collected, methods)} "
+        f"Benchmarks: {sizes(collected, collected.benchmarks)}. {AVERAGE}"
+    )
 
 
 def _of_methods(collected: Collected, name: str, title: str, caption: str, metric: str) -> Table:
@@ -68,10 +73,11 @@ def supervision(collected: Collected) -> Table:
     columns, rows = _grid(collected, labels, measures, best=True)
     group = collected.study.method("pcqc").terminal_group
     caption = (
-        "Terminal-only has no question objective; Executed-local supervises the executed question "
-        "and PCQC all candidates, with the same frozen scorer. "
-        f"Cases: {sizes(collected, collected.primary)}. {runs_sentence(collected, methods)} "
-        f"{checkpoints_sentence(collected, methods)}"
+        "Acc.: percent of consultations that end in the right diagnosis. Q/ep.: turns before the "
+        "final answer. Terminal-only gives questions no credit of their own; Executed-local "
+        "credits the question that was asked, PCQC all candidates, both by the same frozen scorer. "
+        f"{runs_sentence(collected, methods)} {checkpoints_sentence(collected, methods)} "
+        f"Benchmarks: {sizes(collected, collected.primary)}. {AVERAGE} {BOLD}"
     )
     title = f"Question-level supervision at terminal group size G_T = {group}."
     return Table("question_supervision", title, caption, columns, rows)

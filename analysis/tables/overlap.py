@@ -37,10 +37,11 @@ def build(collected: Collected) -> Table:
     paper = published().overlap
     atpo, icraft = paper["atpo_sets"], paper["icraft_md"]
     caption = (
-        "Evaluation cases whose first prompt is, once normalised, that of a training case, or near "
-        "to one: cosine of counts of character 5-grams of at least "
-        f"{thresholds['char_5gram']:.2f}, or of words and pairs of words of at least "
-        f"{thresholds['word_1_2gram']:.2f}. Every pair is in data/overlap/pairs.csv. "
+        "Cells count evaluation cases. Exact matches: the normalised first prompt, or its case and "
+        "problem, is that of a training case. Near-duplicates: the cosine of the two prompts' "
+        f"counts is at least {thresholds['char_5gram']:.2f} for character 5-grams, or "
+        f"{thresholds['word_1_2gram']:.2f} for words and pairs of words. Every pair is in "
+        "data/overlap/pairs.csv. "
         "The paper, for its own training data and the three ATPO sets, finds "
         f"{atpo['full_prompt']} full prompts, {atpo['medqa_case_and_problem']} MedQA matches of "
         f"case and problem and near-duplicates of {atpo['near_duplicates']} evaluation cases; for "

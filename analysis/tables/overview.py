@@ -3,9 +3,9 @@
 from analysis.budgets import START
 from analysis.claims import compared
 from analysis.collected import Collected
-from analysis.notices import on_base_models
+from analysis.notices import in_words, on_base_models
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, mark_best, number
-from analysis.tables.layout import random_parts
+from analysis.tables.layout import checkpoints_sentence, random_parts
 from analysis.tables.question_quality import ALL, first_questions
 from pcqc.clinic.quality import EARLY
 
@@ -46,14 +46,19 @@ def build(collected: Collected) -> Table:
         rows.append(Row(method, cells, strong=method == "pcqc"))
     bases = on_base_models(1 + len(collected.others))
     caption = (
-        f"Means over {len(names)} benchmarks ± one SD over runs{bases}, at the selected "
-        "checkpoints. Questions: of a consultation. "
+        "Right: percent of consultations that end in the right diagnosis. Questions: turns before "
+        f"that diagnosis. Both are means over {in_words(len(names))} benchmarks, then mean ± SD "
+        f"over runs{bases}. {checkpoints_sentence(collected, ())} "
     )
     if quality:
         caption += (
-            f"Best questions: share of the first {EARLY} questions on the development benchmark "
-            "that no other question would have beaten. "
+            f"Best questions: percent of the first {in_words(EARLY)} questions of a consultation "
+            "on the development benchmark after which a Bayes diagnosis would be at least as "
+            "accurate as after any other question. "
         )
-    caption += f"95% intervals, each for itself: {random_parts(effects)}."
+    caption += (
+        "Over Shared SFT: difference in right diagnoses, with a 95% interval of this row alone. "
+        f"Intervals {random_parts(effects)}. Bold: the highest share of right diagnoses."
+    )
     title = f"All methods: {collected.study.title}."
     return Table("overview", title, caption, COLUMNS, tuple(mark_best(rows, 2)))

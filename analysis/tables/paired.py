@@ -1,11 +1,11 @@
 """Paired comparisons of fixed checkpoints: gain, case-bootstrap interval, McNemar."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from analysis.collected import Collected
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
-from analysis.tables.layout import FIXED, checkpoints_sentence
+from analysis.tables.layout import FIXED, checkpoints_sentence, sizes
 from pcqc.evaluation.intervals_over_cases import RESAMPLES
 from pcqc.evaluation.paired import paired_comparison
 
@@ -31,15 +31,8 @@ def build(collected: Collected) -> Table:
         pairs += [(name, "pcqc", rival) for rival in others + (controls if independent else [])]
         if independent and set(CONTROLS[1]) <= set(controls):
             pairs.append((name, *CONTROLS[1]))
-    caption = (
-        f"Run {collected.run} of each method. {_checkpoints(collected, pairs)} Intervals: "
-        f"{RESAMPLES:,} percentile bootstrap resamples of evaluation cases, both methods' outcomes "
-        "kept together; p: exact two-sided McNemar, not adjusted for the number of rows. Both "
-        "are about these very checkpoints. Discordant: cases that only the first, and only the "
-        "second, got right."
-    )
     title = "Paired diagnostic accuracy comparisons."
-    return Table("paired", title, caption, COLUMNS, _both(collected, pairs))
+    return Table("paired", title, _caption(collected, pairs), COLUMNS, _both(collected, pairs))
 
 
 def supervision(collected: Collected) -> Table:
@@ -50,22 +43,27 @@ def supervision(collected: Collected) -> Table:
         pairs.append(("pcqc", "same_state_q1"))
     benchmark = collected.benchmarks[development].title
     places = [(development, *pair) for pair in pairs]
-    caption = (
-        f"Run {collected.run} of each on {collected.number_of_cases(development):,} cases. "
-        f"{_checkpoints(collected, places)} Intervals from {RESAMPLES:,} resamples of cases, for "
-        "these very checkpoints; p is not adjusted."
-    )
     title = f"Paired {benchmark} comparisons for question supervision."
-    rows = _both(collected, places)
+    caption, rows = _caption(collected, places), _both(collected, places)
     return Table("question_supervision_paired", title, caption, COLUMNS, rows)
 
 
 Place = tuple[str, str, str]  # benchmark, minuend, subtrahend
 
 
-def _checkpoints(collected: Collected, pairs: Iterable[Place]) -> str:
+def _caption(collected: Collected, pairs: Sequence[Place]) -> str:
     methods = dict.fromkeys(method for _, *pair in pairs for method in pair)
-    return checkpoints_sentence(collected, methods)
+    places = {place for place, *_ in pairs}
+    names = [name for name in collected.benchmarks if name in places]
+    return (
+        f"Run {collected.run} of each method, two methods a row, on the same cases: "
+        f"{sizes(collected, names)}. {checkpoints_sentence(collected, methods)} Δ Acc.: accuracy "
+        "of the first less that of the second. Paired 95% CI: percentile bootstrap over "
+        f"{RESAMPLES:,} resamples of cases, both outcomes of a case kept together. Discordant: "
+        "cases that only the first, and that only the second, diagnosed rightly. McNemar p: "
+        "exact and two-sided, not adjusted for the number of rows. Interval and p are about these "
+        "checkpoints, not about other runs."
+    )
 
 
 def _both(collected: Collected, pairs: Iterable[Place]) -> tuple[Row, ...]:

@@ -29,14 +29,17 @@ def build(collected: Collected) -> Table:
         rows.append(Row(key, (title, *single, mean), rule=rule))
     updates = [collected.update("pcqc", run) for run in runs]
     where = (
-        f"Every run at update {updates[0]}"
+        f"Every run is at update {updates[0]}."
         if collected.fixed
-        else "Each run at the checkpoint selected for it on the development benchmark "
-        f"(updates {', '.join(map(str, updates))})"
+        else "Each run is at the checkpoint selected for it, the most accurate one on the "
+        f"development benchmark (updates {', '.join(map(str, updates))})."
     )
     columns = [Column("benchmark", "Benchmark", numeric=False)]
     columns += [Column(f"run_{run}", f"Run {run}") for run in runs]
     columns.append(Column("mean", "Mean ± sample SD"))
     title = "Diagnostic accuracy (%) across independent PCQC training runs."
-    caption = f"{where}, all with the same sampling schedule."
+    caption = (
+        f"{where} Runs differ in their seed alone. Bold means are over benchmarks, taken within "
+        "each run first."
+    )
     return Table("pcqc_runs", title, caption, tuple(columns), tuple(rows))

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.budgets import CLOCK, COSTS, RULE, START, Budgets, budgets, estimate_at
+from analysis.budgets import CLOCK, COSTS, START, Budgets, budgets, estimate_at, rule
 from analysis.claims import compared
 from analysis.collected import METRICS, Collected
 from analysis.load import load, load_methods, of_methods
-from analysis.notices import captioned
+from analysis.notices import captioned, in_words
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import (
     MISSING,
@@ -163,25 +163,30 @@ def _caption(
     rates = ""
     if len(grid) > 1:
         values = listed([f"{rate:g}" for rate in sorted(grid)])
-        rates = f"Each is at the best of the learning rates {values} on {development}. "
+        rates = f"Each has the best of the learning rates {values} on {development}. "
     quality = (
-        f"Best questions: their share among the first {EARLY} answered ones of each consultation, "
-        f"on {development}. "
+        f"Best questions: percent of the first {in_words(EARLY)} answered questions on "
+        f"{development} after which a Bayes-optimal diagnosis would be at least as accurate as "
+        "after any other question. "
         if study.synthetic
         else ""
     )
     varies = (
-        f"runs are taken to vary as those of {listed(repeated)} do on one base model"
+        f"each method's runs are taken to vary as those of {listed(repeated)} do"
         if repeated
         else "where both methods have one run, cases alone are random"
     )
+    spent = [budgets for budgets in kinds.values() if budgets]
     return (
-        "Published credits on the same consultations and learner; docs/credits.md says what each "
-        f"is. {rates}All benchmarks: means over benchmarks and runs at selected checkpoints; "
-        f"intervals: runs and cases are random and crossed; {varies}. At equal: "
-        f"{largest or 'no cost is recorded'}; validation on {development} of every run when it had "
-        f"spent as much, of device-hours every first run. {RULE} {quality}Front: no other is at "
-        "least as good in accuracy, turns and its first run's device-hours, and better in one."
+        "Ways to credit turns or questions, trained on the same cases by the same learner; "
+        f"docs/credits.md says what each is. {rates}Acc.: percent of right diagnoses; Q/ep.: turns "
+        "before the final answer; means over benchmarks and runs, each run at its checkpoint with "
+        f"the highest accuracy on {development}. Over GRPO, over PCQC: difference in accuracy, "
+        "with a 95% interval of this row alone that takes runs and cases as random and crossed; "
+        f"{varies}. At equal: validation on {development} of every run (device-hours: of every "
+        f"first run) when its training had cost {largest or 'as much; no cost is recorded'}. "
+        f"{rule(spent) if spent else ''} {quality}Front: no other is at least as good in accuracy, "
+        "turns and its first run's device-hours, and better in one of them."
     )
 
 
@@ -201,25 +206,25 @@ def _by_rate(runs: Collected, tried: dict[str, list[str]], grid: list[float]) ->
 def _on_each_base(
     study: Study, runs: Collected, best: dict[str, str], alike: list[Sample]
 ) -> tuple[str, ...]:
-    """A note with PCQC over GRPO at the same rates on every base model that has both.
+    """A note with PCQC over GRPO at the same rates on the base models that have both.
 
     None where both are best at the study's own rate: the claims say it then.
     """
     pair = [best[rival] for rival in RIVALS if rival in best]
     if len(pair) < len(RIVALS) or pair == [*RIVALS]:
         return ()
-    elsewhere = [peer_runs(other) for other in replicates(study)]
-    others = tuple(each for each in elsewhere if {*pair} <= {*each.methods()})
+    elsewhere = enumerate(map(peer_runs, replicates(study)), start=2)
+    others = {base: each for base, each in elsewhere if {*pair} <= {*each.methods()}}
     if not others:
         return ()
     grpo, pcqc = pair
-    every, benchmarks = replace(runs, others=others), list(runs.benchmarks)
+    every, benchmarks = replace(runs, others=(*others.values(),)), list(runs.benchmarks)
     effect = compared(every, pcqc, grpo, benchmarks, "accuracy", alike).effect
     return (
-        f"{runs.title(pcqc)} over {runs.title(grpo)} on every base model: "
+        f"{runs.title(pcqc)} over {runs.title(grpo)}: "
         f"{Number(effect.difference, signed=True).text()} pp "
-        f"{Range(effect.low, effect.high).text()}; {by_base(effect)}. The rates are those that are "
-        "best on the first.",
+        f"{Range(effect.low, effect.high).text()}, the mean of {by_base(effect, (1, *others))}. "
+        "These rates are the best on the first base model.",
     )
 
 

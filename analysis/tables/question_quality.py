@@ -7,6 +7,7 @@ import numpy as np
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instrument_of, instruments
+from analysis.notices import in_words, on_base_models
 from analysis.statistics.estimates import effect_over_runs, over_runs
 from analysis.statistics.intervals_over_runs_and_cases import Effect
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, mean_of_runs, number
@@ -42,6 +43,10 @@ CREDITED = ("pcqc", "executed_local", "same_state_q1")  # have credit on questio
 UNCREDITED = ("grpo", "terminal_only")
 DISTINCT = "credit/distinct_questions_turn_"  # and the number of the turn
 ALL = f"1–{EARLY}"  # label of all early questions of a method
+BEST = (
+    "Best: percent after which a Bayes-optimal diagnosis would be at least as accurate as after "
+    "any other question."
+)
 
 
 def build(collected: Collected) -> Table:
@@ -49,19 +54,22 @@ def build(collected: Collected) -> Table:
     instrument = instrument_of(collected)
     rows = [row for method in collected.methods() for row in _rows(instrument, method)]
     caption = (
-        f"{development_cases(collected)}; means over runs ± SD. Ask: consultations with a question "
-        "at this turn to which the patient replied. Best: no other question would raise the "
-        "accuracy of a Bayes diagnosis more, were it the last; by chance: the share of best ones "
-        "among findings not yet known. Regret: what a best question would have brought more; by "
-        "Q*, if best questions followed as long as the turns last. "
-        "Unanswerable: the facts do not say. Patient errs: the answer differs from the facts. "
-        "Distinct candidates: different questions at a state among those that credit compared, "
-        "mean over the training. Bayes diagnosis so far, all consultations: on the evidence up to "
-        "this turn, and had random, never repeated, or best questions been asked of the same facts "
-        "up to it, until one option is left."
+        f"On {development_cases(collected)}; cells are mean ± SD over runs. Ask: percent of "
+        "consultations with a question at this turn that the patient answered. The next columns "
+        f"are about these questions. {BEST} By chance: percent of best ones among the questions "
+        "not yet asked. Regret: points of Bayes accuracy that a best question would have added "
+        "beyond this one; with Q*, if best questions followed as long as the turns last."
+    )
+    notes = (
+        "Unanswerable: the patient's facts do not say. Patient errs: the answer differs from the "
+        "facts. Distinct candidates: how many of the questions that credit compared at a state "
+        "differ, mean over the training.",
+        "Bayes diagnosis so far: accuracy of a Bayes-optimal diagnosis after this turn, in all "
+        "consultations: on the answers so far, and had random questions without repeats, or best "
+        "ones, been asked instead until one option is left.",
     )
     title = "How good the questions are, by turn."
-    return Table("question_quality", title, caption, COLUMNS, tuple(rows))
+    return Table("question_quality", title, caption, COLUMNS, tuple(rows), notes)
 
 
 @dataclass(frozen=True)
@@ -107,11 +115,11 @@ def _compare_first_questions(collected: Collected) -> FirstQuestions:
             key = f"{method}:{label}"
             rows.append(Row(key, (title, label, *cells), first, method == "pcqc"))
     caption = (
-        f"{development_cases(collected)}; the first {EARLY} answered questions of each "
-        f"consultation. Means ± SD over all runs on {len(bases)} base "
-        f"model{'s' * (len(bases) > 1)}; every run counts alike. Best, by chance and repeated: as "
-        "in the table by turn; above chance: best less by chance. A method's last row: of all "
-        "these questions together."
+        f"The first {in_words(EARLY)} answered questions of each consultation, on "
+        f"{development_cases(collected)}; cells are mean ± SD over all runs"
+        f"{on_base_models(len(bases))}. {BEST} By chance: percent of best ones among the questions "
+        "not yet asked. Above chance: the difference of the two, in percentage points. A method's "
+        "last row is about these questions together."
     )
     effects = _effects(collected, shares_of)
     parts = [
@@ -119,10 +127,9 @@ def _compare_first_questions(collected: Collected) -> FirstQuestions:
         f"{Range(effect.low, effect.high, digits=1).text()}"
         for label, effect in effects.items()
     ]
-    compared = (
-        "Best of all these questions, in points with 95% intervals over runs, each for itself"
-    )
-    notes = (f"{compared}: {'; '.join(parts)}.",) if parts else ()
+    compared = "Differences in best ones of all these questions, in percentage points"
+    intervals = "with 95% intervals, each of itself alone, that take runs as random"
+    notes = (f"{compared}, {intervals}: {'; '.join(parts)}.",) if parts else ()
     title = "How good the first questions are."
     table = Table("question_quality_by_base", title, caption, columns, tuple(rows), notes)
     return FirstQuestions(table, effects)

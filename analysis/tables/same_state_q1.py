@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from analysis.collected import Collected
+from analysis.notices import in_words
 from analysis.statistics.estimates import Estimate
 from analysis.table import Column, Number, Row, Table, number
 
@@ -52,9 +53,11 @@ def build(collected: Collected) -> Table:
         else f"at the selected updates {updates[0]} and {updates[1]}"
     )
     caption = (
-        f"Run {run} of PCQC and Same-State-Q1, trained for {trained[0]} and {trained[1]} "
-        f"updates, {where}. The mean weights all {len(names)} benchmarks equally; the last row "
-        "gives it over all runs."
+        "PCQC trains on all candidate questions of a state; Same-State-Q1 computes the same credit "
+        f"and trains on the executed question alone. Run {run} of each, trained for {trained[0]} "
+        f"and {trained[1]} updates, {where}. Mean: over all {in_words(len(names))} benchmarks, "
+        "which count alike. Last row: the same, mean ± SD over all runs. Bold: the higher "
+        "accuracy and the fewer questions (Q/ep.) of a row."
     )
     title = "Candidate supervision at a matched training budget."
     return Table("same_state_q1", title, caption, tuple(columns), tuple(rows))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from analysis.collected import Collected
 from analysis.instrument import Instrument, instruments
+from analysis.notices import on_base_models
 from analysis.table import Column, Row, Table, mean_of_runs
 from analysis.tables.layout import development_cases
 from clinic_env.world import World
@@ -64,12 +65,13 @@ def build(collected: Collected) -> Table:
         cells = [mean_of_runs([run[column.key] for run in shares], 1) for column in COLUMNS[1:]]
         rows.append(Row(method, (collected.title(method), *cells), strong=method == "pcqc"))
     caption = (
-        f"{development_cases(collected)}; means ± SD over all runs on {len(bases)} base "
-        f"model{'s' * (len(bases) > 1)}. A thought lists the options that the answers have not "
-        "ruled out. As taught: these and no others, each once. Garbled: one is named twice, or "
-        "something that is no option. Right option dropped: consultations with a thought that "
-        "leaves it out though no answer has ruled it out, among all and among those that end in a "
-        "wrong diagnosis."
+        "Before each turn the doctor writes a thought, which is to list the options that the "
+        f"answers have not ruled out. On {development_cases(collected)}; cells are mean ± SD over "
+        f"all runs{on_base_models(len(bases))}. As taught: percent of thoughts that list these "
+        "options, each once, and no others. Garbled: it names an option twice, or what is no "
+        "option. Right option dropped: percent of consultations in which a thought leaves out the "
+        "right option though no answer has ruled it out; of all consultations, and of those that "
+        "end in a wrong diagnosis."
     )
     return Table("thoughts", "What the thoughts carry.", caption, COLUMNS, tuple(rows))
 

@@ -45,9 +45,11 @@ def build(collected: Collected) -> Table:
         for method in trained
     ]
     caption = (
-        f"Run {run} of each method at one checkpoint: {', '.join(groups)}. Device-hours count "
-        "policy training, rollouts, patient answers and diagnostic scoring, on all devices "
-        "allocated (for a study on CPU, process-hours), and exclude Shared SFT and evaluation."
+        f"Run {run} of each method, at one checkpoint: {', '.join(groups)}. Accuracy and Q/ep. "
+        "(turns before the final answer) are of that checkpoint; the costs are those of training "
+        "up to it. Device-hours: policy training, rollouts, patient answers and scoring, on all "
+        "devices allocated (on CPUs, hours of processes); Shared SFT and evaluation are left out. "
+        "Bold: the highest accuracy."
     )
     title = f"Diagnostic accuracy and training cost on {collected.benchmarks[development].title}."
     # The lowest cost is not marked: a checkpoint that was chosen early has cost little.

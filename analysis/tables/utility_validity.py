@@ -6,8 +6,7 @@ from analysis.collected import Collected
 from analysis.continuation import RULES, Continued, Mean, mean_over_states, policies
 from analysis.instrument import first_questions
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table
-from analysis.tables.continuation import design, gain_cells
-from pcqc.evaluation.intervals_over_cases import RESAMPLES
+from analysis.tables.continuation import INTERVALS, SUCCESS, design, gain_cells
 
 RULED = {"uniform", "gain_uniform", "rank_correlation", "best_chance"}  # rows with a line above
 Cells = tuple[Cell, Cell]
@@ -25,15 +24,12 @@ def build(collected: Collected) -> Table:
         Row(key, (label, *(cell for m in measured for cell in m[key][1])), rule=key in RULED)
         for key, (label, _) in measured[0].items()
     ]
-    best = (
-        "Best first question: one that no other first question beats in expected Bayes accuracy. "
-    )
+    best = "Best first question: none other gives a higher expected accuracy of a Bayes diagnosis. "
     caption = (
-        "Rank correlation: Spearman's, of utility and downstream success among a state's "
-        "candidates, averaged over the states at which neither is constant. "
-        f"{best if collected.study.clinic else ''}"
-        f"Intervals from {RESAMPLES:,} resamples of cases. "
-        + " ".join(design(collected, policy) for policy in studied)
+        f"A pair of columns for each policy. {SUCCESS} Utility: the scorer's probability of the "
+        "right diagnosis after the question's answer. Rank correlation: Spearman's, of utility and "
+        "success among a state's candidates, mean over the states at which neither is constant. "
+        f"{best if collected.study.clinic else ''}{INTERVALS} " + design(collected, *studied)
     )
     title = "How well utility ranks questions."
     return Table("utility_validity", title, caption, tuple(columns), tuple(rows))

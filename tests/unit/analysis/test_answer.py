@@ -95,7 +95,10 @@ def test_what_is_made_on_demand_says_that_it_is_of_the_first_base_model(study):
     several = replace(study, replicates=("twin", "another"))
     first, *_ = answer_of(several, "atpo")
     captions = [one.build(several).caption for one in (ablations, peers)]
-    assert all(text.endswith(" First of 3 base models.") for text in (first, *captions))
+    assert all(
+        text.endswith(" Only the first of three base models is shown.")
+        for text in (first, *captions)
+    )
 
 
 def test_an_ablation_answers_against_its_parent(study):
@@ -130,7 +133,7 @@ def test_peers_stand_beside_grpo_and_pcqc_at_equal_budgets(study):
     assert rows["gigpo"]["difference_pcqc"].value == pytest.approx(-25)
     assert rows["grpo"]["difference_grpo"] == MISSING
     # GRPO and C3 end at 100 consultations, two thirds of PCQC's first update.
-    assert "At equal: 100 consultations" in table.caption
+    assert "had cost 100 consultations" in table.caption
     assert rows["c3"]["accuracy_trajectories"].value == pytest.approx(25)
     assert rows["gigpo"]["accuracy_trajectories"].value == pytest.approx(25)  # after one update
     assert rows["pcqc"]["accuracy_trajectories"].value == pytest.approx((25 + 2 * 37.5) / 3)

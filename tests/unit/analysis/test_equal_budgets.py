@@ -7,7 +7,7 @@ import pytest
 from budgeted import SPENT, fifths, two_methods
 from built_tables import build, cells
 
-from analysis.budgets import budgets
+from analysis.budgets import Budgets, budgets, rule
 
 
 @pytest.fixture
@@ -115,3 +115,17 @@ def test_where_all_levelled_off_the_longest_sets_the_budget(collected):
     rows = [cells(table)[f"trajectories:whole:{m}"] for m in ("grpo", "pcqc")]
     assert "200 consultations" in [row["budget"] for row in rows]
     assert [row["update"].value for row in rows] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("levelled", "words"),
+    [
+        ((False, False), "the cheapest run cost"),
+        ((False, True), "the cheapest run that made all its updates cost"),
+        ((True, True), "the dearest run cost"),
+    ],
+)
+def test_captions_say_which_run_sets_the_largest_budget(levelled, words):
+    text = rule([Budgets({}, (), levelled)])
+    assert words in text
+    assert ("keeps its last checkpoint" in text) == any(levelled)

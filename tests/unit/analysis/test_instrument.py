@@ -95,7 +95,7 @@ def test_first_questions_are_of_all_runs_of_all_base_models(collected):
     assert row["above"].value == pytest.approx((3 * of_bases[0] + 2 * of_bases[1]) / 5)
     assert row["above"].value == pytest.approx(row["best"].value - row["chance"].value)
     assert cell(table, "atpo:1", "above_2") == "—"
-    assert "all runs on 2 base models" in table.caption
+    assert "all runs on two base models" in table.caption
     early, by_turn = (cells(build(f"question_quality{end}", collected)) for end in ("_by_base", ""))
     for column in ("best", "chance", "repeated"):
         assert early["grpo:3"][column] == by_turn["grpo:3"][column]

@@ -49,11 +49,12 @@ def at_two_rates(collected):
 
 
 def test_pcqc_is_set_against_grpo_at_its_better_rate_on_every_base_model(collected, monkeypatch):
+    """The second of three base models has no GRPO at that rate."""
     worse = collected.predictions.copy()
     worse.loc[worse["method"] == "pcqc", "correct"] = False
     study, runs = at_two_rates(collected)
     _, second = at_two_rates(replace(collected, predictions=worse))
-    others = [replace(study, name=name) for name in ("second", "fewer")]
+    others = [replace(study, name=name) for name in ("fewer", "second")]
     known = {"first": runs, "second": second, "fewer": second.only(["shared_sft", "pcqc"])}
     monkeypatch.setattr(peers, "peer_runs", lambda one: known[one.name])
     monkeypatch.setattr(peers, "replicates", lambda one: others)
@@ -62,6 +63,7 @@ def test_pcqc_is_set_against_grpo_at_its_better_rate_on_every_base_model(collect
     effect = compared(both, "pcqc", "grpo_rate_0_5", [*collected.benchmarks], "accuracy").effect
     first, other = effect.by_base.values()
     assert other < first - 20
-    assert note.startswith("PCQC over GRPO, rate 0.5 on every base model: ")
+    assert note.startswith("PCQC over GRPO, rate 0.5: ")
+    assert " (base models 1 and 3). These rates are the best on the first" in note
     said = note.replace("−", "-")
     assert all(f"{d:+.2f}" in said for d in (effect.difference, first, other))

@@ -10,7 +10,9 @@ from built_tables import cell
 
 from analysis import figures, report, tables
 from analysis.claims import compared
+from analysis.statistics.intervals_over_runs_and_cases import Effect
 from analysis.tables import claims as table
+from analysis.tables.layout import by_base, number_of_runs
 from pcqc.errors import UserError
 from pcqc.settings import ROOT, load_study
 from pcqc.settings.replicates import replicates
@@ -59,11 +61,49 @@ def test_base_models_may_differ_in_their_run_letters(collected, second):
 
 def test_the_table_says_what_each_base_model_gives(collected, both):
     found = table.build(both)
-    assert "benchmarks and runs on 2 base models, in" in found.caption
-    (note,) = found.notes
-    assert note.startswith("By base model: PCQC − GRPO: ")
-    assert "(base model 1) and −" in note
-    assert table.build(collected).notes == ()
+    assert "benchmarks and runs on two base models. " in found.caption
+    assert found.notes[-1].startswith("On base models 1 and 2, in this order: PCQC − GRPO ")
+    assert not any("in this order" in note for note in table.build(collected).notes)
+
+
+def test_three_base_models_count_alike_and_each_has_its_estimate(collected, second):
+    """On the third nobody but PCQC is ever right."""
+    frame = collected.predictions
+    best = frame.assign(correct=frame["method"] == "pcqc")
+    three = dataclasses.replace(
+        collected, others=(second, dataclasses.replace(collected, predictions=best))
+    )
+    effect = compared(three, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
+    right = {m: collected.average(m, ["clinic_dev"]).mean for m in ("pcqc", "grpo")}
+    parts = [right["pcqc"] - right["grpo"], -right["grpo"], 100]
+    assert list(effect.by_base.values()) == pytest.approx(parts)
+    assert effect.difference == pytest.approx(sum(parts) / 3)
+    assert by_base(effect, (1, 2, 3)).endswith(" and +100.00 (base models 1 to 3)")
+    pooled = three.pooled()
+    assert pooled.average("pcqc", ["clinic_dev"]).mean == pytest.approx((right["pcqc"] + 100) / 3)
+    assert (
+        "mean ± SD over nine runs, three on each of three base models."
+        in tables.build("main_accuracy", three).caption
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((3,), "three runs"),
+        ((5, 5, 5), "15 runs, five on each of three base models"),
+        ((3, 2), "five runs on two base models"),
+        ((1,), "one run"),
+    ],
+)
+def test_runs_are_counted_on_each_base_model(counts, words):
+    assert number_of_runs(counts) == words
+
+
+def test_base_models_that_are_not_all_of_them_are_named():
+    assert by_base(Effect(1.0, 1.0, 3.0, by_base={"first": 1.5, "second": 0.5}), (1, 3)) == (
+        "+1.50 and +0.50 (base models 1 and 3)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +116,10 @@ def test_the_table_says_what_each_base_model_gives(collected, both):
     ],
 )
 def test_what_is_of_the_first_base_model_says_so(collected, both, captioned, own):
-    counts = [captioned(one).count("First of 2 base models.") for one in (collected, both)]
+    counts = [
+        captioned(one).count("Only the first of two base models is shown.")
+        for one in (collected, both)
+    ]
     assert counts == [0, own]
 
 
@@ -87,23 +130,24 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
     assert collected.pooled() is collected
     table = tables.build("main_accuracy", both)
-    said = "mean ± SD over 6 runs on 2 base models."
-    assert said in table.caption
-    assert "Shared SFT: one checkpoint of each base model." in table.caption
+    assert "mean ± SD over six runs, three on each of two base models." in table.caption
+    assert "Shared SFT: one checkpoint per base model, mean ± SD over these." in table.caption
     assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
-    assert "Bars: one SD over runs on 2 base models (" in figures.caption("accuracy_inquiry", both)
+    figure = figures.caption("accuracy_inquiry", both)
+    assert "means over runs on two base models, bars one SD (" in figure
 
 
 def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both, monkeypatch):
     monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
     alone, text = (report.build(one, Path()) for one in (collected, both))
     for said in (
-        "averaged over 4 benchmarks on 2 base models.</p>",
-        f"other base models ({collected.study.title}). Captions say",
+        "averaged over 4 benchmarks on two base models.</p>",
+        "Captions say which numbers are of the first base model alone.",
+        "(one on each of two base models). There are 36 runs of reinforcement learning.",
     ):
         assert said in text
     # It names the study that has several, and is of one itself.
-    longer = "<p>Longer runs on two base models decide more:"
+    longer = "<p>Longer runs on three base models decide more:"
     assert longer in alone
     assert "base models" not in alone.replace(longer, "")
 

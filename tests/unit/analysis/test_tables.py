@@ -64,10 +64,12 @@ def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
     assert cell(main, "pcqc", "average") == cell(
         build("main_accuracy", collected), "pcqc", "average"
     )
-    further = "; in rows that say so, at a fixed update (PCQC 4)."
-    assert f"At the checkpoints selected on Clinic-Dev{further}" in main.caption
+    further = "Rows that say so are at a fixed update instead (PCQC 4)."
+    chosen_on = "Each run is at its checkpoint with the highest accuracy on Clinic-Dev."
+    assert f"{chosen_on} {further}" in main.caption
     selected = build("main_accuracy", collected).caption
-    assert "At the checkpoints selected on Clinic-Dev." in selected
+    assert chosen_on in selected
+    assert "instead" not in selected
     paired = build("paired", fixed)
     right = chosen[(chosen.method == "grpo") & (chosen.run == "A")]
     right = right[right.benchmark == "clinic_dev"]["correct"].mean()
@@ -80,6 +82,18 @@ def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
         "question_supervision", replace(fixed, study=replace(fixed.study, methods=absent))
     )
     assert [row.key for row in without.rows][-1] == "pcqc:fixed"
+
+
+def test_methods_with_unequal_numbers_of_runs_are_told_apart(collected):
+    """PCQC has one run less than GRPO, ATPO a single one."""
+    methods = dict(collected.study.methods)
+    for method, runs in (("pcqc", ("A", "B")), ("atpo", ("A",))):
+        methods[method] = replace(methods[method], runs=runs)
+    fewer = replace(collected, study=replace(collected.study, methods=methods))
+    assert (
+        "Cells are mean ± SD over runs: three of GRPO; two of PCQC. ATPO: one run. Shared SFT: one "
+        "checkpoint." in build("main_accuracy", fewer).caption
+    )
 
 
 def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(collected):
@@ -150,15 +164,20 @@ def test_claims_say_what_selected_the_checkpoints_and_how_many_verdicts_hold_tog
     """Two comparisons each of accuracy and of utility, one each of the other three claims."""
     table = build("claims", collected)
     assert len(table.rows) == 7
-    assert "at 5% over all 7 comparisons (Holm)" in table.caption
-    assert "selected on Clinic-Dev, one of the benchmarks" in table.caption
-    assert "one run of each method" not in table.caption
+    assert "corrected for all 7 comparisons" in table.notes[0]
+    assert "the highest accuracy on Clinic-Dev, one of the benchmarks" in table.caption
     methods = {name: replace(m, runs=m.runs[:1]) for name, m in collected.study.methods.items()}
     single = replace(collected, study=replace(collected.study, methods=methods))
-    caption = build("claims", single).caption
-    assert caption.endswith("; not judged: one run of each method.")
-    fewer = build("claims", without(collected, "atpo")).caption
-    assert "at 5% over all 6 comparisons (Holm)" in fewer
+    assert " Not judged: each method has one run" in build("claims", single).notes[2]
+    assert "for all 6 comparisons" in build("claims", without(collected, "atpo")).notes[0]
+
+
+def test_the_verdicts_of_a_table_are_explained_and_no_others(collected):
+    """PCQC is as good as GRPO within chance, and asks fewer questions."""
+    table = build("claims", collected)
+    explained = {w.partition(":")[0] for w in table.notes[2].split(". ")[1:] if ":" in w}
+    assert explained == {row.cells[8].capitalize() for row in table.rows}
+    assert explained == {"Supported", "Undecided"}
 
 
 def test_turns_and_tokens_are_means_over_consultations(collected):
@@ -215,7 +234,7 @@ def test_where_run_a_is_not_common_another_is_compared(collected):
     changed = replace(collected, study=replace(collected.study, methods=methods))
     assert changed.shown("shared_sft") == "A"
     table = build("question_supervision_paired", changed)
-    assert table.caption.startswith("Run B of each")
+    assert table.caption.startswith("Run B of each method")
     frame = collected.predictions.query("benchmark == 'clinic_dev' and run == 'B'")
     mean = frame.groupby("method")["correct"].mean()
     gain = 100 * (mean.executed_local - mean.terminal_only)
@@ -223,7 +242,7 @@ def test_where_run_a_is_not_common_another_is_compared(collected):
     assert cell(table, row, "gain").value == pytest.approx(gain)
     for name in NAMES:
         table = build(name, changed)
-        assert "run A of each" not in table.caption.lower()
+        assert "run a of each" not in table.caption.lower()
 
 
 def test_training_cost_counts_through_the_selected_update(collected):
