@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from data_prep.card import describe
 from data_prep.recognise import recognise
-from data_prep.rows import BadRow, Conflict, Origin, parse
+from data_prep.rows import BadRow, Conflict, Origin, parse, read_rows
 from data_prep.sources import source_name
 from pcqc.cases.case import Case, write_cases
 from pcqc.cases.sft_rows import SftRow
@@ -17,7 +17,6 @@ from pcqc.errors import UserError
 from pcqc.system.files import (
     csv_text,
     no_formula,
-    read_lines,
     sha256_file,
     write_atomic,
     write_json,
@@ -126,7 +125,7 @@ def convert_file(
 
 def _texts_at(raw: Path, path: Sequence[str]) -> Iterator[str]:
     """The text at a path of fields in each row that has it; other rows are refused later."""
-    for _, line in read_lines(raw):
+    for _, line in read_rows(raw):
         with suppress(BadRow, KeyError, TypeError):
             text: Any = parse(line)
             for name in path:
@@ -140,7 +139,7 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
     conversion = Conversion()
     if path := getattr(module, "DIAGNOSIS", None):
         origin.diagnoses.update(_texts_at(raw, path))
-    for number, line in read_lines(raw):
+    for number, line in read_rows(raw):
         try:
             row = parse(line)
             conversion.fields.update(row.keys())

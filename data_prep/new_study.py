@@ -10,10 +10,11 @@ from pathlib import Path
 
 from data_prep import own_cases
 from data_prep.check import check_file
+from data_prep.rows import read_rows
 from pcqc.errors import UserError
 from pcqc.settings.data import data_folder
 from pcqc.settings.load import ROOT
-from pcqc.system.files import describe, read_lines, write_atomic
+from pcqc.system.files import describe, write_atomic
 
 LABELS = "ABCDEFGH"
 FEWEST = 10  # cases: four train, six evaluate
@@ -55,8 +56,8 @@ def init(name: str, cases: Path) -> Path:
 
     Args:
         name: of the study.
-        cases: JSON lines of a known format or, ending in `.csv`, a table with a column for each
-            field and each option; facts stand in one column, separated by `|`.
+        cases: JSON lines or one array of a known format or, ending in `.csv`, a table with a column
+            for each field and each option; facts stand in one column, separated by `|`.
 
     Returns:
         The study's file.
@@ -86,12 +87,12 @@ def _sound(cases: Path) -> list[bytes]:
     """The rows of a file as JSON, once none of them is broken."""
     if cases.suffix.lower() != ".csv":
         check_file(cases)
-        return [line for _, line in read_lines(cases)]
+        return [line for _, line in read_rows(cases)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{cases.name}.jsonl"
         path.write_bytes(_json_lines(cases))
         check_file(path, "cases", name=str(cases))
-        return [line for _, line in read_lines(path)]
+        return [line for _, line in read_rows(path)]
 
 
 def _json_lines(table: Path) -> bytes:

@@ -4,13 +4,20 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from data_prep import agentclinic, atpo_dialogues, atpo_sft, mediq, own_cases, symptomcheck
-from data_prep.rows import BadRow, parse
+from data_prep import (
+    agentclinic,
+    atpo_dialogues,
+    atpo_sft,
+    dxbench,
+    mediq,
+    own_cases,
+    symptomcheck,
+)
+from data_prep.rows import BadRow, parse, read_rows
 from pcqc.errors import UserError, one_line
 from pcqc.settings.yaml_reader import nearest
-from pcqc.system.files import read_lines
 
-MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck)
+MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck, dxbench)
 FORMATS = {module.NAME: module for module in MODULES}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"
 
@@ -24,7 +31,7 @@ def recognise(raw: Path, name: str | None = None) -> ModuleType:
         if name not in FORMATS:
             raise UserError(f"no format '{name}'{nearest(name, FORMATS)}")
         return FORMATS[name]
-    number, line = next(read_lines(raw), (0, b""))
+    number, line = next(read_rows(raw), (0, b""))
     if not number:
         raise UserError(f"{raw}: holds no rows; fetch the file again or name another")
     try:
@@ -44,8 +51,6 @@ def _other_kind(raw: Path, line: bytes) -> str | None:
     start = line.lstrip(b"\xef\xbb\xbf \t")
     if start.startswith((b"PK\x03\x04", b"\x1f\x8b", b"PAR1")):
         return "a compressed or spreadsheet file"
-    if start.startswith(b"["):
-        return "one JSON array"
     if start.startswith(b"{"):
         return "JSON over several lines" if start.strip() == b"{" else None
     if b"\t" in start or raw.suffix.lower() == ".tsv":

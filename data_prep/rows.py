@@ -1,13 +1,19 @@
 """Rows of files that others wrote: read strictly; a message says what is wrong with a row."""
 
+import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.sft_rows import SftRow
-from pcqc.errors import one_line
+from pcqc.errors import UserError, one_line
 from pcqc.settings.yaml_reader import nearest
-from pcqc.system.files import parse_object
+from pcqc.system.files import parse_json, parse_object, read_bytes, read_lines
+
+_BETWEEN = re.compile(r"[\s,]*")  # rows of an array
 
 
 class Refused(Exception):
@@ -79,6 +85,31 @@ class Origin:
             raise BadRow(f"an earlier row has the id '{name}' too")
         self.used.add(name)
         return name
+
+
+def read_rows(raw: Path) -> Iterator[tuple[int, bytes]]:
+    """(line where it begins, JSON text without newlines) of each row, of JSON lines or one array.
+
+    Raises UserError for an array that is broken.
+    """
+    content = read_bytes(raw)
+    if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        yield from read_lines(raw)
+        return
+    try:
+        parse_json(content)
+    except ValueError as problem:
+        where = f", line {problem.lineno}" if isinstance(problem, json.JSONDecodeError) else ""
+        reason = getattr(problem, "msg", problem)
+        raise UserError(f"{raw}{where}: not a JSON array ({reason}); fix the file") from None
+    text, decoder = content.decode(), json.JSONDecoder()
+    end = text.index("[") + 1
+    line = 1 + text.count("\n", 0, end)
+    while (start := _BETWEEN.match(text, end).end()) < len(text) and text[start] != "]":
+        line += text.count("\n", end, start)
+        _, after = decoder.raw_decode(text, start)
+        yield line, text[start:after].replace("\n", " ").encode()
+        line, end = line + text.count("\n", start, after), after
 
 
 def parse(line: bytes) -> dict[str, Any]:

@@ -19,7 +19,9 @@ class Row(NamedTuple):
 
 
 def read(row: dict) -> Row:
-    """A row of ATPO's dialogues, of MEDIQ, or of one's own cases."""
+    """A row of ATPO's dialogues, of MEDIQ, of DxBench, or of one's own cases."""
+    if "disease" in row:
+        return dxbench_row(row)
     if "prompt" in row:
         text = row["prompt"][1]["content"]
         match = re.fullmatch(r"(.*)\nProblem: (.*)\nOptions: (.*)", text, re.DOTALL)
@@ -34,6 +36,23 @@ def read(row: dict) -> Row:
     facts = as_lines(row["atomic_facts"] if "atomic_facts" in row else row["facts"])
     initial = context[0] if context else ""
     return Row(initial, question, options, row["answer_idx"], row["answer"], facts)
+
+
+def dxbench_row(row: dict) -> Row:
+    """Symptoms told in one line, the others as facts; the first of equal candidates."""
+    candidates = row["candidate_diseases"]
+    folded = [" ".join(text.split()).casefold() for text in candidates]
+    kept = [text for i, text in enumerate(candidates) if folded[i] not in folded[:i]]
+    options = {"ABCDEFGH"[i]: text for i, text in enumerate(kept)}
+    answer = candidates[folded.index(" ".join(row["disease"].split()).casefold())]
+    label = next(key for key, text in options.items() if text == answer)
+    told = ", ".join(
+        {"True": "", "False": "no "}[has] + text for text, has in row["explicit_symptoms"]
+    )
+    facts = [
+        f"{text}: " + {"True": "yes", "False": "no"}[has] for text, has in row["implicit_symptoms"]
+    ]
+    return Row(told, "What is the most likely diagnosis?", options, label, row["disease"], facts)
 
 
 def as_lines(value):

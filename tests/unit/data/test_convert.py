@@ -92,6 +92,27 @@ def test_symptomcheck(fixtures, tmp_path):
     assert man.facts == ("It began two days ago.", "No fever")
 
 
+def test_dxbench(fixtures, tmp_path):
+    """Published as one array; two candidates of the second row are equal, all of the third."""
+    lines, raw = fixtures / "dxbench.jsonl", tmp_path / "DxBench_en.json"
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    raw.write_text(json.dumps(rows, indent=2))
+    conversion = convert_file(raw, tmp_path / "cases.jsonl")
+    knee, eye = read_cases(tmp_path / "cases.jsonl")
+    assert (knee.case_id, knee.initial) == ("DxBench_en-DxBench_1", "A swollen knee, no Fever")
+    assert knee.facts == ("Pain when bending: yes", "A fall: no")
+    assert knee.options == {"A": "Gout", "B": "Bursitis", "C": "Arthritis"}
+    assert (knee.answer, eye.answer) == ("B", "A")
+    assert eye.options == {"A": "Conjunctivitis", "B": "Keratitis"}
+    assert conversion.notes == {SPACES: ["DxBench_en-DxBench_2"]}
+    (alone,) = conversion.exclusions
+    assert alone.reason == "'Laryngitis' is the only candidate disease"
+    assert raw.read_text().splitlines()[alone.row - 1] == "  {"
+    convert_file(lines, tmp_path / "again.jsonl", source="DxBench_en")
+    again = read_cases(tmp_path / "again.jsonl")
+    assert [(c.case_id, c.facts) for c in again] == [(c.case_id, c.facts) for c in (knee, eye)]
+
+
 def test_options_among_other_diagnoses_are_the_same_again_and_at_most_five(tmp_path):
     row = {"demographics": "40 year old Male", "chief_complaints": "Pain", "presentation": "Now."}
     row |= {"absent_findings": "", "physical_history": "", "family_history": ""}

@@ -23,6 +23,7 @@ FILES = {
     "cases": ("cases",),
     "agentclinic": ("agentclinic",),
     "symptomcheck": ("symptomcheck",),
+    "dxbench": ("dxbench",),
 }
 NASTY = ["", " ", "\n", "A", "C", "1. ", "1. x", "'", "\\", "é", "\ud800", "\0", "\u2028"]
 NASTY += ["\nProblem: ", "\nOptions: {'A': 'x'}", "{'A': 'x', 'B': 'y'}"]

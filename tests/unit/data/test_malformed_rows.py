@@ -101,13 +101,42 @@ def test_equal_options_and_repeated_ids_are_refused(tmp_path, capsys):
     assert f"line 3: an earlier row has the id '{GOOD['case_id']}' too" in printed
 
 
+def test_a_row_of_an_array_is_named_by_the_line_where_it_begins(tmp_path, capsys):
+    path, two = tmp_path / "cases.json", json.dumps({**GOOD, "case_id": "two"}, indent=1)
+    path.write_text(f"[{TEXT},\n{two}\n]")
+    assert main(["data", "check", str(path)]) == 0
+    assert "format 'cases', 2 rows, 2 usable" in capsys.readouterr().out
+    wrong = two.replace('"answer": "', '"answer": "no')
+    path.write_text(f"\n[\n  {TEXT},\n  {wrong}, [{TEXT}]\n]")
+    assert main(["data", "check", str(path)]) == 2
+    printed = capsys.readouterr().out
+    assert "line 4: answer" in printed
+    last = 4 + wrong.count("\n")
+    assert f"line {last}: expected an object {{...}}, found list" in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"[{TEXT},\n{TEXT}".encode(), ", line 2: not a JSON array ("),
+        (f"[{TEXT}]\n[{TEXT}]".encode(), ", line 2: not a JSON array (Extra data)"),
+        (b'["\\ud83d"]', ": not a JSON array (a string holds a lone surrogate"),
+        (b"[]", ": holds no rows"),
+    ],
+)
+def test_an_array_that_is_broken_or_empty_is_refused(tmp_path, capsys, content, message):
+    path = tmp_path / "cases.json"
+    path.write_bytes(content)
+    assert main(["data", "check", str(path)]) == 2
+    assert f"{path}{message}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "content", "kind"),
     [
         ("cases.csv", b"id,question\n1,why\n", "a CSV file"),
         ("cases.txt", b"id;question\n1;why\n", "a CSV file"),
         ("cases.tsv", b"id\tquestion\n1\twhy\n", "a TSV file"),
-        ("cases.json", json.dumps([GOOD]).encode(), "one JSON array"),
         ("cases.json", json.dumps(GOOD, indent=1).encode(), "JSON over several lines"),
         ("cases.xlsx", b"PK\x03\x04\x00", "a compressed or spreadsheet file"),
         ("cases.parquet", b"PAR1\x00", "a compressed or spreadsheet file"),
