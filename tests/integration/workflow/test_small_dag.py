@@ -3,9 +3,11 @@
 import dataclasses
 import re
 import runpy
+import socket
 
 import pandas as pd
 import pytest
+from kills import essence, unstarted
 from test_small_dag_reruns import CONTINUED, RUNS, SETTINGS
 from workplace import STUDY, Workplace
 
@@ -97,6 +99,31 @@ def test_a_run_says_which_job_starts_and_how_far_it_is(printed):
     assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d pcqc B: 4/4 updates", printed, re.MULTILINE)
     assert max(len(line) for line in printed.splitlines()) < 250
     assert printed.splitlines()[-1] == f"The report: results/{STUDY}/report.html"
+
+
+def before_mlflow(place: Workplace) -> dict[str, object]:
+    """What the study's jobs made that need no MLflow."""
+    folders = ("data", "models", "runs", "selection", "evaluation", "continuation", "grounding")
+    made = {folder: essence(place.results / folder) for folder in folders}
+    assert all(made.values())
+    return made
+
+
+@pytest.mark.slow  # it makes the study anew; `test_live.py` has the server that dies in a training
+def test_a_dead_tracking_server_changes_no_byte(mini, tmp_path):
+    """All runs are made and their mirrors fail in one line each; with a store the rest follows."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+    place = unstarted(mini, tmp_path / "dead")
+    done = place.run(place.workflow("--keep-going"), MLFLOW_TRACKING_URI=address)
+    assert done.returncode != 0
+    said = {line for line in done.stderr.splitlines() if line.startswith("pcqc: error: ")}
+    assert said
+    assert all(f"MLflow at {address} did not answer" in line for line in said)
+    assert before_mlflow(place) == before_mlflow(mini)
+    assert not (place.results / "collected").exists()
+    place.make()
+    assert essence(place.results) == essence(mini.results)
 
 
 def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
