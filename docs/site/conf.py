@@ -29,7 +29,7 @@ CONTENTS = {
     "Studies": "docs/own-cases docs/real-study docs/data docs/plan docs/engines docs/deepspeed "
     "docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map "
-    "results/archive/map src/credit_lab/audit/stopping",
+    "results/archive/map src/credit_lab/map/cells src/credit_lab/audit/stopping",
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "

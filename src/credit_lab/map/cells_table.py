@@ -56,7 +56,8 @@ def table(cells: Sequence[TrainedStudy], rule: Rule, margin: float) -> Table:
         "Points of Clinic-Dev at equal cost. Rule: predicted before training, with an 80 % "
         "interval. Came out: with a 95 % interval over runs and cases (highest utility: over "
         f"cases). Ahead, behind: at least {margin:g} points, and the interval excludes 0; none: "
-        f"it lies within ±{margin:g}; else undecided."
+        f"it lies within ±{margin:g}; else undecided. {min(min(c.runs.values()) for c in cells)} "
+        "or more runs of each method; of one run, the interval is over cases."
     )
     notes = tuple(_note(cells, rule, outcome, margin) for outcome in outcomes)
     title = "Does the rule predict what question credit brings to transformers?"
