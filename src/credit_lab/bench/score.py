@@ -73,15 +73,14 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
         return Score(credit.title, credit.of, known)
     reader = reader_of(credit)
     gradients = compare(credit, known.reads, reader, known.alone)
-    if "shifts" in known.reads:  # the tiny clinic's policies know them, the bundle has none
-        lacking = replace(
-            known, missing="this credit needs `shifts`, which the group does not have"
-        )
-        return Score(credit.title, credit.of, lacking, gradients=gradients)
     played = [state for state in states if state.draws]
     continued = credit.of == "turns" or ("continued" in known.reads and not exact)
     used = played if continued else states
-    credits = _credits(credit, used, continued, exact, reader)
+    try:
+        credits = _credits(credit, used, continued, exact, reader)
+    except ValueError as problem:  # the tiny clinic's policies have what the bundle has not
+        lacking = replace(known, missing=str(problem))
+        return Score(credit.title, credit.of, lacking, gradients=gradients)
     paths = [(s, len(path)) for s in played for rows in s.row["states"] for path in rows]
     left = float(np.mean([length - s.row["turn"] for s, length in paths]))
     turns = float(np.mean([length for _, length in paths]))

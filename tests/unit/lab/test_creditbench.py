@@ -1,5 +1,7 @@
 """CreditBench: its controls come out as they must, and its numbers are those of other paths."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -90,6 +92,16 @@ def test_controls_come_out_right(few):
     assert at_random.luck > 90
 
 
+def test_nothing_else_that_is_scored_moves_the_random_control(few, monkeypatch):
+    group, other = (state.candidates(0, state.values["q_star"]) for state in (few[0], few[-1]))
+    monkeypatch.setattr(table, "_SEEN", Counter())
+    first, again = table.at_random(group), table.at_random(group)
+    assert not np.array_equal(first, again)
+    table._SEEN.clear()
+    table.at_random(other)
+    assert np.array_equal(table.at_random(group), first)
+
+
 def test_ranks_are_spearman_s_and_zero_without_differences():
     rng = np.random.default_rng(0)
     credits, values = rng.integers(0, 9, (2, 40, 4)).astype(float)
@@ -169,7 +181,7 @@ def test_one_answer_is_luck_and_an_expectation_is_none(few):
     assert score(CREDITS["pcqc"], few).luck > 20
 
 
-def test_what_the_material_lacks_is_named(monkeypatch):
+def test_what_the_material_lacks_is_named(few, monkeypatch):
     every = [score(CREDITS["itpo"], [])]
     assert "not scored: this credit needs `implicit`" in scores(every)
     assert "ITPO" not in gradients(every)
@@ -177,7 +189,7 @@ def test_what_the_material_lacks_is_named(monkeypatch):
     some = {"random 1": audit._policies()["random 1"]}
     monkeypatch.setattr(audit, "_policies", lambda: some)
     monkeypatch.setattr(audit, "CONSULTATIONS", 2)
-    every = [score(CREDITS["infopo"], [])]
+    every = [score(CREDITS["infopo"], few)]
     assert "not scored: this credit needs `shifts`" in scores(every)
     assert "| InfoPO | " in gradients(every)
 
