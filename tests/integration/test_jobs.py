@@ -106,7 +106,7 @@ def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished)
 def test_sync_gaps_are_recorded(study, monkeypatch):
     """Once for each weights: update 3 and 5 sample with those that update 2 and 4 validated."""
     found = iter(n / 1e6 for n in range(8))
-    monkeypatch.setattr(engines, "make_sync", lambda *_: lambda weights: next(found))
+    monkeypatch.setattr(engines, "make_weight_update", lambda *_: lambda weights: next(found))
     train(study)
     rows = [(row["kind"], row["sync/gap"] * 1e6) for row in events(ROOT)]
     update, validation = "update", "validation"

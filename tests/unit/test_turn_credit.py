@@ -22,6 +22,7 @@ from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import roll_out
 from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
+from pcqc.methods.c3 import C3
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.pcqc_thoughts import PcqcThoughts
 from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
@@ -141,6 +142,22 @@ def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
     assert counted(TurnCredit, turn_credit="gigpo") == (6, 0, 0)
     # Prompts of 100 tokens, answers of 5: 2 * (100 + 2 * 5 + 3 * 10), and four times 5 + 10 more.
     assert counted(turn_credit="infopo") == (6, 0, 280 + 60)
+
+
+def test_the_plan_counts_consultations_that_are_played_on():
+    """From before the three turns of two consultations, and after two candidates at two states."""
+    assumed = Assumptions(inquiries=2.0)
+    groups = {"terminal_group": 2, "continuations": 1}
+    vineppo = TurnCredit("VinePPO", "its module", turn_credit="vineppo", **groups).work(assumed)
+    # 3 turns from the state that both share, 2 and 1 from the later ones of each.
+    assert vineppo.trajectories == 2 + 5
+    assert vineppo.responses == 2 * 3 + 3 + 2 * (2 + 1)
+    assert vineppo.answers == 2 * 2 + 2 + 2 * (1 + 0)
+    c3 = C3("C3", "its module", question_group=2, **groups).work(assumed)
+    # A second candidate in each turn of the first; 2 and 1 turns go on from each of two.
+    assert (c3.trajectories, c3.scores) == (2 + 4, 0)
+    assert c3.responses == 2 * 3 + 3 + 2 * (2 + 1)
+    assert c3.answers == 2 * 2 + 2 + 2 * (1 + 0)
 
 
 def test_a_failed_belief_credits_nothing():

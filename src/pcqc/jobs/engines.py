@@ -9,7 +9,7 @@ from pcqc.consultation import RolloutContext
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
-from pcqc.jobs.make_roles import make_sync
+from pcqc.jobs.make_roles import make_weight_update
 from pcqc.recipes.tasks import Task
 from pcqc.roles import Scorer
 from pcqc.system.processes import Processes
@@ -42,7 +42,7 @@ class Engines:
         if scorer is not None:
             roles["scorer"] = scorer
         self.policy, self.processes = policy, processes
-        self.sync = make_sync(task, context, policy, cases)
+        self.sync = make_weight_update(task, context, policy, cases)
         own = {name: role.engine for name, role in roles.items()}
         self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
         self.sampler = own["actor"]
@@ -66,8 +66,8 @@ class Engines:
 
         Yields:
             Metrics for the record, complete once the engines sleep: `read/<role>` and
-            `sampled/<role>`, tokens of all processes; `sync/gap` where an engine with a copy of the
-            weights was compared with the learner, and `servers/<role>/...` where a role is served.
+            `sampled/<role>`, tokens of all processes; `sync/gap`, see `make_weight_update`, where
+            an engine has a copy of the weights, and `servers/<role>/...` where a role is served.
         """
         for engine in self.engines:
             engine.wake()

@@ -172,13 +172,13 @@ def make_context(
     return RolloutContext(doctor, responder, chat, settings.protocol)
 
 
-def make_sync(
+def make_weight_update(
     task: Task, context: RolloutContext, policy: Policy, cases: Sequence[Case]
 ) -> Callable[[Iterable[tuple[str, torch.Tensor]]], float | None]:
-    """What copies named weights to the actor's engine before it samples.
+    """What hands named weights to the actor's engine before it samples.
 
-    An engine that shares the learner's module has them; any other is compared with the learner, and
-    the difference returned.
+    An engine that shares the learner's module has them. Any other gets them, and is then compared
+    with the learner: the mean difference of log-probabilities (`sync/gap`) is returned.
 
     Args:
         task: settings.

@@ -5,6 +5,7 @@ Credits: each question with the mean reward of these, less that of the other can
 Trains on: as PCQC.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,9 +13,10 @@ from pydantic.dataclasses import dataclass as settings
 
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
-from pcqc.methods.continuations import after_candidates, continue_all
+from pcqc.methods.continuations import after_candidates, continue_all, with_continuations
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
+from pcqc.settings import Assumptions, Work
 from pcqc.settings.yaml_reader import STRICT, Count, Weight
 
 
@@ -32,6 +34,12 @@ class C3(Pcqc):
     def needs(self) -> frozenset[str]:
         """See `Method.needs`; no scorer."""
         return super().needs - {"scorer"}
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; nothing is scored, and consultations go on from each candidate."""
+        own, asked = replace(super().work(assumed), scores=0), assumed.inquiries
+        states = asked * self.question_group
+        return with_continuations(own, self.continuations, states, (asked + 1) / 2)
 
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str

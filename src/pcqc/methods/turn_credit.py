@@ -16,7 +16,7 @@ from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
-from pcqc.methods.continuations import before_turns, continue_all
+from pcqc.methods.continuations import before_turns, continue_all, with_continuations
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
 from pcqc.settings import Assumptions, Work
@@ -96,8 +96,12 @@ class TurnCredit(Grpo):
         return f"{self.terminal_group} consultations a case; credit: {self.WORDS[self.turn_credit]}"
 
     def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; beliefs are read before each turn."""
-        own = super().work(assumed)
+        """See `Method.work`; beliefs and values are of the state before each turn."""
+        own, asked = super().work(assumed), assumed.inquiries
+        if self.continuations:  # all consultations of a case share the first state
+            own = with_continuations(own, self.continuations, 1, asked + 1)
+            later = self.terminal_group * asked
+            own = with_continuations(own, self.continuations, later, (asked + 1) / 2)
         if not self.reads_beliefs:
             return own
         if self.belief == "scorer":
