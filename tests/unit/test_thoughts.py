@@ -11,8 +11,8 @@ from pcqc.cases.prompts import thought
 from pcqc.clinic.known_world import KnownWorld
 from pcqc.engines.base import Failure
 from pcqc.methods.base import Services
-from pcqc.methods.pcqc_thoughts import PcqcThoughts
-from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
+from pcqc.methods.pcqc_thoughts import THOUGHT, PcqcThoughts
+from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.settings import Assumptions
 from turn_credit import quadratic_scores
 

@@ -24,8 +24,8 @@ from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
 from pcqc.methods.c3 import C3
 from pcqc.methods.continuations import after_candidates, before_turns, continue_all
-from pcqc.methods.pcqc_thoughts import PcqcThoughts
-from pcqc.methods.sequences import QUESTION, TERMINAL, THOUGHT
+from pcqc.methods.pcqc_thoughts import THOUGHT, PcqcThoughts
+from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.methods.turn_credit import TurnCredit
 from pcqc.methods.turn_process import TurnProcess
 from pcqc.settings import Assumptions

@@ -13,7 +13,12 @@ from pcqc.cases.prompts import QUESTION_MARKER, visible
 
 
 def question_start(chat: ChatFormat, response: Sequence[int]) -> int | None:
-    """Index of the first question token of a response, or None without a marker.
+    """Index of the first question token of a response, or None without a marker."""
+    return marker_stop(chat, response, QUESTION_MARKER)
+
+
+def marker_stop(chat: ChatFormat, response: Sequence[int], marker: str) -> int | None:
+    """Index of the first token after a marker of the visible part, or None without it.
 
     It is the first index before which the decoded text holds the whole marker: a token that the
     marker shares with its neighbour counts as marker.
@@ -21,7 +26,7 @@ def question_start(chat: ChatFormat, response: Sequence[int]) -> int | None:
     ids = list(response)
 
     def holds(length: int) -> bool:
-        return QUESTION_MARKER in visible(chat.decode(ids[:length]))
+        return marker in visible(chat.decode(ids[:length]))
 
     if not holds(len(ids)):
         return None

@@ -155,11 +155,11 @@ class Pcqc(Grpo):
             groups: credited question groups.
         """
         credits = {group.number: float(group.credits[0]) for group in groups}
-        thoughts = {group.number: group.thoughts[0] for group in groups if group.thoughts}
-        sequences = executed_sequences(row[0], advantages[0], credits, thoughts=thoughts)
+        spans = {group.number: group.spans[0] for group in groups if group.spans}
+        sequences = executed_sequences(row[0], advantages[0], credits, spans=spans)
         trained = slice(self.trained_candidates)
         for group in groups:
-            credited = group.credits[trained], group.thoughts[trained]
+            credited = group.credits[trained], group.spans[trained]
             sequences += candidate_sequences(group.turn, *credited)
         for consultation, score in zip(row[1:], advantages[1:], strict=True):
             sequences += executed_sequences(consultation, score)

@@ -19,11 +19,12 @@ from pcqc.engines.base import Failure
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc, QuestionBatch
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
-from pcqc.methods.sequences import THOUGHT
 from pcqc.settings import Assumptions, Work
 from pcqc.settings.yaml_reader import STRICT, Weight
 from turn_credit.arithmetic import pooled_variance, same_state_credit
 from turn_credit.thoughts import quadratic_scores
+
+THOUGHT = "thought"  # term of the loss
 
 
 @dataclass
@@ -48,7 +49,7 @@ class ThoughtBatch(QuestionBatch):
             known = group.thought_scores is not None
             for k, candidate in enumerate(row["candidates"]):
                 candidate["thought_score"] = float(group.thought_scores[k]) if known else None
-                candidate["thought_credit"] = group.thoughts[k][1]
+                candidate["thought_credit"] = group.spans[k][THOUGHT][2]
         return records
 
 
@@ -85,7 +86,7 @@ class PcqcThoughts(Pcqc):
             if len(known) == len(read):
                 group.thought_scores = quadratic_scores(known, correct)
             tokens = [response.completion.tokens for response in group.turn.responses]
-            group.thoughts = [(context.chat.thinking_stop(row), 0.0) for row in tokens]
+            group.spans = [{THOUGHT: (0, context.chat.thinking_stop(row), 0.0)} for row in tokens]
         return judged
 
     def _read(
@@ -107,8 +108,9 @@ class PcqcThoughts(Pcqc):
         for group, scores in known:
             credits = same_state_credit(scores, self.divide, self.least_spread, pooled)
             credits[self.trained_candidates :] = 0
-            pairs = zip(group.thoughts, credits, strict=True)
-            group.thoughts = [(count, float(credit)) for (count, _), credit in pairs]
+            stops = [spans[THOUGHT][1] for spans in group.spans]
+            pairs = zip(stops, credits, strict=True)
+            group.spans = [{THOUGHT: (0, stop, float(credit))} for stop, credit in pairs]
 
     def collect_rollouts(self, *given: Any) -> ThoughtBatch:
         """See `RlMethod.collect_rollouts`."""

@@ -9,7 +9,7 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Turn
 from pcqc.engines.base import Failure
-from pcqc.methods.sequences import Thought
+from pcqc.methods.sequences import Spans
 from pcqc.roles import Scorer
 from turn_credit.arithmetic import diagnostic_gain, small_spread_share
 
@@ -31,7 +31,7 @@ class QuestionGroup:
             judges value such a response by what follows it.
         credits: question credit of every response [K]; 0 before it is credited, and where it is not
             trained on.
-        thoughts: credited thought of every response; none where thoughts are not credited.
+        spans: what is credited of every response beside its question; nothing in PCQC.
         thought_scores: of every response [K]; None where its reader failed or there was none.
     """
 
@@ -41,7 +41,7 @@ class QuestionGroup:
     baseline: float
     utilities: np.ndarray
     credits: np.ndarray = field(init=False)
-    thoughts: list[Thought] = field(init=False, default_factory=list)
+    spans: list[Spans] = field(init=False, default_factory=list)
     thought_scores: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self):

@@ -1,0 +1,66 @@
+"""Credit of the decision to ask or to conclude: what it is compared with, which tokens have it."""
+
+import pytest
+from helpers import make_case, scripted_context, scripted_scorer
+from test_methods import pieces
+
+from pcqc.methods.base import Services
+from pcqc.methods.pcqc_stopping import DECISION, PcqcStopping
+from pcqc.methods.sequences import QUESTION, TERMINAL
+
+CASES = [make_case(0)]
+METHOD = PcqcStopping(
+    "PCQC with stopping", "pcqc_stopping", terminal_group=1, divide="none", least_spread=0.0
+)
+ASKED = (
+    "<think>cold</think>Question: p?",
+    "<think>cold</think>Question: q?",
+    "<think>flu</think>Final Answer: A",
+    "no action",
+)
+# Probability of the right option, B: of the dialogue as it is, after p, and after q.
+BELIEFS = {"": 0.2, "p": 0.4, "q": 0.8}
+
+
+def draw(candidates, method=METHOD):
+    def say(case, rollout, turn, k):
+        return candidates[k] if turn == 0 else "<think>cold</think>Final Answer: B"
+
+    def chances(text):
+        asked = text.rpartition("Doctor question: ")[2].partition("?")[0]
+        right = BELIEFS[asked if asked in BELIEFS else ""]
+        return (1 - right, right, 0.0, 0.0)
+
+    context = scripted_context(say, CASES, name="1/update/1")
+    scorer = scripted_scorer(chances, context.chat)
+    drawn = method.collect_rollouts(Services(None, 1, scorer), context, CASES, 1)
+    return drawn, context.chat
+
+
+def test_a_decision_is_credited_by_what_asking_or_concluding_is_worth():
+    """Utilities 0.4, 0.8, 0.2, 0.2; mean 0.4; times 4/3 undivided."""
+    drawn, chat = draw(ASKED)
+    found = pieces(chat, drawn.sequences, DECISION)
+    assert [text for text, _ in found] == ["Question:", "Question:", "Final Answer:"]
+    assert [credit for _, credit in found] == pytest.approx([0.0, 0.4 * 4 / 3, -0.2 * 4 / 3])
+    questions = [credit for _, credit in pieces(chat, drawn.sequences, QUESTION)]
+    assert questions == pytest.approx([0.0, 0.4 * 4 / 3])
+    (row,) = drawn.records()["candidate_groups"]
+    stopped = row["candidates"][2]
+    assert stopped["credit"] == pytest.approx(-0.2 * 4 / 3)
+    words = METHOD.why(row, stopped)
+    assert "credit (0.200 - 0.400)" in words
+    assert words.endswith("The decision to ask or to conclude gets the same credit.")
+
+
+def test_executed_decisions_alone_are_trained_on_where_executed_questions_are():
+    method = PcqcStopping(METHOD.title, METHOD.method, terminal_group=1, supervise="executed")
+    drawn, chat = draw(ASKED, method)
+    assert [text for text, _ in pieces(chat, drawn.sequences, DECISION)] == ["Question:"]
+    (row,) = drawn.records()["candidate_groups"]
+    assert "learned nothing" in method.why(row, row["candidates"][2])
+
+
+def test_a_setting_weighs_the_decisions():
+    method = PcqcStopping(METHOD.title, METHOD.method, beta=4.0, stopping_weight=2.0)
+    assert method.coefficients == {TERMINAL: 1, "kl": 0.001, QUESTION: 4, DECISION: 2}
