@@ -11,7 +11,7 @@ import json
 import lzma
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from analysis.tables import peers
 from pcqc.errors import UserError, few
 from pcqc.recipes.graph import Jobs, latest
 from pcqc.recipes.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
-from pcqc.recipes.recipe import Job, flat
+from pcqc.recipes.recipe import Job, flat, left_alone
 from pcqc.settings import ROOT, Study
 from pcqc.settings.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
@@ -116,17 +116,6 @@ def _jobs(study: Study, peers: list[tuple[str, str]]) -> list[Job]:
     return [*jobs.shared(), *(job for pair in (*runs, *known) for job in jobs.run(*pair))]
 
 
-def _left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted names of a dataclass's settings that have their default."""
-    for field in fields(settings):
-        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        if is_dataclass(value):
-            yield from _left_alone(value, f"{name}.")
-        elif value == default:
-            yield name
-
-
 def packed(files: Mapping[str, bytes | Path]) -> bytes:
     """A compressed tar of contents or files by name, in their order."""
     buffer = io.BytesIO()
@@ -188,7 +177,7 @@ def _differences(archived: dict[str, Any], jobs: Sequence[Job]) -> Iterator[str]
     yield from (name for name in today.keys() - archived.keys() if not today[name].arguments)
     for name in archived.keys() & today.keys():
         before, after = flat(archived[name]), flat(today[name].recipe.settings)
-        new = set(_left_alone(today[name].settings)) - before.keys()
+        new = set(left_alone(today[name].settings)) - before.keys()
         for key in sorted((before.keys() | after.keys()) - new):
             if before.get(key) != after.get(key):
                 yield f"{name}: {key}"

@@ -74,14 +74,15 @@ def _over(own: dict[str, pd.DataFrame], start: dict[str, pd.DataFrame], place: s
 
 
 def figure(study: Study, runs: Runs) -> Figure:
-    """Points lost in each place by RL update, means over runs; Shared SFT stands at 0."""
+    """Points that a method's first run lost in each place, by RL update; Shared SFT stands at 0."""
     drawn = Figure(figsize=(WIDTH, 2.5), layout="constrained")
     panels = drawn.subplots(1, len(PLACES), sharey=True)
     first = _last(runs, START).values()
     for ax, place in zip(panels, PLACES, strict=True):
         start = 100 * float(np.mean([rows[place].mean() for rows in first])) if first else None
         for method in _methods(runs):
-            course = 100 * _course(runs, method, place)
+            first_run = next(rows for (name, _), rows in runs.items() if name == method)
+            course = 100 * first_run.groupby("update")[place].mean()
             begun = None if method == START else start
             line_from_start(ax, study, method, course.index, course, begun, 3.5)
         ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
@@ -105,8 +106,3 @@ def _last(runs: Runs, method: str) -> dict[str, pd.DataFrame]:
         if name == method
     }
 
-
-def _course(runs: Runs, method: str, place: str) -> pd.Series:
-    """Update -> share lost in a place, mean over cases and runs."""
-    every = pd.concat([rows for (name, _), rows in runs.items() if name == method])
-    return every.groupby("update")[place].mean()

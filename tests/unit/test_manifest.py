@@ -1,5 +1,6 @@
 """Results on disk: manifests vouch for every file, and what an edit leaves to do."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -237,6 +238,25 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     monkeypatch.setattr(recipe, "module_digests", unedited)
     assert paths() == before
     assert to_do(small) == {}
+
+
+def test_a_setting_that_came_later_had_its_default(tmp_path, monkeypatch):
+    def older(settings, known=dataclasses.asdict):
+        nested = known(settings)
+        nested.get("rl", {}).pop("level_after", None)
+        return nested
+
+    monkeypatch.chdir(tmp_path)
+    study = small_study(tmp_path, continuation=None)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(dataclasses, "asdict", older)
+        finish_all(study)
+    changed = replace(study, rl=replace(study.rl, level_after=2))
+    with pytest.raises(UserError, match=r"setting rl.level_after: none -> 2.*run it again"):
+        accept(changed, "pcqc", "A", "a message")
+    assert to_do(study)["train pcqc A"] == ["setting rl.level_after: none -> 0"]
+    accept(study, "pcqc", "A", "a message")
+    assert "train pcqc A" not in to_do(study)
 
 
 def test_an_edit_leaves_the_old_results_and_what_it_made_is_cleaned_away_alone(small):

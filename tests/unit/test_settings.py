@@ -215,7 +215,7 @@ def test_one_run_is_common_to_all_that_are_compared(load):
     def runs(**given):
         lettered = {method: ["A", "B", "C"] for method in compared} | given
         changes = {f"methods.{method}.runs": letters for method, letters in lettered.items()}
-        return load(changes, study="clinic-full-b")
+        return load(changes, study="clinic-full-2")
 
     assert runs().common_runs == ["A", "B", "C"]
     assert runs(terminal_only=["C", "B"], atpo_u1=["A"]).common_runs == ["B", "C"]

@@ -1,4 +1,4 @@
-"""Where a run's doctors lose their points, at every checkpoint; only the clinic can tell."""
+"""Where a run's doctors lose their points; only the clinic can tell."""
 
 from collections.abc import Iterator
 
@@ -59,9 +59,10 @@ def run(task: Task) -> dict:
 
 
 def _checkpoints(task: Task) -> Iterator[tuple[int, Weights]]:
-    """Updates and weights of the run's checkpoints; Shared SFT is its own only one."""
+    """Updates and weights of the checkpoints to split; Shared SFT is its own only one."""
     if "run" not in task.inputs:
         yield 0, role_weights(task, "actor")
         return
-    for entry in read_manifest(checked(task.inputs["run"]))["checkpoints"]:
+    made = read_manifest(checked(task.inputs["run"]))["checkpoints"]
+    for entry in made if task.settings.course else made[-1:]:
         yield entry["update"], checkpoint_weights(task, entry["update"])[1]

@@ -11,9 +11,14 @@ PLACES = ("asking", "remembering", "concluding", "stopping")
 
 @dataclass(frozen=True)
 class LostPointsSettings(RolloutSettings):
-    """Of the split of lost points, on the first `cases` of the development benchmark."""
+    """Of the split of lost points, on the first `cases` of the development benchmark.
+
+    Attributes:
+        course: at every checkpoint, as the first run of a method is split; else at the last alone.
+    """
 
     evaluation_seed: int
     development: str
     benchmark: Benchmark
     cases: int
+    course: bool

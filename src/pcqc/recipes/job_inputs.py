@@ -184,6 +184,7 @@ def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
         development=study.development,
         benchmark=study.benchmarks[study.development],
         cases=LOST_POINTS_CASES,
+        course=run == study.methods[method].runs[0],
     )
     roles = {name: part for name, part in jobs.models().items() if name != "scorer"}
     inputs = {"development": jobs.cases(study.development), **roles, **jobs.world()}

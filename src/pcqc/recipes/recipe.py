@@ -10,7 +10,7 @@ that is there already.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -179,6 +179,17 @@ def flat(settings: object, prefix: str = "") -> dict[str, object]:
     for key, value in settings.items():
         names |= flat(value, f"{prefix}.{key}" if prefix else str(key))
     return names
+
+
+def left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
+    """Dotted names of a dataclass's settings that have their default."""
+    for field in dataclasses.fields(settings):
+        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        if dataclasses.is_dataclass(value):
+            yield from left_alone(value, f"{name}.")
+        elif value == default:
+            yield name
 
 
 def _differences(before: Mapping, after: Mapping) -> dict[str, tuple[Any, Any]]:
