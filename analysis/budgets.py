@@ -110,13 +110,19 @@ def budgets(collected: Collected, cost: str) -> Budgets | None:
     return Budgets(amounts, spent, tuple(levelled for _, levelled in totals))
 
 
-def rule(kinds: Iterable[Budgets]) -> str:
-    """How large the largest budget of each kind is, and what a run was at it, for a caption."""
+def rule(kinds: Iterable[Budgets], of: str = "") -> str:
+    """How large the largest budget of each kind is, and what a run was at it, for a caption.
+
+    Args:
+        kinds: the budgets.
+        of: whose runs set them, ` of the two methods`.
+    """
     levelled = [each for budgets in kinds for each in budgets.levelled]
     if not any(levelled):
-        largest, ended = "cheapest run", ""
+        largest, ended = f"cheapest run{of}", ""
     else:
-        largest = "dearest run" if all(levelled) else "cheapest run that made all its updates"
+        runs = "dearest run{}" if all(levelled) else "cheapest run{} that made all its updates"
+        largest = runs.format(of)
         ended = " A run whose validation had levelled off before keeps its last checkpoint."
     return (
         f"The largest budget of a kind is what the {largest} cost. At a cost between two "

@@ -1,6 +1,6 @@
 """The paper's five claims, each judged by a study: estimate, interval, verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.collected import Collected
@@ -26,6 +26,7 @@ class Comparison:
         n: how much is compared: `8 + 12 runs, 1,600 cases`, or `256 states`.
         improvement: chance that a run of the minuend is above one of the subtrahend.
         single: methods with one run each are compared, so that nothing is known of other runs.
+        rival: the method that PCQC is compared with; empty where questions of one run are.
         judged: verdict among all comparisons of the claims.
     """
 
@@ -35,6 +36,7 @@ class Comparison:
     n: str
     improvement: float | None = None
     single: bool = False
+    rival: str = ""
     judged: Judged | None = None
 
 
@@ -57,14 +59,21 @@ def claims(collected: Collected) -> list[Claim]:
     """The five claims in the paper's order, as far as the study tests them, judged together."""
 
     def judge_all() -> list[Claim]:
-        return _judged(collected, [*_of_methods(collected), _of_utility(collected)])
+        return _judged(collected, [*_of_methods(collected, {}), _of_utility(collected)])
 
     return collected.once("claims", judge_all)
 
 
-def claims_of_methods(collected: Collected) -> list[Claim]:
-    """The four claims that compare trained methods, judged together."""
-    return _judged(collected, _of_methods(collected))
+def claims_of_methods(
+    collected: Collected, pairs: Mapping[str, Collected] | None = None
+) -> list[Claim]:
+    """The four claims that compare trained methods, judged together.
+
+    Args:
+        collected: the study.
+        pairs: rival -> the runs of PCQC and of the rival to compare; by default those collected.
+    """
+    return _judged(collected, _of_methods(collected, pairs or {}))
 
 
 def compared(
@@ -87,7 +96,8 @@ def compared(
     effect = crossed_effect(first, second, alike)
     cases = sum(outcomes.shape[1] for outcomes in first.benchmarks)
     n = f"{len(first.runs)} + {len(second.runs)} runs, {cases:,} cases"
-    return Comparison(label, effect, unit, n, improvement, single=effect.random == "case")
+    single = effect.random == "case"
+    return Comparison(label, effect, unit, n, improvement, single, rival)
 
 
 def _judged(collected: Collected, unjudged: list[Claim]) -> list[Claim]:
@@ -106,7 +116,7 @@ def _judged(collected: Collected, unjudged: list[Claim]) -> list[Claim]:
     ]
 
 
-def _of_methods(collected: Collected) -> list[Claim]:
+def _of_methods(collected: Collected, pairs: Mapping[str, Collected]) -> list[Claim]:
     """PCQC is above its rivals in accuracy, or below them in turns."""
     everywhere = list(collected.benchmarks)
     claimed = []
@@ -136,7 +146,9 @@ def _of_methods(collected: Collected) -> list[Claim]:
     ):
         absent = [method for method in ("pcqc", *rivals) if method not in collected.methods()]
         present = [] if "pcqc" in absent else [rival for rival in rivals if rival not in absent]
-        comparisons = (compared(collected, "pcqc", r, benchmarks, metric) for r in present)
+        comparisons = (
+            compared(pairs.get(r, collected), "pcqc", r, benchmarks, metric) for r in present
+        )
         titles = listed([published().methods[method] for method in absent])
         missing = f"Not run: {titles}." if absent else ""
         claimed.append(Claim(key, text, published().claims[key], tuple(comparisons), missing))

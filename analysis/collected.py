@@ -100,11 +100,13 @@ class Collected:
 
     def only(self, methods: Iterable[str]) -> "Collected":
         """The same with the runs of some methods; the others are listed without any."""
+        names = set(methods)
         kept = {
-            name: method if name in methods else replace(method, runs=())
+            name: method if name in names else replace(method, runs=())
             for name, method in self.study.methods.items()
         }
-        return replace(self, study=replace(self.study, methods=kept))
+        others = tuple(other.only(names) for other in self.others)
+        return replace(self, study=replace(self.study, methods=kept), others=others)
 
     def rows(self, role: str) -> dict[str, str]:
         """Method -> title of a role in the study's order; those without runs say so."""

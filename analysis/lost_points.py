@@ -105,4 +105,3 @@ def _last(runs: Runs, method: str) -> dict[str, pd.DataFrame]:
         for (name, run), rows in runs.items()
         if name == method
     }
-

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analysis.budgets import COSTS, COUNTED, at_budget, budgets, rule
+from analysis.budgets import COSTS, COUNTED, START, Budgets, at_budget, budgets, rule, trained
 from analysis.claims import Claim, Comparison, claims, claims_of_methods
 from analysis.collected import Collected
 from analysis.notices import on_base_models
@@ -140,16 +140,19 @@ def _rows(claim: Claim) -> list[Row]:
 
 def at_budgets(collected: Collected) -> Table:
     """Each comparison at the selected checkpoints, then at one equal budget of each kind."""
-    # (key of a row, words, the claims judged at these checkpoints)
-    places = [("selected", "Selected", claims_of_methods(collected.on_development()))]
+    selected = collected.on_development()
+    # (key of a row, rival -> words, the claims judged at these checkpoints)
+    places = [("selected", {}, claims_of_methods(selected))]
     kinds = []
-    if all(each.validations is not None for each in collected.on_each_base):
-        for cost, printed in COSTS.items():
-            if spent := budgets(collected, cost):
-                kinds.append(spent)
-                amount = printed.number(spent.amounts[BUDGET]).text()
-                judged = claims_of_methods(at_budget(collected, spent, BUDGET))
-                places.append((cost, f"{amount} {printed.unit}", judged))
+    for cost, printed in COSTS.items():
+        if spent := _equal(collected, cost):
+            kinds += [each for each, _ in spent.values()]
+            words = {
+                rival: f"{printed.number(each.amounts[BUDGET]).text()} {printed.unit}"
+                for rival, (each, _) in spent.items()
+            }
+            pairs = {rival: runs for rival, (_, runs) in spent.items()}
+            places.append((cost, words, claims_of_methods(selected, pairs)))
     rows = []
     for number, claim in enumerate(places[0][2]):
         for i, comparison in enumerate(claim.comparisons):
@@ -158,7 +161,7 @@ def at_budgets(collected: Collected) -> Table:
                 label = ("" if i else claim.text, comparison.label, comparison.n)
                 label = label if first else ("", "", "")
                 judgement = _judgement(judged[number].comparisons[i])
-                cells = (*label, words, *judgement)
+                cells = (*label, words.get(comparison.rival, "Selected"), *judgement)
                 rows.append(Row(f"{claim.key}:{i}:{key}", cells, rule=first and not i))
     comparisons = [c for *_, judged in places for claim in judged for c in claim.comparisons]
     effects = [comparison.effect for comparison in comparisons]
@@ -171,10 +174,29 @@ def at_budgets(collected: Collected) -> Table:
         f"its row alone. Intervals {random_parts(effects)}. Holm p: p of no difference, corrected "
         "over the comparisons at the same checkpoints."
     )
-    notes = (f"{rule(kinds)} {COUNTED}",) if kinds else ()
+    notes = (f"{rule(kinds, ' of the two methods')} {COUNTED}",) if kinds else ()
     notes = (*notes, *_verdicts(collected, comparisons))
     title = "The claims at equal budgets."
     return Table("claims_at_budgets", title, caption, AT_BUDGETS, tuple(rows), notes)
+
+
+def _equal(collected: Collected, cost: str) -> dict[str, tuple[Budgets, Collected]]:
+    """Rival -> the budgets of PCQC and of it, and their runs as they were at the largest.
+
+    A rival that spent little sets the budget of its own comparison alone. Empty where the cost or
+    the validations of some run are unknown.
+    """
+    if any(each.validations is None for each in collected.on_each_base):
+        return {}
+    pairs = {}
+    for rival in trained(collected):
+        if rival == "pcqc":
+            continue
+        both = collected.only((START, "pcqc", rival))
+        if (spent := budgets(both, cost)) is None:
+            return {}
+        pairs[rival] = spent, at_budget(both, spent, BUDGET)
+    return pairs
 
 
 def _judgement(comparison: Comparison) -> tuple[Cell, ...]:

@@ -1,7 +1,9 @@
 """Credit of the decision to ask or to conclude: what it is compared with, which tokens have it."""
 
+from dataclasses import replace
+
 import pytest
-from helpers import make_case, scripted_context, scripted_scorer
+from helpers import PROTOCOL, make_case, scripted_context, scripted_scorer
 from test_methods import pieces
 
 from pcqc.methods.base import Services
@@ -22,8 +24,8 @@ ASKED = (
 BELIEFS = {"": 0.2, "p": 0.4, "q": 0.8}
 
 
-def draw(candidates, method=METHOD):
-    def say(case, rollout, turn, k):
+def draw(candidates, method=METHOD, say=None, turns=PROTOCOL.max_turns):
+    def first(case, rollout, turn, k):
         return candidates[k] if turn == 0 else "<think>cold</think>Final Answer: B"
 
     def chances(text):
@@ -31,7 +33,8 @@ def draw(candidates, method=METHOD):
         right = BELIEFS[asked if asked in BELIEFS else ""]
         return (1 - right, right, 0.0, 0.0)
 
-    context = scripted_context(say, CASES, name="1/update/1")
+    protocol = replace(PROTOCOL, max_turns=turns)
+    context = scripted_context(say or first, CASES, name="1/update/1", protocol=protocol)
     scorer = scripted_scorer(chances, context.chat)
     drawn = method.collect_rollouts(Services(None, 1, scorer), context, CASES, 1)
     return drawn, context.chat
@@ -51,6 +54,33 @@ def test_a_decision_is_credited_by_what_asking_or_concluding_is_worth():
     words = METHOD.why(row, stopped)
     assert "credit (0.200 - 0.400)" in words
     assert words.endswith("The decision to ask or to conclude gets the same credit.")
+
+
+def test_at_the_last_turn_asking_is_worth_nothing():
+    """Three turns: p is asked, p is asked, and at the last turn q; the next sample concludes."""
+    method = PcqcStopping(
+        METHOD.title,
+        METHOD.method,
+        terminal_group=1,
+        question_group=2,
+        divide="none",
+        compare_last=True,
+    )
+
+    def say(case, rollout, turn, k):
+        return "Question: p?" if turn < 2 else ASKED[1:3][k]
+
+    drawn, chat = draw(None, method, say, turns=3)
+    last = drawn.groups[-1]
+    assert last.number == 2
+    # After p the scorer gives 0.4: what concluding is worth. Mean 0.2, times 2 undivided.
+    assert list(last.utilities) == [0.0, 0.4]
+    found = pieces(chat, drawn.sequences, DECISION)
+    assert sorted(credit for _, credit in found if credit) == pytest.approx([-0.4, 0.4])
+    assert not any(credit for _, credit in pieces(chat, drawn.sequences, QUESTION))
+    row = drawn.records()["candidate_groups"][-1]
+    assert "ends the consultation without a diagnosis" in method.why(row, row["candidates"][0])
+    assert drawn.failures["failures/scorer"] == 0
 
 
 def test_executed_decisions_alone_are_trained_on_where_executed_questions_are():

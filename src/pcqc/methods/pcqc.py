@@ -115,7 +115,8 @@ class Pcqc(Grpo):
         batch.continued += judged.consultations
         batch.sampled_tokens += judged.sampled_tokens
         states = sum(len(supervised_states(first)) for first in firsts)
-        batch.failures["failures/scorer"] = states - len(batch.groups)
+        judged_states = sum(group.turn.executed.answer is not None for group in batch.groups)
+        batch.failures["failures/scorer"] = states - judged_states
         self.credit(batch.groups)
         for row, scores, groups in zip(
             batch.consultations, batch.advantages, judged.groups, strict=True
@@ -154,7 +155,8 @@ class Pcqc(Grpo):
             advantages: float [G_T], terminal advantages.
             groups: credited question groups.
         """
-        credits = {group.number: float(group.credits[0]) for group in groups}
+        asked = [group for group in groups if group.turn.executed.question_start is not None]
+        credits = {group.number: float(group.credits[0]) for group in asked}
         spans = {group.number: group.spans[0] for group in groups if group.spans}
         sequences = executed_sequences(row[0], advantages[0], credits, spans=spans)
         trained = slice(self.trained_candidates)

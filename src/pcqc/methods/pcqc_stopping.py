@@ -1,22 +1,27 @@
 """PCQC with credit of the decision to ask or to conclude (stopping.md, beside this).
 
-Samples: as PCQC.
+Samples: as PCQC; with `compare_last`, candidates at the last turn too.
 Credits: as PCQC; and the decision of each candidate by its utility, compared with the others' at
 the same state. A final answer adds no evidence, so its utility is b(O_t), what the scorer makes of
-the dialogue as it is.
+the dialogue as it is. At the last turn a question ends the consultation without a diagnosis: its
+utility is 0.
 Trains on: PCQC's tokens and, weighed by `stopping_weight`, the marker of every candidate,
 `Question:` or `Final Answer:`.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from pydantic.dataclasses import dataclass as settings
 
+from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER
-from pcqc.consultation import Response, RolloutContext
+from pcqc.consultation import Consultation, Dialogue, Response, RolloutContext, sample_responses
 from pcqc.consultation.question_mask import marker_stop
+from pcqc.engines.base import Failure
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
@@ -31,6 +36,7 @@ class PcqcStopping(Pcqc):
     """See the module."""
 
     stopping_weight: Weight = 1.0  # weight of the decisions' loss, beside `beta`
+    compare_last: bool = False  # whether decisions are compared at the last turn too
 
     @property
     def coefficients(self) -> dict[str, float]:
@@ -42,9 +48,42 @@ class PcqcStopping(Pcqc):
     ) -> Judged:
         """See `Pcqc.judge`; finds the decision in each candidate too."""
         judged = super().judge(services, context, firsts, stage)
+        if self.compare_last:
+            judged = self._add_last(services, context, firsts, stage, judged)
         for group in (group for groups in judged.groups for group in groups):
             group.spans = [_decision(context.chat, r) for r in group.turn.responses]
         return judged
+
+    def _add_last(
+        self,
+        services: Services,
+        context: RolloutContext,
+        firsts: Firsts,
+        stage: str,
+        judged: Judged,
+    ) -> Judged:
+        """A group more for each consultation that reached the last turn; see the module."""
+        last = context.protocol.max_turns - 1
+        places = [i for i, (_, first) in enumerate(firsts) if len(first.turns) > last]
+        dialogues = [_before(*firsts[i], last) for i in places]
+        widths = [self.question_group] * len(places)  # the first draw is the executed one again
+        sampled = sample_responses(context, dialogues, widths, f"{services.seed}/{stage}")
+        evidence = [(d.case.public, d.consultation.exchanges) for d in dialogues]
+        assert services.scorer is not None
+        with context.timed("scorer"):
+            beliefs = services.scorer.probabilities(evidence)
+        for i, (_, *others), belief in zip(places, sampled, beliefs, strict=True):
+            case, turn = firsts[i][0], firsts[i][1].turns[last]
+            if isinstance(belief, Failure):
+                continue
+            right = float(belief[case.public.labels.index(case.answer)])
+            # Nobody answers these questions, so only the decision to ask is credited.
+            responses = tuple(replace(r, question_start=None) for r in (turn.executed, *others))
+            utilities = np.array([right * _concludes(r) for r in responses])
+            compared = replace(turn, responses=responses)
+            judged.groups[i].append(QuestionGroup(case, last, compared, right, utilities))
+        tokens = sum(len(r.completion.tokens) for _, *others in sampled for r in others)
+        return replace(judged, sampled_tokens=judged.sampled_tokens + tokens)
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """See `Pcqc.credit`; a decision gets the credit of its candidate."""
@@ -66,9 +105,26 @@ class PcqcStopping(Pcqc):
     def why(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
         """See `Pcqc.why`; a final answer has credit too, of its marker."""
         trained = self.supervise == "all" or candidate["executed"]
-        text = super().why(group, {**candidate, "supervised": trained})
+        if candidate["question"] and candidate["answer"] is None:
+            text = "A question at the last turn ends the consultation without a diagnosis, so its "
+            text += f"utility is 0. {self.why_credit(group, candidate) if trained else ''}"
+        else:
+            text = super().why(group, {**candidate, "supervised": trained})
         decision = " The decision to ask or to conclude gets the same credit."
         return f"{text}{decision if trained else ''}"
+
+
+def _before(case: Case, consultation: Consultation, number: int) -> Dialogue:
+    """A consultation as it was before a turn."""
+    turn = consultation.turns[number]
+    earlier = replace(
+        consultation, turns=consultation.turns[:number], exchanges=turn.exchanges, ending=None
+    )
+    return Dialogue(case, earlier, turn.state, str(consultation.rollout))
+
+
+def _concludes(response: Response) -> bool:
+    return response.action.kind == "final" and response.action.valid
 
 
 def _decision(chat: ChatFormat, response: Response) -> Spans:

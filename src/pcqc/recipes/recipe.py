@@ -183,9 +183,10 @@ def flat(settings: object, prefix: str = "") -> dict[str, object]:
 
 def left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
     """Dotted names of a dataclass's settings that have their default."""
-    for field in dataclasses.fields(settings):
-        value, name = getattr(settings, field.name), f"{prefix}{field.name}"
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    for each in dataclasses.fields(settings):
+        value, name, default = getattr(settings, each.name), f"{prefix}{each.name}", each.default
+        if each.default_factory is not dataclasses.MISSING:
+            default = each.default_factory()
         if dataclasses.is_dataclass(value):
             yield from left_alone(value, f"{name}.")
         elif value == default:

@@ -69,3 +69,26 @@ def test_every_base_model_counts_at_the_same_budget(budgeted):
     both = replace(budgeted, others=(replace(budgeted, validations=worse),))
     table = build("claims_at_budgets", both)
     assert cell(table, "accuracy:0:trajectories", "estimate").value == pytest.approx((40 - 40) / 2)
+
+
+def test_a_cheap_rival_sets_the_budget_of_its_own_comparison_alone(budgeted):
+    """ATPO ends after 100 consultations, 3 of 10 right; PCQC had 5 then, and 8 after 200."""
+    grpo = budgeted.updates[budgeted.updates["method"] == "grpo"]
+    short = grpo[grpo["update"] <= 5].assign(method="atpo")
+    ten_of_pcqc = {"trajectories": 20 * short["update"]}
+    ten_of_pcqc |= {cost: 2 * short[cost] for cost in ("sampled_tokens", "device_hours")}
+    validated = budgeted.validations[budgeted.validations["update"] == 5].assign(method="atpo")
+    right = validated["case_id"].isin([f"case-{case}" for case in range(3)])
+    study = budgeted.study
+    atpo = replace(study.methods["atpo"], runs=("A",))
+    cheap = replace(
+        budgeted,
+        study=replace(study, methods={**study.methods, "atpo": atpo}),
+        updates=pd.concat([budgeted.updates, short.assign(**ten_of_pcqc)]),
+        validations=pd.concat([budgeted.validations, validated.assign(correct=right)]),
+    )
+    table = build("claims_at_budgets", cheap)
+    assert cell(table, "accuracy:0:trajectories", "where") == "200 consultations"
+    assert cell(table, "accuracy:0:trajectories", "estimate").value == pytest.approx(40)
+    assert cell(table, "accuracy:1:trajectories", "where") == "100 consultations"
+    assert cell(table, "accuracy:1:trajectories", "estimate").value == pytest.approx(20)
