@@ -10,8 +10,8 @@ from analysis.statistics.intervals_over_runs_and_cases import crossed_effect
 PAPER = Model(((0.6,), (0.3,)), cases=(1268, 150, 536), runs=(3, 3))
 CLINIC = (400, 400, 400, 400)
 ONE_BASE = Model(((1.5,), (1.3,)), cases=CLINIC, runs=(3, 3))
-NEAR = Model(((1.5, 1.8), (1.3, 1.7)), cases=CLINIC, runs=(4, 4))  # as PCQC and Executed-local
-FAR = replace(NEAR, levels=((1.5, 1.8), (0.6, 0.8)), runs=(4, 6), ratio=2)  # as PCQC and GRPO
+NEAR = Model(((1.7, 1.7, 1.5), (1.7, 1.7, 1.6)), cases=CLINIC, runs=(5, 5))  # and Executed-local
+FAR = replace(NEAR, levels=((1.7, 1.7, 1.5), (0.5, 0.2, 0.5)), ratio=2)  # as PCQC and ATPO
 STUDIES = {
     "paper, three runs": PAPER,
     "clinic, three runs": ONE_BASE,

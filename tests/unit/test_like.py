@@ -34,9 +34,9 @@ def test_an_entry_may_be_like_another_but_for_what_it_names(tmp_path):
 
 def test_a_study_may_be_like_another_but_for_what_it_names(tmp_path):
     small, model = tmp_path / "small.yaml", load_study("clinic-full")
-    small.write_text("like: clinic-full\nrl: {clip: 0.3}\nruns: {Z: 9}\n")
+    small.write_text("like: clinic-full\nrl: {clip: 0.3}\nruns: {Z: 99}\n")
     study = load_study(small)
-    assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 9)
+    assert (study.name, study.rl.clip, study.seed("Z")) == ("small", 0.3, 99)
     assert study.methods == model.methods
     assert study.protocol == load_study("clinic").protocol
     assert study.benchmarks == model.benchmarks

@@ -41,6 +41,20 @@ def test_one_process_of_a_node_writes_and_all_read(memory, monkeypatch, hosts, w
     assert list(memory.iterdir()) == []
 
 
+def test_who_tidies_up_while_a_folder_is_made_leaves_it_alone(memory, monkeypatch):
+    hold = weight_files.hold
+
+    def interrupted(path, what):
+        path.touch()
+        weight_files._remove_leftovers(memory)
+        return hold(path, what)
+
+    monkeypatch.setattr(weight_files, "hold", interrupted)
+    with weight_files.written(iter(WEIGHTS)) as folder:
+        assert [name for name, _ in weight_files.read(folder)] == ["a", "b"]
+    assert list(memory.iterdir()) == []
+
+
 def test_weights_that_do_not_fit_end_in_one_line_and_leave_nothing(memory, monkeypatch):
     monkeypatch.setattr(weight_files, "FILE_BYTES", 16)
     monkeypatch.setattr(weight_files.shutil, "disk_usage", lambda path: Usage(64, 44, 20))

@@ -43,8 +43,10 @@ def written(
         if writer == processes.rank:
             parent = MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())
             _remove_leftovers(parent)
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            # Another process removes what it sees and nobody holds: it sees the folder once held.
+            folder = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=parent))
             lock = hold(folder / LOCK, "handing over weights")
+            folder = folder.rename(parent / folder.name.removeprefix("."))
             _write(weights, folder)
         else:
             for _ in weights:

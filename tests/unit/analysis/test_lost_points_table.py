@@ -49,4 +49,4 @@ def test_the_figure_begins_at_shared_sft():
     panel = drawn.axes[0]
     lines = {line.get_label(): line for line in panel.get_lines()}
     assert [*lines["PCQC"].get_xdata()] == [0, 6, 12]
-    assert [*lines["PCQC"].get_ydata()] == pytest.approx([50, 90, 6.25])
+    assert [*lines["PCQC"].get_ydata()] == pytest.approx([50, 90, 12.5])
