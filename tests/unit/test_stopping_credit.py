@@ -43,9 +43,9 @@ def draw(candidates, method=METHOD, say=None, turns=PROTOCOL.max_turns):
 def test_a_decision_is_credited_by_what_asking_or_concluding_is_worth():
     """Utilities 0.4, 0.8, 0.2, 0.2; mean 0.4; times 4/3 undivided."""
     drawn, chat = draw(ASKED)
-    found = pieces(chat, drawn.sequences, DECISION)
-    assert [text for text, _ in found] == ["Question:", "Question:", "Final Answer:"]
-    assert [credit for _, credit in found] == pytest.approx([0.0, 0.4 * 4 / 3, -0.2 * 4 / 3])
+    decisions = pieces(chat, drawn.sequences, DECISION)
+    assert [text for text, _ in decisions] == ["Question:", "Question:", "Final Answer:"]
+    assert [credit for _, credit in decisions] == pytest.approx([0.0, 0.4 * 4 / 3, -0.2 * 4 / 3])
     questions = [credit for _, credit in pieces(chat, drawn.sequences, QUESTION)]
     assert questions == pytest.approx([0.0, 0.4 * 4 / 3])
     (row,) = drawn.records()["candidate_groups"]
@@ -75,8 +75,8 @@ def test_at_the_last_turn_asking_is_worth_nothing():
     assert last.number == 2
     # After p the scorer gives 0.4: what concluding is worth. Mean 0.2, times 2 undivided.
     assert list(last.utilities) == [0.0, 0.4]
-    found = pieces(chat, drawn.sequences, DECISION)
-    assert sorted(credit for _, credit in found if credit) == pytest.approx([-0.4, 0.4])
+    decisions = pieces(chat, drawn.sequences, DECISION)
+    assert sorted(credit for _, credit in decisions if credit) == pytest.approx([-0.4, 0.4])
     assert not any(credit for _, credit in pieces(chat, drawn.sequences, QUESTION))
     row = drawn.records()["candidate_groups"][-1]
     assert "ends the consultation without a diagnosis" in method.why(row, row["candidates"][0])

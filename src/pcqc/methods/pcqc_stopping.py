@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from pydantic.dataclasses import dataclass as settings
 
-from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import ANSWER_MARKER, QUESTION_MARKER
-from pcqc.consultation import Consultation, Dialogue, Response, RolloutContext, sample_responses
+from pcqc.consultation import Dialogue, Response, RolloutContext, sample_responses
 from pcqc.consultation.question_mask import marker_stop
 from pcqc.engines.base import Failure
 from pcqc.methods.base import Services
@@ -65,7 +64,10 @@ class PcqcStopping(Pcqc):
         """A group more for each consultation that reached the last turn; see the module."""
         last = context.protocol.max_turns - 1
         places = [i for i, (_, first) in enumerate(firsts) if len(first.turns) > last]
-        dialogues = [_before(*firsts[i], last) for i in places]
+        dialogues = [
+            Dialogue.before(case, first, last, str(first.rollout))
+            for case, first in (firsts[i] for i in places)
+        ]
         widths = [self.question_group] * len(places)  # the first draw is the executed one again
         sampled = sample_responses(context, dialogues, widths, f"{services.seed}/{stage}")
         evidence = [(d.case.public, d.consultation.exchanges) for d in dialogues]
@@ -89,10 +91,7 @@ class PcqcStopping(Pcqc):
         """See `Pcqc.credit`; a decision gets the credit of its candidate."""
         super().credit(groups)
         for group in groups:
-            group.spans = [
-                {name: (first, stop, float(credit)) for name, (first, stop, _) in spans.items()}
-                for spans, credit in zip(group.spans, group.credits, strict=True)
-            ]
+            group.credit_spans(group.credits)
 
     @property
     def words(self) -> str:
@@ -112,15 +111,6 @@ class PcqcStopping(Pcqc):
             text = super().why(group, {**candidate, "supervised": trained})
         decision = " The decision to ask or to conclude gets the same credit."
         return f"{text}{decision if trained else ''}"
-
-
-def _before(case: Case, consultation: Consultation, number: int) -> Dialogue:
-    """A consultation as it was before a turn."""
-    turn = consultation.turns[number]
-    earlier = replace(
-        consultation, turns=consultation.turns[:number], exchanges=turn.exchanges, ending=None
-    )
-    return Dialogue(case, earlier, turn.state, str(consultation.rollout))
 
 
 def _concludes(response: Response) -> bool:

@@ -108,9 +108,7 @@ class PcqcThoughts(Pcqc):
         for group, scores in known:
             credits = same_state_credit(scores, self.divide, self.least_spread, pooled)
             credits[self.trained_candidates :] = 0
-            stops = [spans[THOUGHT][1] for spans in group.spans]
-            pairs = zip(stops, credits, strict=True)
-            group.spans = [{THOUGHT: (0, stop, float(credit))} for stop, credit in pairs]
+            group.credit_spans(credits)
 
     def collect_rollouts(self, *given: Any) -> ThoughtBatch:
         """See `RlMethod.collect_rollouts`."""

@@ -47,6 +47,13 @@ class QuestionGroup:
     def __post_init__(self):
         self.credits = np.zeros(len(self.utilities))
 
+    def credit_spans(self, credits: np.ndarray) -> None:
+        """Give the spans of every response its credit [K]."""
+        self.spans = [
+            {name: (first, stop, float(credit)) for name, (first, stop, _) in spans.items()}
+            for spans, credit in zip(self.spans, credits, strict=True)
+        ]
+
     @property
     def gains(self) -> np.ndarray:
         """u_i - b(O_t) of every response [K]."""

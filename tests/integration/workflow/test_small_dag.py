@@ -117,9 +117,9 @@ def test_a_dead_tracking_server_changes_no_byte(mini, tmp_path):
     place = unstarted(mini, tmp_path / "dead")
     done = place.run(place.workflow("--keep-going"), MLFLOW_TRACKING_URI=address)
     assert done.returncode != 0
-    said = {line for line in done.stderr.splitlines() if line.startswith("pcqc: error: ")}
-    assert said
-    assert all(f"MLflow at {address} did not answer" in line for line in said)
+    errors = {line for line in done.stderr.splitlines() if line.startswith("pcqc: error: ")}
+    assert errors
+    assert all(f"MLflow at {address} did not answer" in line for line in errors)
     assert before_mlflow(place) == before_mlflow(mini)
     assert not (place.results / "collected").exists()
     place.make()
