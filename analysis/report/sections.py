@@ -6,6 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from analysis import lost_points
 from analysis.beside_the_paper import companion, comparable
 from analysis.budgets import trained
 from analysis.collected import Collected
@@ -42,6 +43,9 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         if made := on_demand.build(collected.study):
             shown = {"kind": "table", "number": next(numbers["table"]), "ours": made}
             parts.append({"key": key, "title": title, "lead": lead, "shown": [shown]})
+    if shown := _lost_points(collected.study, numbers):
+        lead = "An exact doctor takes over parts of each consultation."
+        parts.append({"key": "lost", "title": "Lost points", "lead": lead, "shown": shown})
     links = [(part["key"], part["title"]) for part in parts]
     return {
         "study": collected.study,
@@ -65,6 +69,22 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
             ("runs", "Every run"),
         ],
     }
+
+
+def _lost_points(study: Study, numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Figures and tables of `snakemake lost_points`, where it was run."""
+    points = lost_points.made(study)
+    if points is None:
+        return []
+    figures = [
+        {"kind": "figure", "number": next(numbers["figure"]), "ours": _plot(name, text, svg)}
+        for name, text, svg in lost_points.figures(study, points, "svg")
+    ]
+    tables = [
+        {"kind": "table", "number": next(numbers["table"]), "ours": table}
+        for table in lost_points.tables(study, points)
+    ]
+    return [*figures, *tables]
 
 
 def _longer(study: Study) -> str:

@@ -189,7 +189,14 @@ def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 def lost_points_table(jobs: "Jobs") -> Given:
+    """The table of lost points; it shows replicates too where theirs is made."""
+    from pcqc.settings.replicates import replicates
+
     inputs = {" ".join(job.arguments): job for job in jobs.lost_points()}
+    for other in replicates(jobs.study):
+        job = type(jobs)(other).job("lost_points_table")
+        if job.manifest.exists():
+            inputs[f"replicate {other.name}"] = job
     return Settings(study=jobs.study.to_dict()), inputs
 
 
@@ -222,6 +229,8 @@ def report(jobs: "Jobs") -> Given:
     if not study.synthetic:
         inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}
         inputs["overlap"] = jobs.job("overlap")
+    elif (lost := jobs.job("lost_points_table")).manifest.exists():
+        inputs["lost points"] = lost
     templates = [p for p in (ROOT / "analysis").rglob("*") if p.suffix in TEMPLATES]
     inputs |= {f"template {p.name}": p for p in sorted(templates)}
     return Settings(study=study.to_dict()), inputs

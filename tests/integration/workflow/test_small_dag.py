@@ -14,6 +14,7 @@ from workplace import STUDY, Workplace
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
 from pcqc.jobs.run_job import run_job
+from pcqc.recipes.graph import Jobs
 from pcqc.settings import ROOT, load_study
 from pcqc.system.files import read_json, read_jsonl
 
@@ -150,9 +151,11 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
         assert sum(own[key] != whole[key] for key in whole) == 1
 
 
-def test_lost_points_are_those_of_the_evaluation(copy, monkeypatch):
+def test_lost_points_are_those_of_the_evaluation_and_join_the_report(copy, monkeypatch):
     monkeypatch.chdir(copy.folder)
-    run_job(load_study(STUDY), "lost_points", "shared_sft", "A")
+    study = load_study(STUDY)
+    for job in Jobs(study).lost_points():
+        run_job(study, "lost_points", *job.arguments)
     points = pd.read_parquet(copy.results / "lost_points/shared_sft/A/latest/points.parquet")
     own = pd.read_parquet(copy.results / "evaluation/shared_sft/A/latest/clinic_dev.parquet")
     assert [*points.case_id] == [*own.case_id]
@@ -160,6 +163,10 @@ def test_lost_points_are_those_of_the_evaluation(copy, monkeypatch):
     lost = points[["asking", "remembering", "concluding", "stopping"]].sum(axis=1)
     assert [*lost] == pytest.approx([*(points.exact - points.policy)])
     assert points.exact.mean() > points.policy.mean()
+    assert "Lost points" not in (copy.results / "report.html").read_text()
+    run_job(study, "lost_points_table")
+    run_job(study, "report")
+    assert "Where points are lost: Miniature clinic" in (copy.results / "report.html").read_text()
 
 
 def test_selected_checkpoints_play_on_the_clinic_s_leaderboard(mini, monkeypatch):

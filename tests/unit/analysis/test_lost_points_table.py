@@ -1,10 +1,10 @@
-"""The table and the figure of lost points, from rows by hand."""
+"""Tables and figures of lost points, from rows by hand."""
 
 import pandas as pd
 import pytest
 
 from analysis import lost_points
-from analysis.table import MISSING, Number, Range
+from analysis.table import Number
 from pcqc.settings import load_study
 
 STUDY = load_study("clinic")
@@ -21,31 +21,45 @@ def rows(*updates: tuple[int, list[float], list[float]]) -> pd.DataFrame:
     return pd.concat(frames)
 
 
-RUNS = {
-    ("shared_sft", "A"): rows((0, [0.5, 0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 0.0])),
-    ("pcqc", "A"): rows((6, [0.9] * 4, [0.1] * 4), (12, [0.0, 0.0, 0.5, 0.0], [0.5, 0, 0, 0])),
-    ("pcqc", "B"): rows((6, [0.9] * 4, [0.1] * 4), (12, [0.0, 0.0, 0.0, 0.0], [0.5, 0, 0, 0])),
-}
+POINTS = pd.concat(
+    rows(*made).assign(base="clinic", method=method, run=run)
+    for (method, run), made in {
+        ("shared_sft", "A"): [(0, [0.5, 0.5, 1.0, 0.0], [0.5, 0.0, 0.0, 0.0])],
+        ("pcqc", "A"): [(6, [0.9] * 4, [0.1] * 4), (12, [0.0, 0.0, 0.5, 0.0], [0.5, 0, 0, 0])],
+        ("pcqc", "B"): [(6, [0.9] * 4, [0.1] * 4), (12, [0.0, 0.0, 0.0, 0.0], [0.5, 0, 0, 0])],
+    }.items()
+)
 
 
-def test_points_after_the_last_update_are_set_beside_shared_sft():
-    table = lost_points.table(STUDY, RUNS)
+def test_points_after_the_last_update_are_averaged_over_runs():
+    table = lost_points.table(STUDY, POINTS)
     assert [row.key for row in table.rows] == ["shared_sft", "pcqc"]
     asking = [table.cell(name, "asking") for name in ("shared_sft", "pcqc")]
     assert all(isinstance(cell, Number) for cell in asking)
     assert [cell.value for cell in asking] == [50, pytest.approx(6.25)]  # B: 0, A: 12.5
     assert asking[1].sd == pytest.approx(12.5 / 2**0.5)
     assert table.cell("pcqc", "policy").value == pytest.approx(100 - 6.25 - 12.5)
-    assert table.cell("shared_sft", "asking_over_sft") == MISSING
-    over = table.cell("pcqc", "asking_over_sft")
-    assert isinstance(over, Range)
-    assert (over.low + over.high) / 2 == pytest.approx(-43.75)
+
+
+def test_lost_points_are_compared_with_methods_without_credit_for_questions():
+    table = lost_points.differences(STUDY, POINTS)
+    assert [row.cells[0] for row in table.rows] == ["PCQC − Shared SFT"]
+    assert table.cell("pcqc-shared_sft", "asking").value == pytest.approx(-43.75)
     # Both lose the same points in stopping, on the same case.
-    assert table.cell("pcqc", "stopping_over_sft").text() == "[0.0, 0.0]"
+    assert table.cell("pcqc-shared_sft", "stopping_interval").text() == "[0.0, 0.0]"
 
 
-def test_the_figure_begins_at_shared_sft():
-    drawn = lost_points.figure(STUDY, RUNS)
+def test_runs_on_several_base_models_are_pooled():
+    other = POINTS.assign(base="clinic-2", asking=POINTS.asking / 2)
+    table = lost_points.table(STUDY, pd.concat([POINTS, other]))
+    assert table.cell("pcqc", "asking").value == pytest.approx(6.25 * 3 / 4)
+    assert "on two base models" in table.caption
+    drawn = lost_points.by_place(STUDY, pd.concat([POINTS, other]))
+    assert [len(dots.get_offsets()) for dots in drawn.axes[0].collections[::2]] == [2, 4]
+
+
+def test_the_course_begins_at_shared_sft():
+    drawn = lost_points.by_update(STUDY, POINTS)
     panel = drawn.axes[0]
     lines = {line.get_label(): line for line in panel.get_lines()}
     assert [*lines["PCQC"].get_xdata()] == [0, 6, 12]
