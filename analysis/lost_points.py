@@ -142,7 +142,7 @@ def by_place(study: Study, points: pd.DataFrame) -> Figure:
     """Points that every run lost in each place after its last update, with each method's mean."""
     last, methods = _last(points), _methods(points)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.22 * len(methods)), layout="constrained")
-    panels = figure.subplots(1, len(PLACES), sharey=True)
+    panels = figure.subplots(1, len(PLACES), sharex=True, sharey=True)
     for ax, place in zip(panels, PLACES, strict=True):
         for height, method in enumerate(methods):
             _dots(
