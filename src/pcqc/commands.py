@@ -179,7 +179,7 @@ def _status(arguments: argparse.Namespace) -> None:
 
 
 def _follow(arguments: argparse.Namespace) -> None:
-    from pcqc.mlflow_mirror.live import follow
+    from pcqc.mlflow_mirror.write_curves import follow
 
     follow(load(arguments))
 

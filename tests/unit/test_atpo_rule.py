@@ -12,7 +12,7 @@ import pytest
 from helpers import make_case
 from tree_material import SAYS, Critic, make_context
 
-from pcqc.methods.atpo.search import search_trees
+from pcqc.methods.atpo.search_and_pruning import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.sequences import TERMINAL

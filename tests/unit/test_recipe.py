@@ -189,7 +189,7 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
         "analysis.",
         "data_prep.",
         "pcqc.cli.",
-        "pcqc.mlflow_mirror.mirror_runs",
+        "pcqc.mlflow_mirror.write_runs",
         "pcqc.settings.",
     )
     assert not any(f"{module}.".startswith(outside) for module in modules)

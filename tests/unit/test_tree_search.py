@@ -10,7 +10,7 @@ from tree_material import SAYS, Critic, make_context
 from pcqc.consultation import roll_out
 from pcqc.errors import UserError
 from pcqc.methods.atpo.atpo import Atpo
-from pcqc.methods.atpo.search import search_trees
+from pcqc.methods.atpo.search_and_pruning import search_trees
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import trajectories
 from pcqc.methods.base import Services

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pcqc.jobs.status import JobState, job_states, runs, status, summary
-from pcqc.mlflow_mirror.live import SECONDS, events
+from pcqc.mlflow_mirror.write_curves import SECONDS, events
 from pcqc.settings import Study
 
 if TYPE_CHECKING:

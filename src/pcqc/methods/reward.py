@@ -1,4 +1,7 @@
-"""The reward of a complete consultation; ATPO's is `tree_reward` in `atpo/search.py`."""
+"""The reward of a complete consultation, for all methods but ATPO.
+
+ATPO's is `tree_reward` in `atpo/search_and_pruning.py`.
+"""
 
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation

@@ -1,7 +1,7 @@
 """MLflow: all that writes to it and reads from it.
 
-A run appends to its own files and never talks to MLflow. Four modules write: `mirror_runs`
-(finished runs), `live` (curves of runs in training), `checkpoints` (selected policies as models)
-and `publish_report`; `prepare` makes the store. `collect` fetches files back for the analysis and
-checks their digests.
+A run appends to its own files and never talks to MLflow. Four modules write: `write_runs` (finished
+runs), `write_curves` (curves of runs in training), `write_models` (selected policies as models) and
+`write_report`; `prepare` makes the store. `collect` fetches files back for the analysis and checks
+their digests.
 """

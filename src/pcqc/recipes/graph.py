@@ -47,11 +47,11 @@ KINDS = {
     "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN, "ground_answers"),
     "lost_points": Kind("lost_points", "pcqc.jobs.lost_points", RUN, "lost_points_of_a_run"),
     "lost_points_table": Kind("lost_points_table", "analysis.lost_points"),
-    "mirror": Kind("tracking", "pcqc.mlflow_mirror.mirror_runs", ("method",)),
+    "mirror": Kind("tracking", "pcqc.mlflow_mirror.write_runs", ("method",)),
     "collect": Kind("collected", "pcqc.mlflow_mirror.collect"),
     "report": Kind("report", "analysis.report"),
     "peers": Kind("peers", "analysis.tables.peers", (), "peers_table"),
-    "publish": Kind("published", "pcqc.mlflow_mirror.publish_report"),
+    "publish": Kind("published", "pcqc.mlflow_mirror.write_report"),
 }
 
 

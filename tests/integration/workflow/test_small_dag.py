@@ -111,7 +111,8 @@ def before_mlflow(place: Workplace) -> dict[str, object]:
     return made
 
 
-@pytest.mark.slow  # it makes the study anew; `test_live.py` has the server that dies in a training
+# It makes the study anew; `test_write_curves.py` has the server that dies in a training.
+@pytest.mark.slow
 def test_a_dead_tracking_server_changes_no_byte(mini, tmp_path):
     """All runs are made and their mirrors fail in one line each; with a store the rest follows."""
     with socket.create_server(("127.0.0.1", 0)) as server:

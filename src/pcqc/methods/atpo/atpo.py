@@ -1,6 +1,7 @@
 """ATPO, what an update does (app:pcqc_frozen_setup; `docs/atpo.md`).
 
-Samples: a tree of consultations per case (`search.py`), pruned where the critic is certain.
+Samples: a tree of consultations per case, pruned where the critic is certain
+(`search_and_pruning.py`).
 Credits: each turn with r + V(s') - V(s), divided by its visits (`turn_credit.tree`).
 Trains on: complete trajectories (`trajectories.py`), in mini-batches of one step each of actor and
 critic; the critic (`critic.py`) learns the backed-up values, at first alone.
@@ -17,7 +18,7 @@ from pydantic.dataclasses import dataclass as settings
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
 from pcqc.methods.atpo.records import tree_metrics, tree_row
-from pcqc.methods.atpo.search import Search, search_trees, tree_reward
+from pcqc.methods.atpo.search_and_pruning import Search, search_trees, tree_reward
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.atpo.trajectories import Trajectory, trajectories
 from pcqc.methods.base import RlMethod, Services

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.methods.atpo.search import Search
+from pcqc.methods.atpo.search_and_pruning import Search
 from turn_credit.tree import atpo, back_up, visits
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcqc.consultation import Consultation
-from pcqc.methods.atpo.search import Search
+from pcqc.methods.atpo.search_and_pruning import Search
 from pcqc.methods.atpo.settings import TreeSearch
 from pcqc.methods.sequences import executed_sequences
 from pcqc.training.training_sequence import TrainingSequence, ValueSequence, pack_turns

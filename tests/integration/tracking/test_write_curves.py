@@ -11,7 +11,7 @@ from tracked import mirror
 from workplace import digests
 
 from pcqc.errors import UserError
-from pcqc.mlflow_mirror import live
+from pcqc.mlflow_mirror import write_curves
 from pcqc.mlflow_mirror.mlflow_store import open_store
 from pcqc.recipes.graph import Jobs
 from pcqc.recipes.manifest import hold_folder
@@ -46,7 +46,7 @@ def test_each_row_is_sent_once_and_half_a_row_waits(ready):
     file = job.path / "events.jsonl"
     whole = file.read_text(encoding="utf-8")
     lines = whole.splitlines(keepends=True)
-    sender = live.Live(ready)
+    sender = write_curves.Live(ready)
     file.unlink()
     sender.send([job])
     assert training(ready)[1] == []
@@ -57,7 +57,7 @@ def test_each_row_is_sent_once_and_half_a_row_waits(ready):
     sender.send([job])
     assert steps(ready, "reward/mean", 3) == [1, 2, 3]
     # Another watcher goes on with the same run.
-    live.Live(ready).send([job])
+    write_curves.Live(ready).send([job])
     assert len(training(ready)[1]) == 1
     file.write_text(whole, encoding="utf-8")
     mirror(ready, "pcqc")
@@ -66,10 +66,10 @@ def test_each_row_is_sent_once_and_half_a_row_waits(ready):
 
 def test_a_study_is_followed_until_its_workflow_has_ended(ready, monkeypatch):
     job = Jobs(ready).job("train", "pcqc", "A")
-    monkeypatch.setattr(live, "SECONDS", 0.0)
+    monkeypatch.setattr(write_curves, "SECONDS", 0.0)
     monkeypatch.setattr(os, "nice", lambda _: None)  # of the tests' own process
     with hold(ready.results / ".lock", "a run"):
-        followed = threading.Thread(target=live.follow, args=(ready,))
+        followed = threading.Thread(target=write_curves.follow, args=(ready,))
         followed.start()
         with hold_folder(job):
             steps(ready, "reward/mean", 4)
@@ -81,7 +81,7 @@ def test_a_study_is_followed_until_its_workflow_has_ended(ready, monkeypatch):
     assert not followed.is_alive()
     (run,) = training(ready)[1]
     assert run.info.status == "KILLED"
-    live.Live(ready).send([job])  # it goes on
+    write_curves.Live(ready).send([job])  # it goes on
     (run,) = training(ready)[1]
     assert run.info.status == "RUNNING"
 
@@ -91,7 +91,7 @@ def test_a_training_that_has_just_begun_is_not_sent(ready):
     write_jsonl(
         job.path / "events.jsonl", [{"kind": "update", "update": 1, "time": now(), "kl": 0.0}]
     )
-    live.Live(ready).send([job])
+    write_curves.Live(ready).send([job])
     assert training(ready)[1] == []
 
 
@@ -102,6 +102,6 @@ def test_a_dead_server_changes_nothing_and_is_one_line(study, monkeypatch):
     hasty = make_study(Tracking(timeout_seconds=4))
     before = digests(hasty.results)
     with pytest.raises(UserError, match="did not answer") as caught:
-        live.Live(hasty).send([Jobs(hasty).job("train", "pcqc", "A")])
+        write_curves.Live(hasty).send([Jobs(hasty).job("train", "pcqc", "A")])
     assert "\n" not in str(caught.value)
     assert digests(hasty.results) == before

@@ -9,7 +9,7 @@ from itertools import starmap
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from pcqc.mlflow_mirror import checkpoints, notes, page, values
+from pcqc.mlflow_mirror import notes, page, values, write_models
 from pcqc.mlflow_mirror.finished import FinishedRun, read_finished
 from pcqc.mlflow_mirror.mlflow_store import Store, answering, artifact_paths, open_store
 from pcqc.mlflow_mirror.prepare import prepare
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PARENT = "mlflow.parentRunId"
 SUPERSEDED = "superseded_by"
 CURRENT = "current"
-TRAINING = "training"  # stage of a run that has not ended: see `live`
+TRAINING = "training"  # stage of a run that has not ended: see `write_curves`
 PARAMETERS_PER_CALL = 100  # MLflow's limits
 RUNS_PER_CALL = 50_000
 
@@ -112,7 +112,7 @@ def _mirror_run(store: Store, run: FinishedRun, parent: str, stored: list["Run"]
     is_finished = target.info.status == "FINISHED"
     if not is_finished or not set(run.files) <= set(artifact_paths(client, run_id)):
         _fill(store, run, target)
-    checkpoints.register(store, run, run_id)
+    write_models.register(store, run, run_id)
     _supersede(store, run, target, of_letter)
     return {"run_id": run_id, "artifacts": run.sha256}
 
