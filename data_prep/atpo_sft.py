@@ -22,8 +22,8 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     response, end = split_end(take_text(row, "response"))
     where: dict[str, str | int] = {"file": origin.file, "row": line, "end": end}
     name = origin.identify(line, line)
-    row = SftRow(name, origin.source, messages, response, where)
-    return Converted(row, system=messages[0]["content"])
+    record = SftRow(name, origin.source, messages, response, where)
+    return Converted(record, system=messages[0]["content"])
 
 
 def read_chatml(prompt: str) -> list[dict[str, str]]:

@@ -69,8 +69,10 @@ def check_file(
 
 
 def differences(holds: Holds, format_name: str, conversion: Conversion) -> list[str]:
-    """How a file differs from its description, one clause for each way; bad rows are not among
-    them, as every bad row has a message of its own."""
+    """How a file differs from its description, a clause each.
+
+    Bad rows are left out: each has a message of its own.
+    """
     if format_name != holds.format:
         return [f"its format is '{format_name}', not '{holds.format}'"]
     records, excluded = conversion.records, conversion.exclusions

@@ -53,9 +53,10 @@ def _other_kind(raw: Path, line: bytes) -> str | None:
         return "a compressed or spreadsheet file"
     if start.startswith(b"{"):
         return "JSON over several lines" if start.strip() == b"{" else None
-    if b"\t" in start or raw.suffix.lower() == ".tsv":
+    ending = raw.suffix.lower()
+    if b"\t" in start or ending == ".tsv":
         return "a TSV file"
-    return "a CSV file" if b"," in start or b";" in start or raw.suffix == ".csv" else None
+    return "a CSV file" if b"," in start or b";" in start or ending == ".csv" else None
 
 
 def _nearest_format(fields: set[str]) -> str:

@@ -135,6 +135,7 @@ def test_an_array_that_is_broken_or_empty_is_refused(tmp_path, capsys, content, 
     ("name", "content", "kind"),
     [
         ("cases.csv", b"id,question\n1,why\n", "a CSV file"),
+        ("CASES.CSV", b"question\nwhy\n", "a CSV file"),
         ("cases.txt", b"id;question\n1;why\n", "a CSV file"),
         ("cases.tsv", b"id\tquestion\n1\twhy\n", "a TSV file"),
         ("cases.json", json.dumps(GOOD, indent=1).encode(), "JSON over several lines"),
