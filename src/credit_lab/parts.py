@@ -25,9 +25,6 @@ class Parts:
     def __iter__(self) -> Iterator[np.ndarray]:
         return iter((self.choice, self.question, self.answer))
 
-    def copy(self) -> "Parts":
-        return Parts(*(part.copy() for part in self))
-
     def zeros(self) -> "Parts":
         """Zeros of the same shapes."""
         return Parts(*(np.zeros_like(part) for part in self))
@@ -40,9 +37,3 @@ class Parts:
     def times(self, factor: float | np.ndarray) -> "Parts":
         """Every part times a factor."""
         return Parts(*(part * factor for part in self))
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)

@@ -8,15 +8,14 @@ from matplotlib.figure import Figure
 from analysis.drawing.style import encode, house_style
 from analysis.formats import render
 from analysis.table import Table
+from analysis.tables_and_figures import FORMS
 from pcqc.system.files import write_atomic
-
-FIGURE_FORMS = ("pdf", "png", "svg")
 
 
 def write(
     folder: Path, name: str, forms: Sequence[str], table: Table, draw: Callable[[], Figure]
 ) -> None:
-    """Write `<name>.<form>` in every form: of `FIGURE_FORMS` the figure, of all others the table.
+    """Write `<name>.<form>` in every form, the figure or the table as `FORMS` says.
 
     Args:
         folder: where the files go.
@@ -28,5 +27,6 @@ def write(
     with house_style():
         figure = draw()
         for form in forms:
-            content = encode(figure, form) if form in FIGURE_FORMS else render(form, [table])
+            drawn = form in FORMS["figure"]
+            content = encode(figure, form) if drawn else render(form, [table])
             write_atomic(folder / f"{name}.{form}", content)

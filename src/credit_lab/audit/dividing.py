@@ -26,16 +26,16 @@ def utility_gradient(policy: TabularPolicy) -> Parts:
     return question_gradient(policy, _credit(lambda group: group.read("utilities")), False)
 
 
-def divided_gradient(policy: TabularPolicy, divide: Divisor, candidates: int = CANDIDATES) -> Parts:
+def divided_gradient(policy: TabularPolicy, divide: Divisor) -> Parts:
     """Expected gradient of the question term in a large update, with no threshold."""
-    pooled = mean_variance(policy, candidates)
+    pooled = mean_variance(policy)
     credit = _credit(partial(_divided, divide=divide, pooled=pooled))
-    return question_gradient(policy, credit, False, candidates)
+    return question_gradient(policy, credit, False)
 
 
-def mean_variance(policy: TabularPolicy, candidates: int = CANDIDATES) -> float:
+def mean_variance(policy: TabularPolicy) -> float:
     """Mean over all groups of the variance of their utilities, as a large update pools it."""
-    events = supervised_events(policy, _credit(_variances), candidates)
+    events = supervised_events(policy, _credit(_variances), CANDIDATES)
     total = sum(event.probability for event in events)
     return sum(event.probability * event.executed for event in events) / total
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import softmax
 
-from credit_lab.parts import Parts, softmax
+from credit_lab.parts import Parts
 
 ASK, ANSWER = 0, 1
 Act = tuple[int, int]  # ASK and a finding, or ANSWER and an option
@@ -134,7 +135,7 @@ class TabularPolicy:
 
     def __init__(self, clinic: TinyClinic, logits: Parts):
         self.clinic, self.logits = clinic, logits
-        self.probabilities = Parts(*map(softmax, logits))
+        self.probabilities = Parts(*(softmax(part, axis=-1) for part in logits))
 
     def probability(self, state: State, act: Act) -> float:
         """P(act | state), both tokens."""

@@ -89,7 +89,7 @@ class CreditedTurns(TurnCredit):
     file: str | None = None  # that registers it; a credit of the package needs none
 
     def __post_init__(self):
-        pass
+        """Any credit is allowed here; `known` checks it when it is used."""
 
     @property
     def reads_beliefs(self) -> bool:

@@ -233,7 +233,7 @@ def _exact(env: ClinicEnv, group: QuestionGroup) -> dict:
     for response in group.turn.responses:
         action, question = read_action(response.text), response.action.question or ""
         later = dataclasses.replace(state, answered=dict(state.answered), asked=set(state.asked))
-        later.answered |= _said(env, response.answer)
+        later.answered |= read_findings(env.world, response.answer or "")
         rows.append(
             (
                 later.belief(),
@@ -245,7 +245,3 @@ def _exact(env: ClinicEnv, group: QuestionGroup) -> dict:
     names = ("exact_utilities", "expected", "q_star", "last")
     values = {name: [row[i] for row in rows] for i, name in enumerate(names)}
     return {"posterior": state.posterior().tolist(), "left": state.questions_left, **values}
-
-
-def _said(env: ClinicEnv, answer: str | None) -> dict[int, bool]:
-    return read_findings(env.world, answer or "")

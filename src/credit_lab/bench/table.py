@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from credit_lab.bench.bundle import PUBLISHED, State, read_bundle
+from credit_lab.bench.bundle import PUBLISHED, read_bundle
 from credit_lab.bench.score import Score, score
 from turn_credit import Credit, Group, Ragged
 from turn_credit.arithmetic import leave_one_out
@@ -61,7 +61,7 @@ def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
     """A score for each credit; the best ranks first, what cannot be scored and controls last."""
     _SEEN.clear()  # so that a second call gives the same table
     states = read_bundle(bundle)
-    scores = [_score(credit, states) for credit in credits]
+    scores = [score(credit, states, exact=credit in CONTROLS) for credit in credits]
     controls = [control.title for control in CONTROLS]
 
     def place(own: Score) -> tuple:
@@ -71,10 +71,6 @@ def scored(credits: Sequence[Credit], bundle: Path = PUBLISHED) -> list[Score]:
         return control, False, -round(own.rank["last"].mean, 6)  # equals stand as they were given
 
     return sorted(scores, key=place)
-
-
-def _score(credit: Credit, states: Sequence[State]) -> Score:
-    return score(credit, states, exact=credit in CONTROLS)
 
 
 def scores(every: Sequence[Score]) -> str:

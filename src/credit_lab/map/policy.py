@@ -7,10 +7,11 @@ whose policies differ.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from credit_lab.map.settings import Cell
 from credit_lab.map.simulated import FLOAT
-from credit_lab.parts import Parts, softmax
+from credit_lab.parts import Parts
 
 SURE = 1e-3  # the answer's features do not tell smaller posterior probabilities apart
 DECAYS, TINY = (0.9, 0.999), 1e-8  # Adam's, as torch has them
@@ -67,7 +68,7 @@ def see(policy: Parts, weight: np.ndarray, asked: np.ndarray, used: float) -> Se
         asked: bool [R, M, findings].
         used: share of the turns that are over.
     """
-    posterior = softmax(weight)
+    posterior = softmax(weight, axis=-1)
     ones = np.ones_like(posterior[..., :1])
     choice = np.concatenate([ones, posterior.max(-1, keepdims=True), used * ones], axis=-1)
     question = np.concatenate([ones, posterior, asked], axis=-1)
@@ -77,9 +78,8 @@ def see(policy: Parts, weight: np.ndarray, asked: np.ndarray, used: float) -> Se
         for features, part in zip((choice, question, answer), policy, strict=True)
     )
     answering = 1 / (1 + np.exp(-to_answer[..., 0]))
-    return Seen(
-        choice, question, answer, answering, softmax(questions), softmax(answers), posterior
-    )
+    questions, answers = softmax(questions, axis=-1), softmax(answers, axis=-1)
+    return Seen(choice, question, answer, answering, questions, answers, posterior)
 
 
 def pushed_choice(seen: Seen, answers: np.ndarray, push: np.ndarray) -> np.ndarray:

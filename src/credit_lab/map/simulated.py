@@ -9,9 +9,9 @@ All arrays have leading axes of patients, written [...].
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from credit_lab.map.settings import Cell
-from credit_lab.parts import softmax
 
 FLOAT = np.float32  # a quarter faster than twice the digits
 ODDS = 3.0  # of an option that the complaint makes likelier, as in config/studies/clinic.yaml
@@ -115,7 +115,7 @@ class SimulatedClinic:
         """
         new = ~np.take_along_axis(asked, finding, axis=-1)
         evidence = new[..., None] * self.log_answer[read.astype(int), finding]
-        after = softmax(weight[..., None, :] + evidence)
+        after = softmax(weight[..., None, :] + evidence, axis=-1)
         right = np.broadcast_to(patients.option[..., None, None], (*finding.shape, 1))
         return np.take_along_axis(after, right, -1)[..., 0]
 

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from finite_differences import slopes
+from scipy.special import softmax
 
 from clinic_env.posterior import posterior
 from clinic_env.world import COMPLAINTS, FINDINGS, LABELS, QUESTION, World, state_complaint
@@ -40,7 +41,7 @@ from credit_lab.map.training import (
     train,
     train_block,
 )
-from credit_lab.parts import Parts, softmax
+from credit_lab.parts import Parts
 from pcqc.cases.case import Case
 from pcqc.errors import UserError
 from pcqc.system.seeds import generator
@@ -112,7 +113,7 @@ def test_the_simulated_posterior_is_the_clinics():
         weight, asked = clinic.learn(weight, asked, *each)
     # Finding 1's second answer was not learnt, as no repeated question's is.
     expected = posterior(world, case, {1: True, 5: True, 3: False})
-    assert softmax(weight)[0] == pytest.approx(expected, rel=1e-5)
+    assert softmax(weight, axis=-1)[0] == pytest.approx(expected, rel=1e-5)
 
 
 def sampled(group: int, candidates: int) -> tuple[Parts, Rollouts]:
@@ -130,8 +131,8 @@ def log_probability(policy: Parts, batch: Rollouts, credit: np.ndarray) -> float
         seen = turn.seen
         logit = (seen.choice @ policy.choice.swapaxes(1, 2))[..., 0]
         ask = -np.log1p(np.exp(logit))
-        question = np.log(softmax(seen.question @ policy.question.swapaxes(1, 2)))
-        answer = np.log(softmax(seen.answer @ policy.answer.swapaxes(1, 2)))
+        question = np.log(softmax(seen.question @ policy.question.swapaxes(1, 2), axis=-1))
+        answer = np.log(softmax(seen.answer @ policy.answer.swapaxes(1, 2), axis=-1))
         for m in np.flatnonzero(turn.here[0]):
             ended = turn.answers[0, m]
             own = answer[0, m, turn.named[0, m]] if ended else question[0, m, turn.finding[0, m]]
@@ -288,7 +289,7 @@ def test_a_repeated_question_says_nothing_to_the_scorer():
     clinic = SimulatedClinic(SMALL)
     patients = clinic.draw(generator(1, "p"), 1, 3)
     weight, asked = clinic.opening(patients)
-    before = np.take_along_axis(softmax(weight), patients.option[..., None], -1)
+    before = np.take_along_axis(softmax(weight, axis=-1), patients.option[..., None], -1)
     asked[..., 0] = True
     again = np.zeros((1, 3, 1), int)
     read = np.ones((1, 3, 1), bool)
