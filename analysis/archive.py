@@ -65,13 +65,13 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
             are collected already; nothing was changed.
     """
     studies = [study, *replicates(study)]
-    unpacked = [_checked(member, archives / f"{member.name}.tar.xz") for member in studies]
+    archived = [_checked(member, archives / f"{member.name}.tar.xz") for member in studies]
     for member in studies:
         job = Jobs(member).job("collect")
         if job.manifest.exists() and not read_manifest(job.path)["also_for"]:
             raise UserError(f"{job.path}: holds runs of this machine; move it away to restore")
     folders = []
-    for member, (settings, files) in zip(studies, unpacked, strict=True):
+    for member, (settings, files) in zip(studies, archived, strict=True):
         collect = Jobs(member).job("collect")
         job = replace(collect, settings=Archived(settings), entries=(), inputs={})
         own = {name: content for name, content in files.items() if not name.startswith(PEERS)}
@@ -105,7 +105,7 @@ def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
 
 
 def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
-    """Job -> its settings; what is collected, and the peers' runs, come of these jobs."""
+    """Job -> its settings, of every job that the collection and the peers' runs depend on."""
     return {job.name: job.recipe.settings for job in _jobs(study, peers)}
 
 
@@ -169,8 +169,8 @@ def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]
 def _differences(archived: dict[str, Any], jobs: Sequence[Job]) -> Iterator[str]:
     """`train pcqc A: rl.seed`: a setting that the two do not share, or a job that is no more.
 
-    A run that the study has got since may be added: see `pcqc collect --add`. A setting that there
-    was not yet had the default of today.
+    A run that the study has got since may be added: see `pcqc collect --add`. A setting that is
+    newer than the archive is taken to have had today's default.
     """
     today = {job.name: job for job in jobs}
     yield from archived.keys() - today.keys()

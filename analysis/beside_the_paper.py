@@ -73,16 +73,16 @@ def differences(ours: Table, paper: Table) -> Table:
     )
 
 
-def _compared(published: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
+def _compared(printed: Cell, ours: Cell, numeric: bool) -> tuple[Cell, ...]:
     """Published, ours, difference and half-width; statements are compared by their meaning."""
-    if not (isinstance(published, Number) and isinstance(ours, Number)):
-        texts = [cell if isinstance(cell, str) else cell.text() for cell in (published, ours)]
-        meanings = [getattr(cell, "meaning", cell) for cell in (published, ours)]
+    if not (isinstance(printed, Number) and isinstance(ours, Number)):
+        texts = [cell if isinstance(cell, str) else cell.text() for cell in (printed, ours)]
+        meanings = [getattr(cell, "meaning", cell) for cell in (printed, ours)]
         word = "same" if meanings[0] == meanings[1] else "differs"
         return (*texts, MISSING if numeric or MISSING in texts else word, MISSING)
-    difference = Number(ours.value - published.value, digits=ours.digits, signed=True)
+    difference = Number(ours.value - printed.value, digits=ours.digits, signed=True)
     half = MISSING
-    if ours.se is not None and published.se is not None:
-        width = NORMAL * (ours.se**2 + published.se**2) ** 0.5
+    if ours.se is not None and printed.se is not None:
+        width = NORMAL * (ours.se**2 + printed.se**2) ** 0.5
         half = Number(width, digits=ours.digits)
-    return (replace(published, best=False), replace(ours, best=False), difference, half)
+    return (replace(printed, best=False), replace(ours, best=False), difference, half)

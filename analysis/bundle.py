@@ -72,7 +72,7 @@ def write(study: Study, bundles: Path = BUNDLES) -> Path:
     """
     collected = load(study)
     _check_report(study)
-    files = [path for one in (collected, *collected.others) for path in _results(one)]
+    files = [path for each in collected.on_each_base for path in _results(each)]
     files += _of_result(latest(study, "report"))
     too_large = [path for path in files if path.stat().st_size > LIMIT]
     folder = bundles / study.name
@@ -214,7 +214,7 @@ def _results(collected: Collected) -> Iterator[Path]:
 
 
 def _of_result(folder: Path, keep: str = f"{CHECKPOINTS}/") -> list[Path]:
-    """Files of a result, its manifest last; of checkpoints those alone whose names begin so."""
+    """Files of a result, its manifest last; of its checkpoints those below `keep`."""
     result = folder.with_name(folder.resolve().name)
     files = read_manifest(result)["files"]
     names = [name for name in files if not name.startswith(f"{CHECKPOINTS}/")]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from analysis.collected import Collected
 from analysis.load import read_continuation
+from analysis.statistics.estimates import rank_correlations
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import (
     EARLY,
@@ -155,12 +155,8 @@ class Continued:
 
         States at which all utilities or all successes are equal have none and are left out.
         """
-        ranks = [rankdata(values, axis=1) for values in (self.utility, self.success)]
-        centred = [r - r.mean(axis=1, keepdims=True) for r in ranks]
-        norms = [np.sqrt((c**2).sum(axis=1)) for c in centred]
-        varied = (norms[0] > 0) & (norms[1] > 0)
-        product = (centred[0] * centred[1]).sum(axis=1)[varied]
-        return mean_over_states(product / (norms[0] * norms[1])[varied])
+        correlations = rank_correlations(self.utility, self.success)
+        return mean_over_states(correlations[~np.isnan(correlations)])
 
     def calibration(self) -> list[Bin]:
         """Success by utility in bins of equally many candidates; intervals resample cases."""
@@ -215,7 +211,7 @@ def main_policy(collected: Collected) -> Continued:
 
 
 def filtered(collected: Collected) -> Continued:
-    """The main policy's states whose answers are filtered: those for it alone, if there are any."""
+    """The main policy's states for the filter of answers, which may be a set of their own."""
     kind = UNGROUNDED if collected.study.continuation.ungrounded else MAIN
     return continued(collected, *collected.study.continued[0], kind)
 

@@ -81,10 +81,10 @@ def copy_pictures(study: Study, root: Path = ROOT) -> list[Path]:
     Raises:
         UserError: a figure that a page shows has not been drawn.
     """
-    shown = re.compile(rf"\(\S*pictures/{re.escape(study.name)}-(\w+)\.svg\)")
+    picture = re.compile(rf"\(\S*pictures/{re.escape(study.name)}-(\w+)\.svg\)")
     texts = [path.read_text(encoding="utf-8") for path in _pages(root)]
     copies = []
-    for name in sorted({name for text in texts for name in shown.findall(text)}):
+    for name in sorted({name for text in texts for name in picture.findall(text)}):
         drawn = latest(study, "report") / "figures" / f"{name}.svg"
         if not drawn.exists():
             raise UserError(f"{drawn}: missing; run `pcqc report {study.name}` first")

@@ -113,11 +113,11 @@ class Instrument:
 
     def consultations(self, method: str, run: str) -> Consultations:
         """Every consultation of a run, in the order of its file."""
-        columns: list[tuple[float, float, int]] = []
+        rows: list[tuple[float, float, int]] = []
         for case, dialogue in self.dialogues(method, run):
             asked = sum(turn["action"] == "question" for turn in dialogue["turns"])
-            columns.append((float(dialogue["correct"]), self.diagnosis(case, dialogue), asked))
-        accuracy, diagnosis, asked = np.array(columns).T
+            rows.append((float(dialogue["correct"]), self.diagnosis(case, dialogue), asked))
+        accuracy, diagnosis, asked = np.array(rows).T
         return Consultations(100 * accuracy, 100 * diagnosis, asked)
 
     def questions(self, method: str, run: str) -> list[tuple[Case, list[AskedQuestion]]]:

@@ -45,7 +45,7 @@ def load(study: Study) -> Collected:
 
     Raises:
         UserError: a file is missing or broken, or holds what the study does not have; a replicate
-            is none, or was made on other cases.
+            differs in more than its base model, or was made on other cases.
     """
     collected = _load(study)
     others = tuple(_load(other) for other in replicates(study))

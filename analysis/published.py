@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from analysis.statistics.estimates import Estimate
+from analysis.statistics.estimates import Estimate, binomial_error
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
 from pcqc.evaluation.intervals_over_cases import NORMAL
 from pcqc.settings import Benchmark
@@ -111,5 +111,5 @@ def _standard_error(cell: Number, cases: int | None, beside: Cell | None) -> flo
     if cell.sd is not None:
         return cell.sd / RUNS**0.5
     if cases:
-        return (cell.value * (100 - cell.value) / cases) ** 0.5
+        return binomial_error(cell.value, cases)
     return (beside.high - beside.low) / (2 * NORMAL) if isinstance(beside, Range) else None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from analysis.statistics.estimates import Estimate, over_runs
+from analysis.statistics.estimates import Estimate, binomial_error, over_runs
 from analysis.statistics.intervals_over_runs_and_cases import Effect
 
 MISSING = "—"
@@ -154,7 +154,7 @@ def number(
     """An estimate over runs as a cell; one run's error is binomial over `cases`, in percent."""
     se = estimate.standard_error
     if se is None and cases:
-        se = (estimate.mean * (100 - estimate.mean) / cases) ** 0.5
+        se = binomial_error(estimate.mean, cases)
     return Number(estimate.mean, estimate.sd, se, digits, signed)
 
 
@@ -185,6 +185,12 @@ def mark_best(rows: Sequence[Row], column: int) -> list[Row]:
             row = replace(row, cells=cells)
         marked.append(row)
     return marked
+
+
+def ends(numbers: Iterable[int]) -> str:
+    """`90–150`: the smallest and the largest; `90` where all are equal."""
+    known = sorted(numbers)
+    return "–".join(str(number) for number in dict.fromkeys((known[0], known[-1])))
 
 
 def listed(words: Sequence[str]) -> str:

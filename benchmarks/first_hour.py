@@ -26,6 +26,7 @@ from pcqc.system.files import read_json, read_jsonl, write_atomic, write_json
 
 PCQC = [sys.executable, "-m", "pcqc.cli"]
 FIRST_STATE = 1800.0  # seconds until a run has one; a GPU compiles for minutes
+ROLES = ("actor", "patient", "scorer", "update")  # whose rates are shown
 
 
 class Hour:
@@ -192,9 +193,6 @@ def _measured(measured: dict[str, Any], shares: dict[str, float]) -> list[str]:
         "## Rates that `pcqc plan` reads",
         _table(kept),
     ]
-
-
-ROLES = ("actor", "patient", "scorer", "update")
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> str:

@@ -116,7 +116,7 @@ def made(own: Own, folder: Path, lock: Path, checkout: Path | None) -> bool:
     ours = [f"--editable={ROOT / 'packages' / name}" for name in ("turn_credit", "clinic_env")]
     alone = own.alone
     if checkout:
-        alone = tuple(checkout.resolve() / one.partition("#subdirectory=")[2] for one in alone)
+        alone = tuple(checkout.resolve() / url.partition("#subdirectory=")[2] for url in alone)
     steps = [
         ("venv", "--clear", "--python", own.python, folder),
         (*install, "--constraint", lock, "pytest", *own.needs, *ours),

@@ -27,6 +27,11 @@ class Point:
     accuracy: Estimate
     main: bool
 
+    @property
+    def marker(self) -> tuple[float, float]:
+        """Size of its marker in points, and opacity."""
+        return (6.5, 1.0) if self.main else (4.5, FAINT)
+
 
 Panels = Mapping[str, Mapping[str, Point]]  # benchmark title -> method -> point
 
@@ -103,10 +108,7 @@ def panelled(panels: Panels, titles: Mapping[str, str]) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("Q/ep. (fewer inquiry turns →)")
     points = next(iter(panels.values()))
-    marks = []
-    for method, point in points.items():
-        size, alpha = (6.5, 1.0) if point.main else (4.5, FAINT)
-        marks.append(mark(method, titles[method], size, alpha))
+    marks = [mark(method, titles[method], *point.marker) for method, point in points.items()]
     legend_below(figure, marks)
     return figure
 
@@ -118,6 +120,7 @@ def _panel(ax: Axes, points: Mapping[str, Point], titles: Mapping[str, str]) -> 
         if away and method == START:
             continue
         colour, marker = look(method)
+        size, opacity = point.marker
         ax.errorbar(
             point.turns.mean,
             point.accuracy.mean,
@@ -125,8 +128,8 @@ def _panel(ax: Axes, points: Mapping[str, Point], titles: Mapping[str, str]) -> 
             yerr=point.accuracy.sd,
             fmt=marker,
             color=colour,
-            markersize=6.5 if point.main else 4.5,
-            alpha=1.0 if point.main else FAINT,
+            markersize=size,
+            alpha=opacity,
             elinewidth=0.9,
             capsize=2,
             zorder=3 if point.main else 2,

@@ -1,9 +1,10 @@
-"""Means and standard deviations over independent runs."""
+"""Means and standard deviations over independent runs; rank correlations; the error of a share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import rankdata
 
 from analysis.statistics.intervals_over_runs_and_cases import Effect
 
@@ -41,10 +42,12 @@ def average_over_benchmarks(by_benchmark: Sequence[Sequence[float]]) -> Estimate
 def effect_over_runs(
     first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
 ) -> Effect | None:
-    """Difference of two methods' means, from one value a run; Welch's (1947) interval over runs.
+    """Difference of two methods' means from one value of each run, with its error over runs.
+
+    The degrees of freedom are those of Welch's t test.
 
     Args:
-        first, second: [base models][runs]; base models count alike.
+        first, second: [base models][runs] of each method; base models count alike.
 
     Returns:
         None where a method has one run on some base model.
@@ -62,3 +65,23 @@ def effect_over_runs(
     differences = [float(np.mean(a) - np.mean(b)) for a, b in zip(first, second, strict=True)]
     by_base = {f"base model {number}": value for number, value in enumerate(differences, 1)}
     return Effect(float(np.mean(differences)), variance**0.5, freedom, "run", by_base)
+
+
+def binomial_error(percent: float, cases: int) -> float:
+    """Standard error of a share of independent cases, in points."""
+    return (percent * (100 - percent) / cases) ** 0.5
+
+
+def rank_correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of each pair of rows; NaN where a row's values are all equal.
+
+    Args:
+        first, second: float [..., n].
+
+    Returns:
+        float [...].
+    """
+    ranks = [rankdata(values, axis=-1) for values in (first, second)]
+    own, other = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
+    norms = np.sqrt((own**2).sum(axis=-1)) * np.sqrt((other**2).sum(axis=-1))
+    return (own * other).sum(axis=-1) / np.where(norms > 0, norms, np.nan)

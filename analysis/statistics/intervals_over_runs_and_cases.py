@@ -58,8 +58,8 @@ class Sample:
     def tasks(self, other: "Sample") -> list[tuple[np.ndarray, np.ndarray]]:
         """(runs,) means of both methods, for each benchmark under each base model."""
         mine, theirs = (
-            {base: [[b.mean() for b in run] for run in runs.values()] for base, runs in one.items()}
-            for one in (self.by_base(), other.by_base())
+            {base: [[b.mean() for b in run] for run in runs.values()] for base, runs in own.items()}
+            for own in (self.by_base(), other.by_base())
         )
         pairs = [(np.array(mine[base]).T, np.array(theirs[base]).T) for base in mine]
         return [task for first, second in pairs for task in zip(first, second, strict=True)]
@@ -73,7 +73,7 @@ class Effect:
         difference: minuend minus subtrahend, in the unit of the metric.
         standard_error: over what `random` names.
         freedom: degrees of freedom of the standard error.
-        random: `case`, or `case and run`: what another study would draw anew.
+        random: what another study would draw anew: `case`, `run`, or `case and run`.
         by_base: base model -> difference there; the effect is their mean.
         runs: of each method under a base model; 0 where runs are not random.
         over_cases: the part of the variance that more runs would not lower.
@@ -203,8 +203,9 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         variance = float(means.var(ddof=1)) if cases > 1 else np.inf
         terms.append((variance / (cases * count**2), max(cases - 1, 1)))
     sides = zip(*teams.values(), strict=True)  # one where runs are paired
-    drawn = [side for side, one in zip(sides, (minuend, subtrahend), strict=False) if one.drawn]
-    others = [_Team(1, _stacked(runs.values())) for one in alike for runs in one.by_base().values()]
+    samples = minuend, subtrahend
+    drawn = [side for side, sample in zip(sides, samples, strict=False) if sample.drawn]
+    others = [_Team(1, _stacked(runs.values())) for own in alike for runs in own.by_base().values()]
     runs = _run_terms(drawn, others)
     # `sampled` is the variance over cases with the runs fixed; a negative estimate of what runs add
     # is set to zero.

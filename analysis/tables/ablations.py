@@ -3,14 +3,13 @@
 import dataclasses
 from typing import Any
 
-import pandas as pd
-
 from analysis.claims import compared
 from analysis.collected import Collected
 from analysis.load import evaluated_methods, load_methods
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, difference
 from analysis.tables.layout import mean_cell, random_parts
+from pcqc.recipes.recipe import flat
 from pcqc.settings import Study
 
 COLUMNS = (
@@ -97,5 +96,4 @@ def _settings(study: Study, method: str) -> dict[str, Any]:
     entry["rl"] = dataclasses.asdict(study.rl_of(study.method(method)))
     for name in ("title", "role", "runs"):
         entry.pop(name, None)
-    (flat,) = pd.json_normalize(entry).to_dict("records")
-    return flat
+    return flat(entry)

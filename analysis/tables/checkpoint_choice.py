@@ -8,7 +8,7 @@ import numpy as np
 from analysis.budgets import trained
 from analysis.collected import Collected
 from analysis.notices import on_base_models
-from analysis.table import MISSING, Cell, Column, Number, Row, Table, mean_of_runs
+from analysis.table import MISSING, Cell, Column, Number, Row, Table, ends, mean_of_runs
 
 OTHER, SAME = "Chosen on other cases", "Chosen on the same cases"
 COLUMNS = (
@@ -55,12 +55,11 @@ def build(collected: Collected) -> Table:
     rows = []
     for method in trained(collected):
         runs = [run for each in collected.on_each_base for run in _validated(each, method)]
-        counts = sorted({len(run.updates) for run in runs})
         cells: list[Cell] = [MISSING] * (len(COLUMNS) - 2)
         if runs:
             percent = [run.accuracies() for run in runs]
-            texts = "–".join(str(count) for count in sorted({counts[0], counts[-1]}))
-            cells = [texts, *(mean_of_runs([p[c.key] for p in percent], 2) for c in COLUMNS[3:])]
+            counts = ends(len(run.updates) for run in runs)
+            cells = [counts, *(mean_of_runs([p[c.key] for p in percent], 2) for c in COLUMNS[3:])]
         first = collected.title(method), Number(len(runs), digits=0)
         rows.append(Row(method, (*first, *cells), strong=method == "pcqc"))
     benchmark = collected.benchmarks[collected.study.development].title

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analysis.budgets import trained
 from analysis.collected import Collected
-from analysis.table import Column, Row, Statement, Table, listed
+from analysis.table import Column, Row, Statement, Table, ends, listed
 from pcqc.cases.order import batches_per_pass
 from pcqc.settings import Pretrained, Study
 
@@ -139,9 +139,10 @@ def _updates(collected: Collected, name: str) -> str:
         return str(method.updates)
     runs = collected.runs(name)
     made = [collected.record(name, run)["training"]["updates"] for run in runs]
-    ends = "–".join(str(end) for end in sorted({min(made), max(made)}))
     levelled = sum(collected.levelled_off(name, run) for run in runs)
-    return f"up to {method.updates} (made {ends}, {levelled} of {len(runs)} runs levelled off)"
+    return (
+        f"up to {method.updates} (made {ends(made)}, {levelled} of {len(runs)} runs levelled off)"
+    )
 
 
 def _decoding(study: Study) -> list[Setting]:

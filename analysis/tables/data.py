@@ -9,7 +9,7 @@ from typing import Any
 from analysis.collected import Collected
 from analysis.load import read_cards, read_overlap
 from analysis.published import published
-from analysis.table import MISSING, Cell, Column, Number, Row, Table, listed
+from analysis.table import MISSING, Cell, Column, Number, Row, Table, ends, listed
 
 CARDS = (
     Column("set", "Set", numeric=False),
@@ -77,9 +77,8 @@ def _contents(card: dict[str, Any]) -> list[Cell]:
     """Options, answers, facts and words of cases; SFT rows have none of their own."""
     if "cases" not in card:
         return [MISSING] * 4
-    options = [int(count) for count in card["options"]]
     return [
-        "–".join(map(str, sorted({min(options), max(options)}))),
+        ends(map(int, card["options"])),
         "/".join(f"{count:,}" for count in card["answers"].values()),
         *(
             f"{spread['median']:g} ({spread['min']}–{spread['max']})"

@@ -50,20 +50,20 @@ def write(study: Study, folder: Path) -> Path:
 
     def contents() -> Iterator[dict[str, Any]]:
         """What the page shows of each consultation, which gets a row of the list."""
-        for one in consultations(study, held_at):
-            place = held_at.index(one.place)
-            row = {
-                "run": runs[one.method, one.run],
+        for consultation in consultations(study, held_at):
+            row, place = consultation.row, held_at.index(consultation.place)
+            entry = {
+                "run": runs[consultation.method, consultation.run],
                 "place": place,
-                "case": cases[place, one.row["case_id"]],
-                "right": int(one.row["correct"]),
-                "ending": endings[one.row["ending"]],
-                "questions": sum(turn["action"] != "final" for turn in one.row["turns"]),
-                "update": one.update,
-                "compared": int(any(one.states)),
+                "case": cases[place, row["case_id"]],
+                "right": int(row["correct"]),
+                "ending": endings[row["ending"]],
+                "questions": sum(turn["action"] != "final" for turn in row["turns"]),
+                "update": consultation.update,
+                "compared": int(any(consultation.states)),
             }
-            rows.append(row)
-            yield one.contents()
+            rows.append(entry)
+            yield consultation.contents()
 
     _write_parts(target, "consultations", contents())
     if not rows:

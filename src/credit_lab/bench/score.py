@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
+from analysis.statistics.estimates import rank_correlations
 from clinic_env import load
 from clinic_env.world import asked_findings
 from credit_lab.audit.gradients import Beside, compare
@@ -102,10 +102,7 @@ def score(credit: Credit, states: Sequence[State], exact: bool = False) -> Score
 
 def rank_correlation(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Spearman's, of each row; 0 where a row's credits, or values, are all equal."""
-    ranks = [rankdata(np.round(rows, 9), axis=-1) for rows in (credits, values)]
-    own, true = (rank - rank.mean(axis=-1, keepdims=True) for rank in ranks)
-    norms = np.sqrt((own**2).sum(axis=-1) * (true**2).sum(axis=-1))
-    return (own * true).sum(axis=-1) / np.where(norms > 0, norms, 1)
+    return np.nan_to_num(rank_correlations(np.round(credits, 9), np.round(values, 9)))
 
 
 def regret(credits: np.ndarray, values: np.ndarray) -> np.ndarray:
