@@ -143,6 +143,14 @@ def test_bad_conversations_name_file_and_line(tmp_path, messages):
     assert read_conversations(path) == [Conversation(GOOD)]
 
 
+@pytest.mark.parametrize("facts", [None, "No cough.", {"a": "b"}, ["No cough.", 1]])
+def test_facts_that_are_no_list_of_texts_are_refused(tmp_path, facts):
+    path = tmp_path / "sft.jsonl"
+    path.write_text(json.dumps({"messages": GOOD, "facts": facts}))
+    with pytest.raises(UserError, match=r"sft.jsonl, line 1: 'facts' must be a list of strings"):
+        read_conversations(path)
+
+
 def test_no_conversations_are_refused(tmp_path):
     path = tmp_path / "sft.jsonl"
     path.write_text("\n")

@@ -217,6 +217,15 @@ def test_a_recorded_conversation_has_the_tokens_of_a_consultation(chat, policy):
     assert "any cough?" in history
 
 
+def test_the_patient_is_trained_on_answers_to_questions_alone(chat):
+    texts = ("", "", "I am not sure.", prompts.REMINDER, SPOKEN[0], "No cough.", SPOKEN[2])
+    roles = ("system", "user", *("assistant", "user") * 2, "assistant")
+    messages = [{"role": r, "content": text} for r, text in zip(roles, texts, strict=True)]
+    ((prompt, answer),) = chat.answers(messages, ("No cough.",))
+    assert prompt == chat.patient(("No cough.",), "any cough?")
+    assert chat.decode(answer) == "No cough."
+
+
 def test_sampled_tokens_are_never_tokenised_again():
     """A response in an unusual tokenisation stays as it was sampled, in history and log."""
     tokenizer = make_tokenizer()

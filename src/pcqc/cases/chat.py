@@ -31,8 +31,8 @@ class ChatFormat:
                 f"the tokenizer {tokenizer.name_or_path} has no chat template; add one to it"
             )
         self.tokenizer = tokenizer
-        # Responses are decoded ten times each, which the backend does in a fifth of the time. It
-        # cleans up no spaces, so a tokenizer that does decodes itself.
+        # A response is decoded about ten times. The backend takes a fifth of the tokenizer's time,
+        # but it cannot clean up spaces: a tokenizer that cleans them up decodes by itself.
         backend = getattr(tokenizer, "backend_tokenizer", None)
         raw = backend is not None and not tokenizer.clean_up_tokenization_spaces
         self._text = backend.decode if raw else tokenizer.decode
@@ -51,7 +51,7 @@ class ChatFormat:
         return self._text(ids, skip_special_tokens=False)
 
     def quoted(self, messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-        """Messages whose markers are broken, unlike the template's; see `TextEncoder.quote`."""
+        """The messages with every marker in their text broken; see `TextEncoder.quote`."""
         return [{**m, "content": self._quote(m["content"], m["role"])} for m in messages]
 
     def _quote(self, text: str, role: str) -> str:
@@ -112,12 +112,15 @@ class ChatFormat:
     def answers(
         self, messages: Sequence[dict[str, str]], facts: Sequence[str]
     ) -> list[tuple[list[int], list[int]]]:
-        """(prompt, answer) token ids of each exchange, for a patient with these facts."""
+        """(prompt, answer) token ids of each question, for a patient with these facts.
+
+        What follows an action without a question, such as a reminder, is not the patient's.
+        """
         pairs = []
         for asked, answered in zip(messages[2::2], messages[3::2], strict=False):
-            question = parse_action(asked["content"], ()).text
-            answer = [*self.encode(self._quote(answered["content"], "user")), self.end_of_turn]
-            pairs.append((self.patient(facts, question), answer))
+            if question := parse_action(asked["content"], ()).question:
+                answer = [*self.encode(self._quote(answered["content"], "user")), self.end_of_turn]
+                pairs.append((self.patient(facts, question), answer))
         return pairs
 
     def continue_state(

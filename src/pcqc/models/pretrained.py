@@ -12,16 +12,18 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, reason
 from pcqc.models.folder import save_folder, save_model
+from pcqc.recipes.json_shapes import WeightIndex
 from pcqc.settings import Pretrained
 from pcqc.settings.load import local_folder
 from pcqc.system.files import read_json, sha256_file
 
+INDEX = "model.safetensors.index.json"  # of weights in several files
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.
 FILES = (
     "*.safetensors",
-    "model.safetensors.index.json",
+    INDEX,
     "config.json",
     "generation_config.json",
     "tokenizer.json",
@@ -122,10 +124,9 @@ def download(source: Pretrained) -> Path:
     except UserError:
         raise
     except Exception as problem:  # the library's own, the network's, the disk's
-        reason = str(problem).strip().splitlines()[0]
         raise UserError(
-            f"{source.source} at {source.revision}: cannot be downloaded ({reason}); check name, "
-            "revision and network, or name a local folder"
+            f"{source.source} at {source.revision}: cannot be downloaded ({reason(problem)}); "
+            "check name, revision and network, or name a local folder"
         ) from problem
 
 
@@ -197,8 +198,9 @@ def _model_files(folder: Path) -> list[Path]:
     files = sorted({file for pattern in FILES for file in folder.glob(pattern)})
     names = {file.name for file in files}
     needed = {"config.json"}
-    if "model.safetensors.index.json" in names:
-        needed |= set(read_json(folder / "model.safetensors.index.json")["weight_map"].values())
+    if INDEX in names:
+        index = read_json(folder / INDEX, WeightIndex, "fetch the model again")
+        needed |= set(index["weight_map"].values())
     elif not any(name.endswith(".safetensors") for name in names):
         raise UserError(f"{folder}: no weights in safetensors; no other format is read")
     if missing := sorted(needed - names):

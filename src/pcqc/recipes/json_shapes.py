@@ -18,6 +18,12 @@ class FolderManifest(TypedDict):
     files: dict[str, str]
 
 
+class WeightIndex(TypedDict):
+    """`model.safetensors.index.json` of weights in several files: name of a weight -> its file."""
+
+    weight_map: dict[str, str]
+
+
 class CollectedRun(TypedDict):
     """An entry of `collected/runs.json`."""
 

@@ -21,7 +21,9 @@ class HostMemory:
         Args:
             tensors: of one device.
         """
-        storages = list({t.data_ptr(): t.untyped_storage() for t in tensors}.values())
+        # Views that begin at different places of a storage are moved with it, once.
+        every = (tensor.untyped_storage() for tensor in tensors)
+        storages = list({storage.data_ptr(): storage for storage in every}.values())
         sizes = [storage.nbytes() for storage in storages]
         if sizes != [buffer.nbytes for buffer in self.buffers]:
             pinned = torch.cuda.is_available()

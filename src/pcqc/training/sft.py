@@ -34,8 +34,8 @@ def read_conversations(path: Path) -> list[Conversation]:
     """Conversations of a JSONL file.
 
     Raises:
-        UserError: a row whose messages do not alternate as system, user, assistant, user, ..., or
-            whose `train` is another word.
+        UserError: a row whose messages do not alternate as system, user, assistant, user, ...,
+            whose `train` is another word, or whose `facts` are no list of texts.
     """
     conversations = []
     for line, row in read_jsonl(path):
@@ -49,7 +49,10 @@ def read_conversations(path: Path) -> list[Conversation]:
             )
         if train not in ("all", "last"):
             raise UserError(f"{path}, line {line}: 'train' must be all or last; fix the row")
-        conversations.append(Conversation(messages, train, tuple(row.get("facts", ()))))
+        facts = row.get("facts", [])
+        if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
+            raise UserError(f"{path}, line {line}: 'facts' must be a list of strings; fix the row")
+        conversations.append(Conversation(messages, train, tuple(facts)))
     if not conversations:
         raise UserError(f"{path}: holds no conversations; run the data rule again")
     return conversations

@@ -65,13 +65,17 @@ def test_a_local_folder_is_copied_without_what_is_not_needed(folder, tmp_path):
             "model-00001-of-00002.safetensors is missing",
         ),
         (
+            lambda f: (f / "model.safetensors.index.json").write_text('{"weights": {}}'),
+            "index.json: weight_map: field required; fetch the model again",
+        ),
+        (
             lambda f: (f / "config.json").write_text(
                 json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
             ),
             "not a model that can be loaded",
         ),
     ],
-    ids=["no configuration", "only pickled weights", "a shard is missing", "code of its own"],
+    ids=["no configuration", "only pickled weights", "a shard is missing", "bad index", "own code"],
 )
 def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, spoil, said):
     spoil(folder)
@@ -101,6 +105,15 @@ def test_what_is_not_there_is_named_in_one_line(source, said):
 def test_a_download_that_fails_says_so():
     with pytest.raises(UserError, match="at unknown: cannot be downloaded"):
         download(Pretrained("Qwen/Qwen3-0.6B", revision="unknown"))
+
+
+def test_a_download_that_fails_without_a_text_says_by_what(monkeypatch):
+    def fail(*given, **others):
+        raise TimeoutError
+
+    monkeypatch.setattr("huggingface_hub.HfApi.list_repo_tree", fail)
+    with pytest.raises(UserError, match=r"cannot be downloaded \(TimeoutError\)"):
+        download(Pretrained("a/b", revision=REVISION))
 
 
 class Hub:
