@@ -41,6 +41,7 @@ class Case:
 
     @property
     def public(self) -> PublicCase:
+        """The part that actor and scorer may see (tab:pipeline_visibility)."""
         return PublicCase(self.case_id, self.initial, self.question, dict(self.options))
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PublicCase:
-    """What a doctor is told before the first question."""
+    """What a doctor is told before the first question; see `pcqc.cases.case.Case`."""
 
     case_id: str
     initial: str
@@ -19,4 +19,5 @@ class PublicCase:
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """Labels of the options, in the order in which they are shown."""
         return tuple(self.options)

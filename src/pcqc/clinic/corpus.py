@@ -38,7 +38,15 @@ RECALLED = 5  # questions per recall document
 
 @dataclass(frozen=True)
 class Subject:
-    """What a document is about: a patient, its case, and a random order of its findings."""
+    """What a document is about.
+
+    Attributes:
+        rng: draws what else is random in the document.
+        patient: with what is true of it.
+        case: of the patient, as a doctor gets it.
+        order: numbers of all findings, at random.
+        wording: of complaint and answers.
+    """
 
     world: World
     chat: ChatFormat
@@ -49,10 +57,12 @@ class Subject:
     wording: str
 
     def answer(self, finding: int) -> str:
+        """The sentence that says whether the patient has a finding."""
         name, present = self.world.findings[finding], self.patient.present[finding]
         return state_finding(name, present, self.wording)
 
     def question(self, finding: int) -> str:
+        """The question about a finding."""
         return ask(self.world.findings[finding])
 
     def exchanges(self, best: bool) -> list[Exchange]:
@@ -134,7 +144,7 @@ def glossary(subject: Subject, most: int, spaced: float) -> Example:
             others = rng.permutation([n for n in options.values() if n != name])
             listed = ", ".join([*others[: rng.integers(len(options))], name])
             thinking = f"{prompts.THINK_OPEN}{listed}{prompts.THINK_CLOSE}{prompts.ANSWER_MARKER}"
-            text.add(thinking if inline else f"{name}\n\nAnswer:")
+            text.add(thinking if inline else f"{name}{prompts.ANSWER_CUE}")
         else:
             text.add(name)
         text.add(f" {label}", 1.0).add("\n")
@@ -198,7 +208,7 @@ def summary(subject: Subject, named: bool) -> Example:
     head, tail = prompts.scorer_prompt(subject.case.public, ()).split("\nQuestion:")
     prompt, text = f"{head}{stated}\nQuestion:{tail}", _Text(subject.chat)
     if named:
-        text.add(prompt.split("Options:")[0] + "Options:\n\nAnswer:")
+        text.add(f"{prompt.split('Options:')[0]}Options:{prompts.ANSWER_CUE}")
         return text.add(subject.case.options[subject.case.answer], 1.0).example
     return text.add(prompt).add(f" {subject.case.answer}", 1.0).example
 
@@ -214,8 +224,8 @@ def reasoned_evidence(subject: Subject) -> Example:
     prompt, exchanges = _evidence(subject)
     ((thinking, answer),) = spoken_turns(subject.world, subject.case, exchanges)[-1:]
     label = answer.removeprefix(prompts.ANSWER_MARKER)
-    text = _Text(subject.chat).add(prompt.removesuffix("\n\nAnswer:") + "\n")
-    return text.add(thinking, 1.0).add("\n\nAnswer:").add(label, LABEL_WEIGHT).example
+    text = _Text(subject.chat).add(prompt.removesuffix(prompts.ANSWER_CUE) + "\n")
+    return text.add(thinking, 1.0).add(prompts.ANSWER_CUE).add(label, LABEL_WEIGHT).example
 
 
 def _evidence(subject: Subject) -> tuple[str, list[Exchange]]:

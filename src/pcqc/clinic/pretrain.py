@@ -43,6 +43,7 @@ from pcqc.training.supervised import Example, Plan, train_supervised
 LEVELS = ((2, 0.0), (3, 0.0), (4, 0.0), (4, 0.3), (4, 0.7), (6, 1.0), (8, 1.0))
 FACTS = 0.4  # share of look-ups that ask for a fact rather than a label
 WINDOW = 8  # steps over which a level's loss is averaged
+VALIDATED = 500  # documents of the scorer, and as many of the patient
 # Kinds of document after the look-ups: share, and weight of one document in the loss. First
 # diagnoses with decisive evidence, then the mixture that the roles will see.
 SUMMARIES = {
@@ -76,10 +77,12 @@ class Stage:
 
     @property
     def summaries(self) -> bool:
+        """Whether documents are those of `SUMMARIES`."""
         return self.level == len(LEVELS)
 
     @property
     def mixture(self) -> bool:
+        """Whether documents are those of `MIXTURE`, the last stage."""
         return self.level > len(LEVELS)
 
 
@@ -245,27 +248,25 @@ def _shortcoming(reached: Stage, scores: Callable[[], dict[str, float]]) -> str:
 
 
 @torch.no_grad()
-def validate(
-    world: World, chat: ChatFormat, model, seed: int, count: int = 500
-) -> dict[str, float]:
-    """Validation scores of the base model on fresh documents.
+def validate(world: World, chat: ChatFormat, model, seed: int) -> dict[str, float]:
+    """Validation scores of the base model on fresh documents, `VALIDATED` of each kind.
 
     Returns:
         `scorer_accuracy` and `bayes_accuracy` of labels on the same evidence, and
         `patient_accuracy`, the share of exactly correct answers.
     """
     rng = generator(seed, "marks")  # another name would draw other documents
-    subjects = [draw_subject(world, chat, rng) for _ in range(count)]
+    subjects = [draw_subject(world, chat, rng) for _ in range(VALIDATED)]
     scored = [evidence(subject) for subject in subjects]
     bayes = 0
     for subject, example in zip(subjects, scored, strict=True):
         stated = read_findings(world, chat.tokenizer.decode(example.tokens))
         best = int(np.argmax(posterior(world, subject.case, stated)))
         bayes += list(subject.case.options)[best] == subject.case.answer
-    answered = [patient_answer(draw_subject(world, chat, rng)) for _ in range(count)]
+    answered = [patient_answer(draw_subject(world, chat, rng)) for _ in range(VALIDATED)]
     return {
         "scorer_accuracy": _share_correct(model, scored),
-        "bayes_accuracy": bayes / count,
+        "bayes_accuracy": bayes / VALIDATED,
         "patient_accuracy": _share_correct(model, answered),
     }
 

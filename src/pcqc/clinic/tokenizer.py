@@ -67,7 +67,7 @@ def _pattern(instruction: str) -> str:
         "Clinical evidence:\n",
         "Doctor question:",
         "Patient response: ",
-        "\n\nAnswer:",
+        prompts.ANSWER_CUE,
         prompts.ANSWER_MARKER,
         prompts.REMINDER,
         prompts.UNANSWERABLE,
@@ -100,6 +100,7 @@ def _texts(world: World, instruction: str) -> Iterable[str]:
     for sentence in [*sentences, *opening]:
         yield f"{sentence}\n"
     questions = [ask(finding) for finding in world.findings]
+    exchanges = [prompts.Exchange(question, sentences[0]) for question in questions]
     yield prompts.patient_prompt(sentences, "")
     yield ", ".join(world.diseases)
     for count in range(2, len(LABELS) + 1):
@@ -108,7 +109,6 @@ def _texts(world: World, instruction: str) -> Iterable[str]:
             case = PublicCase("x", sentences[0], QUESTION, dict(zip(LABELS, names, strict=False)))
             yield prompts.actor_prompt(case)
             yield f"{case.options}\n"
-            exchanges = [prompts.Exchange(q, s) for q in questions for s in sentences[:1]]
             yield prompts.scorer_prompt(case, exchanges)
             for label in case.labels:
                 yield f"{prompts.ANSWER_MARKER} {label}"

@@ -62,6 +62,7 @@ class Turn:
 
     @property
     def executed(self) -> Response:
+        """The response that continues the consultation: q_1, if it asks a question."""
         return self.responses[0]
 
     def all_ask(self, count: int) -> bool:

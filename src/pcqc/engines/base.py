@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt, and one random stream for each sample of it."""
+    """What is sampled.
+
+    Attributes:
+        prompt: token ids.
+        streams: 64-bit name of the random stream of each sample (`pcqc.system.seeds.stream`).
+    """
 
     prompt: Sequence[int]
     streams: tuple[int, ...]

@@ -48,7 +48,7 @@ class Candidate:
     ungrounded: bool = False
 
     def row(self) -> dict:
-        """As `candidates.parquet` has it, which leaves out the tokens."""
+        """For `candidates.parquet`, which has no column for the tokens."""
         return {**asdict(self), "executed": self.candidate == 0}
 
 

@@ -26,31 +26,28 @@ class Interval:
         return (self.high - self.low) / (2 * NORMAL)
 
 
-def resampled_means(
-    outcomes: np.ndarray, resamples: int = RESAMPLES, rng: np.random.Generator | int = SEED
-) -> np.ndarray:
+def resampled_means(outcomes: np.ndarray, rng: np.random.Generator | int = SEED) -> np.ndarray:
     """Column means of bootstrap resamples of rows (cases), all columns resampled together.
 
     Args:
         outcomes: (cases, columns), for instance the correctness of two methods.
-        resamples: number of resamples.
         rng: generator or seed.
 
     Returns:
-        (resamples, columns). Where rows take few distinct values, drawing their multinomial counts
-        is the same resampling, exactly, at a fraction of the cost.
+        (`RESAMPLES`, columns). Where rows take few distinct values, drawing their multinomial
+        counts is the same resampling, exactly, at a fraction of the cost.
     """
     rng = np.random.default_rng(rng)
     outcomes = np.asarray(outcomes, dtype=float)
     cases = len(outcomes)
     patterns, counts = np.unique(outcomes, axis=0, return_counts=True)
     if len(patterns) <= _MOST_PATTERNS:
-        drawn = rng.multinomial(cases, counts / cases, size=resamples)
+        drawn = rng.multinomial(cases, counts / cases, size=RESAMPLES)
         return drawn @ patterns / cases
-    means = np.empty((resamples, outcomes.shape[1]))
+    means = np.empty((RESAMPLES, outcomes.shape[1]))
     block = max(1, _BLOCK // cases)
-    for start in range(0, resamples, block):
-        size = min(block, resamples - start)
+    for start in range(0, RESAMPLES, block):
+        size = min(block, RESAMPLES - start)
         index = rng.integers(cases, size=(size, cases))
         means[start : start + size] = outcomes[index].mean(axis=1)
     return means

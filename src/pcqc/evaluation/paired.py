@@ -17,9 +17,15 @@ from pcqc.evaluation.intervals_over_cases import (
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Two sets of predictions on the same cases; gain and interval in percentage points.
+    """Two sets of predictions on the same cases (app:paired_statistics).
 
-    `p` is McNemar's, None of an average over benchmarks.
+    Attributes:
+        cases: their number.
+        minuend_accuracy, subtrahend_accuracy: of each set, in percent.
+        gain: their difference, in percentage points.
+        low, high: ends of the gain's 95 % interval, in percentage points.
+        only_minuend, only_subtrahend: cases that one set alone has right.
+        p: McNemar's; None of an average over benchmarks.
     """
 
     cases: int
@@ -37,6 +43,7 @@ class PairedComparison:
 
     @property
     def interval(self) -> Interval:
+        """Of the gain, in percentage points."""
         return Interval(self.low, self.high)
 
 

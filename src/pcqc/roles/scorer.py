@@ -53,10 +53,10 @@ class Scorer:
 
     def key(self, evidence: Evidence) -> Key:
         """What is read of the evidence."""
-        (case, said), quote = evidence, self.encoder.quote
-        if isinstance(said, str):
-            return with_thought(quote(scorer_prompt(case, ())), quote(said)), case.labels
-        return quote(scorer_prompt(case, said)), case.labels
+        (case, known), quote = evidence, self.encoder.quote
+        if isinstance(known, str):
+            return with_thought(quote(scorer_prompt(case, ())), quote(known)), case.labels
+        return quote(scorer_prompt(case, known)), case.labels
 
     def passes(self, key: Key) -> list[Pass]:
         """One pass for all labels that differ in one token, else one for each label's last token.

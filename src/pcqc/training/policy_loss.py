@@ -40,7 +40,11 @@ def clipped_policy_loss(
 def ratio_statistics(
     logprobs: torch.Tensor, old_logprobs: torch.Tensor, clip: Clip
 ) -> dict[str, float]:
-    """Sums over tokens of the ratio and of the indicator that it left the clipping range."""
+    """Sums over tokens of the ratio and of the indicator that it left the clipping range.
+
+    Args:
+        logprobs, old_logprobs, clip: as of `clipped_policy_loss`.
+    """
     ratio = torch.exp(logprobs.detach() - old_logprobs)
     outside = ((ratio < 1 - clip.low) | (ratio > 1 + clip.high)).sum()
     return {"ratio/mean": float(ratio.sum()), "ratio/clipped_share": float(outside)}

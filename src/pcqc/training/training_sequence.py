@@ -24,6 +24,7 @@ class Term:
 
     @classmethod
     def zeros(cls, length: int) -> "Term":
+        """The term on a sequence of `length` tokens, of which it covers none."""
         return cls(np.zeros(length), np.zeros(length))
 
     def select(self, start: int, stop: int, advantage: float, weight: float = 1.0) -> None:

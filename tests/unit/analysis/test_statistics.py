@@ -43,8 +43,8 @@ def test_interval_is_scipys_paired_percentile_bootstrap(outcomes):
 def test_pattern_counts_and_drawn_indices_resample_alike():
     values = np.random.default_rng(0).choice([0.0, 0.25, 1.0], size=(150, 2))
     noise = 1e-9 * np.arange(300).reshape(150, 2)  # makes every row its own pattern
-    counted = resampled_means(values, 20_000, 1)
-    indexed = resampled_means(values + noise, 20_000, 2)
+    counted = resampled_means(values, rng=1)
+    indexed = resampled_means(values + noise, rng=2)
     assert counted.mean(axis=0) == pytest.approx(indexed.mean(axis=0), abs=0.002)
     assert np.cov(counted.T) == pytest.approx(np.cov(indexed.T), abs=5e-5)
 
