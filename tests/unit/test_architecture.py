@@ -1,6 +1,7 @@
 """Counts that follow from a model's shape, against the models as transformers builds them."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -63,62 +64,50 @@ def test_bytes_of_the_cache(shape):
     assert held == TOKENS * shape.cache_bytes(4)
 
 
-def kept(shape: Architecture, dtype: torch.dtype, checkpointing: bool) -> float:
+def kept(shape: Architecture, dtype: torch.dtype, blocks=False, checkpointing=False) -> float:
     """Bytes per token that a forward pass keeps for the backward pass, but weights and mask."""
     model = build(shape).to(dtype).train()
-    mask = torch.zeros(1, 1, TOKENS, TOKENS, dtype=dtype)
     if checkpointing:
         model.gradient_checkpointing_enable()
-    return saved(model, mask, [mask]) / TOKENS
+    with eager_blocks() if blocks else nullcontext():
+        if blocks:
+            mask = tree_mask(torch.arange(BLOCKED)[None])
+            take_trees(model.model)
+            parts = [t for t in mask.as_tuple() if isinstance(t, torch.Tensor)]
+        else:
+            mask = torch.zeros(1, 1, TOKENS, TOKENS, dtype=dtype)
+            parts = [mask]
+        given = {t.untyped_storage().data_ptr() for t in (*parts, *model.parameters())}
+        alive, storages = [], {}
 
+        def pack(tensor):
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in given:
+                alive.append(tensor)
+                storages[storage.data_ptr()] = storage.nbytes()
+            return tensor
 
-def saved(model, mask, parts: list[torch.Tensor]) -> int:
-    """Bytes that a forward pass keeps for the backward pass, but weights and the mask's parts."""
-    given = {t.untyped_storage().data_ptr() for t in (*parts, *model.parameters())}
-    alive, found = [], {}
-
-    def pack(tensor):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in given:
-            alive.append(tensor)
-            found[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        ids = torch.zeros(1, mask.shape[-1], dtype=torch.long)
-        model.model(ids, attention_mask=mask, use_cache=False)
-    return sum(found.values())
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            ids = torch.zeros(1, mask.shape[-1], dtype=torch.long)
+            model.model(ids, attention_mask=mask, use_cache=False)
+    return sum(storages.values()) / mask.shape[-1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
 def test_activations_of_a_layer(shape, dtype):
-    """What one layer more adds, with all activations kept and with its input alone."""
+    """What one layer more adds: by a dense or a block mask, and where its input alone is kept."""
     deeper = dataclasses.replace(shape, layers=shape.layers + 1)
-    whole = kept(deeper, dtype, False) - kept(shape, dtype, False)
-    assert whole == pytest.approx(shape.layer_activation_bytes(dtype.itemsize, dense=True))
-    checkpointed = kept(deeper, dtype, True) - kept(shape, dtype, True)
-    assert checkpointed == pytest.approx(shape.width * dtype.itemsize)
 
+    def added(**how):
+        return kept(deeper, dtype, **how) - kept(shape, dtype, **how)
 
-def kept_with_blocks(shape: Architecture, dtype: torch.dtype) -> float:
-    """As `kept`, with a block mask."""
-    model = build(shape).to(dtype).train()
-    with eager_blocks():
-        mask = tree_mask(torch.arange(BLOCKED)[None])
-        take_trees(model.model)
-        parts = [t for t in mask.as_tuple() if isinstance(t, torch.Tensor)]
-        return saved(model, mask, parts) / BLOCKED
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", SMALL.values(), ids=SMALL)
-def test_activations_of_a_layer_with_a_block_mask(shape, dtype):
-    deeper = dataclasses.replace(shape, layers=shape.layers + 1)
-    whole = kept_with_blocks(deeper, dtype) - kept_with_blocks(shape, dtype)
+    number = dtype.itemsize
+    assert added() == pytest.approx(shape.layer_activation_bytes(number, dense=True))
     # The eager form also keeps the largest score of each head, which the compiled kernel does not.
-    planned = shape.layer_activation_bytes(dtype.itemsize) + 4 * shape.heads
-    assert whole == pytest.approx(planned)
+    planned = shape.layer_activation_bytes(number) + 4 * shape.heads
+    assert added(blocks=True) == pytest.approx(planned)
+    assert added(checkpointing=True) == pytest.approx(shape.width * number)
 
 
 def test_a_made_models_shape_is_read_from_its_folder(tmp_path, monkeypatch):

@@ -1,7 +1,7 @@
 """Parsing and masks on texts that nobody thought of."""
 
 from helpers import INSTRUCTION, make_tokenizer
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pcqc.cases.chat import ChatFormat
@@ -38,12 +38,22 @@ def test_a_parsed_question_has_question_tokens(response):
         assert question_start(CHAT, [*CHAT.encode(response), CHAT.end_of_turn]) is not None
 
 
-@given(responses, st.sampled_from(["keep", "drop"]))
-def test_dropping_thinking_leaves_what_was_visible(response, policy):
+AFTER = "<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n"
+
+
+def continued(response, policy):
+    """What a response adds to the state, with the answer "No."."""
     ids = [*CHAT.encode(response), CHAT.end_of_turn]
-    state = CHAT.continue_state([1, 2, 3], ids, "No.", policy)
-    text = CHAT.tokenizer.decode(state[3:])
-    visible_text = response if policy == "keep" else response.rpartition("</think>")[2]
-    assert text == (
-        f"{visible_text}<|im_end|>\n<|im_start|>user\nNo.<|im_end|>\n<|im_start|>assistant\n"
-    )
+    return CHAT.tokenizer.decode(CHAT.continue_state([1, 2, 3], ids, "No.", policy)[3:])
+
+
+@given(responses)
+@example("<think>x</think>\n\n any?")
+@example("<think>x</think>\n\nQuestion: any?")
+def test_dropping_thinking_leaves_what_was_visible_without_line_breaks_before_it(response):
+    assert continued(response, "keep") == response + AFTER
+    _, closed, rest = response.rpartition("</think>")
+    left = rest.lstrip("\n") if closed else rest
+    # A line break stays that shares its token with what follows.
+    own = rest[-len(left) - 1 :] if left.startswith("Question: any") else left
+    assert continued(response, "drop") == own + AFTER

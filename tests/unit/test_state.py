@@ -2,6 +2,7 @@
 
 import errno
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,22 @@ def test_a_part_that_another_process_wrote_is_checked_too(tmp_path):
     (tmp_path / "step-000002" / "actor" / "part-1.safetensors").write_text("another")
     with pytest.raises(UserError, match=r"part-1\.safetensors: corrupted"):
         load_state(tmp_path, {"actor": part})
+
+
+def test_a_state_waits_for_the_part_of_every_process(tmp_path, monkeypatch):
+    save_file, early = state.save_file, []
+
+    def slow(tensors, path):
+        if path.name == "part-1.safetensors":
+            time.sleep(0.2)
+            early.append((tmp_path / "step-000001").exists())
+        save_file(tensors, path)
+
+    monkeypatch.setattr(state, "save_file", slow)
+    save(tmp_path, 2, 1)
+    assert early == [False]
+    parts = {f"actor/part-{rank}.safetensors" for rank in range(2)}
+    assert set(check_folder(tmp_path / "step-000001")["files"]) == {"cursor.json", *parts}
 
 
 STAGES = {

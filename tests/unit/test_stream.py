@@ -2,19 +2,21 @@
 
 import dataclasses
 import random
+import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
-from helpers import PROTOCOL, in_processes, make_case, scripted_context
+from helpers import PROTOCOL, Thread, in_processes, make_case, scripted_context
 
-from pcqc.consultation import RolloutContext, roll_out, stream
+from pcqc.consultation import RolloutContext, roll_out
 from pcqc.engines.base import Failure, Request, Sampling
 from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.methods.question_groups import score_groups
 from pcqc.roles import Scorer
+from pcqc.system.processes import Processes
 
 CASES = [make_case(number) for number in range(5)]
 ROLES = ("actor", "patient")
@@ -122,46 +124,57 @@ def test_processes_share_the_dialogues_out():
     assert 1 < of_second <= 8
 
 
-class Timed(Streaming):
-    """Computes between calls, by a clock that all share: a request takes 1 to 3 times `seconds`."""
+def test_a_process_that_is_ready_plays_what_another_has_not_begun(monkeypatch):
+    """Each begins two of fifteen dialogues; the second process then waits for the first's end."""
+    second_has_begun, first_has_ended = threading.Event(), threading.Event()
+    gather, queue, begun = Thread.gather, Processes.queue, {0: [], 1: []}
 
-    def __init__(self, engine: ScriptedEngine, clock: list[float], seconds: float, patient: bool):
-        super().__init__(engine, 0, [0])
-        self.clock, self.seconds, self.blocks = clock, seconds, not patient
-        self.ends: dict[int, float] = {}
+    def ended(processes, value):
+        if processes.is_main:
+            first_has_ended.set()
+        return gather(processes, value)
 
-    def submit(self, request: Request, sampling: Sampling) -> int:
-        ticket = super().submit(request, sampling)
-        factor = 1 + request.streams[0] % 5 / 2
-        self.ends[ticket] = self.clock[0] + factor * self.seconds
-        return ticket
+    def noted(processes, count):
+        for number in queue(processes, count):
+            begun[processes.rank].append(number)
+            if len(begun[1]) == 2:
+                second_has_begun.set()
+            yield number
 
-    def collect(self, wait: bool) -> dict[int, list]:
-        if wait or self.blocks:
-            self.clock[0] = max(self.clock[0], min(self.ends.values()))
-        done = [ticket for ticket, end in self.ends.items() if end <= self.clock[0]]
-        opened = {ticket: self.open.pop(ticket) for ticket in done if self.ends.pop(ticket)}
-        return {t: ScriptedEngine.generate(self, [r], s)[0] for t, (r, s) in opened.items()}
+    monkeypatch.setattr(Thread, "gather", ended)
+    monkeypatch.setattr(Processes, "queue", noted)
 
+    def work(processes):
+        made, _ = streaming(processes.rank, lambda engine: ShardedEngine(engine, processes))
+        engine = made.actor.engine.engine
+        engine.at_once, collect = 2, engine.collect
+        event = second_has_begun if processes.is_main else first_has_ended
+        engine.collect = lambda wait: event.wait(60) and collect(wait)
+        return played(made)
 
-def elapsed(monkeypatch, blocks: tuple[str, ...], actor: float, patient: float) -> float:
-    """Seconds by the clock; engines of `blocks` wait although told not to."""
-    clock, made = [0.0], context()
-    monkeypatch.setattr(stream.time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
-    for role, seconds in (("actor", actor), ("patient", patient)):
-        engine = Timed(getattr(made, role).engine, clock, seconds, role not in blocks)
-        getattr(made, role).engine = engine
-    assert played(made) == played(context())
-    return clock[0]
+    assert in_processes(2, work) == [played(context())] * 2
+    assert begun[1] == [7, 8]
+    assert sorted(begun[0]) == [*range(7), *range(9, 15)]
 
 
-@pytest.mark.parametrize(("actor", "patient", "gain"), [(0.001, 0.010, 1.2), (0.010, 0.001, 1.05)])
-def test_the_slower_engine_does_not_hold_the_faster(actor, patient, gain, monkeypatch):
-    """By hand the longest dialogue takes at most four turns of three times both, and pauses."""
-    free = elapsed(monkeypatch, (), actor, patient)
-    assert free <= 4 * 3 * (actor + patient) + 8 * stream.PAUSE
-    slower = "patient" if patient > actor else "actor"
-    assert elapsed(monkeypatch, (slower,), actor, patient) > gain * free
+def test_no_engine_is_waited_for_while_the_other_computes():
+    made, _ = streaming(0)
+    actor, patient = (getattr(made, role).engine for role in ROLES)
+    calls = []  # whether it was waited for, and whether the other had requests
+
+    def noting(engine, other):
+        collect = engine.collect
+
+        def noted(wait):
+            calls.append((wait, bool(other.open)))
+            return collect(wait)
+
+        engine.collect = noted
+
+    noting(actor, patient), noting(patient, actor)
+    played(made)
+    assert {(True, False), (False, True)} <= {*calls}
+    assert (True, True) not in calls
 
 
 class Reading(ScriptedEngine):

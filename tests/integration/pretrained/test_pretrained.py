@@ -6,10 +6,9 @@ import json
 
 import pytest
 import torch
-from helpers import INSTRUCTION, ROUNDING, make_case, make_tokenizer, plain_logprobs, tiny_model
+from helpers import INSTRUCTION, make_case, make_tokenizer, tiny_model
 
 from pcqc.cases.chat import ChatFormat
-from pcqc.cases.prompts import scorer_prompt
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.errors import UserError
@@ -228,17 +227,3 @@ def test_option_labels_are_the_models_own_tokens(smollm2):
     (chances,) = scorer.probabilities([(case, ())])
     assert chances.shape == (8,)
     assert chances.sum() == pytest.approx(1)
-
-
-def test_of_a_label_of_several_tokens_the_last_counts(smollm2):
-    """The paper reads each appended label's final token (Appendix B.3)."""
-    model = tiny_model(vocabulary=len(smollm2))
-    scorer = Scorer(TransformersEngine(model, cache_tokens=0), smollm2)
-    case = make_case(options={"A": "x", "12": "y"}, answer="A").public
-    (chances,) = scorer.probabilities([(case, ())])
-    logprobs = []
-    for label in case.labels:
-        whole = smollm2.encode(f"{scorer_prompt(case, ())} {label}")
-        logprobs.append(float(plain_logprobs(model, whole)[-2, whole[-1]]))
-    expected = torch.softmax(torch.tensor(logprobs, dtype=torch.float64), 0)
-    assert chances == pytest.approx(expected.numpy(), abs=ROUNDING)

@@ -1,11 +1,9 @@
 """`also_evaluate` in the small study, from checkpoints to tables: never among the selected ones."""
 
-import csv
 import sqlite3
 from contextlib import closing
 
 import pandas as pd
-import pytest
 from workplace import STUDY
 
 from pcqc.settings import load_study
@@ -19,24 +17,13 @@ def evaluation(mini, method, run):
     return read_json(mini.results / "evaluation" / method / run / "latest/manifest.json")
 
 
-def percent(found, metric="accuracy"):
-    """Values of the benchmarks, as tables print them."""
-    return [(100 if metric == "accuracy" else 1) * found[name][metric] for name in BENCHMARKS]
-
-
-def table(mini, name):
-    """Row -> its raw numbers by column."""
-    with open(mini.results / "tables" / f"{name}.csv", newline="") as file:
-        return {row["row"]: row for row in csv.DictReader(file)}
-
-
 def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_one(mini):
     study = load_study(STUDY)
     assert {name: list(updates) for name, updates in study.also_evaluate.items()} == NAMED
     for method in study.methods:
         for run in study.method(method).runs if not study.method(method).on_demand else ():
-            found = evaluation(mini, method, run)
-            further = found.get("further_updates", {})
+            evaluated = evaluation(mini, method, run)
+            further = evaluated.get("further_updates", {})
             assert [int(update) for update in further] == NAMED.get(method, [])
             if not further:
                 continue
@@ -45,11 +32,11 @@ def test_the_checkpoints_of_further_updates_are_evaluated_beside_the_selected_on
             assert {u: entry["checkpoint"] for u, entry in further.items()} == {
                 update: digests[update] for update in further
             }
-            if again := further.get(str(found["update"])):  # the selected weights a second time
+            if again := further.get(str(evaluated["update"])):  # the selected weights a second time
                 values = ("accuracy", "turns", "actor_tokens")
                 for name in BENCHMARKS:
                     assert [again["benchmarks"][name][v] for v in values] == [
-                        found["benchmarks"][name][v] for v in values
+                        evaluated["benchmarks"][name][v] for v in values
                     ]
 
 
@@ -78,7 +65,7 @@ def shown(accuracy: float) -> float:
 
 def test_mlflow_labels_them_as_further_updates(mini):
     with closing(sqlite3.connect(mini.folder / "results" / "mlflow.db")) as store:
-        found = store.execute(
+        points = store.execute(
             "SELECT metrics.key, metrics.step, metrics.value FROM metrics"
             " JOIN tags method ON method.run_uuid = metrics.run_uuid AND method.key = 'method'"
             " JOIN tags run ON run.run_uuid = metrics.run_uuid AND run.key = 'run'"
@@ -93,24 +80,4 @@ def test_mlflow_labels_them_as_further_updates(mini):
     }
     selected = entry["benchmarks"]["clinic_dev"]["accuracy"]
     expected |= {("evaluation/clinic_dev/accuracy", entry["update"], shown(selected))}
-    assert set(found) == expected
-
-
-def test_tables_8_and_12_are_at_the_last_further_update_of_all_their_runs(mini):
-    at_4 = {
-        run: evaluation(mini, "pcqc", run)["further_updates"]["4"]["benchmarks"] for run in "AB"
-    }
-    runs = table(mini, "pcqc_runs")
-    for run, found in at_4.items():
-        values = percent(found)
-        assert [float(runs[n][f"run_{run}"]) for n in BENCHMARKS] == pytest.approx(values)
-        mean = sum(values) / len(values)
-        assert float(runs["mean_of_all"][f"run_{run}"]) == pytest.approx(mean)
-    matched = table(mini, "same_state_q1")
-    control = evaluation(mini, "same_state_q1", "A")["further_updates"]["4"]["benchmarks"]
-    for method, found in (("pcqc", at_4["A"]), ("same_state_q1", control)):
-        for metric in ("accuracy", "turns"):
-            printed = [float(matched[name][f"{method}_{metric}"]) for name in BENCHMARKS]
-            assert printed == pytest.approx(percent(found, metric))
-    for name in ("pcqc_runs", "same_state_q1"):
-        assert "at update 4" in (mini.results / "tables" / f"{name}.md").read_text()
+    assert set(points) == expected
