@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 from helpers import changed
+from learner_material import gradients
 from small_runs import small_study
 
 from benchmarks import __main__ as run_all
@@ -35,11 +36,7 @@ class Gradients(update.TrainerCallback):
     """Keeps what TRL's optimiser is about to apply."""
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **_):
-        self.gradient = flat_gradient(model)
-
-
-def flat_gradient(model) -> torch.Tensor:
-    return torch.cat([p.grad.flatten() for p in model.parameters()]).double()
+        self.gradient = gradients(model)
 
 
 def test_our_gradient_is_trls(work, start, tmp_path):
@@ -59,7 +56,7 @@ def test_our_gradient_is_trls(work, start, tmp_path):
     trainer.train()
     ours, used = update.Ours(work, model, reference, generate=False), []
     ours.policy.backend.optimizers[0].register_step_pre_hook(
-        lambda *_: used.append(flat_gradient(model))
+        lambda *_: used.append(gradients(model))
     )
     drawn, updated = ours.step(1)
     assert updated.losses[KL] > 0.01

@@ -35,16 +35,16 @@ def asking(doctor):
     """A case and a seed on which the doctor asks at least one question, watched."""
     for case in read_cases(Jobs(doctor).cases("clinic_dev").latest):
         for seed in range(10):
-            with contextlib.redirect_stdout(io.StringIO()) as said:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
                 consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed)
-            if "\nPatient: " in said.getvalue():
-                return case, seed, said.getvalue()
+            if "\nPatient: " in printed.getvalue():
+                return case, seed, printed.getvalue()
     pytest.fail("no consultation has a question")
 
 
 def test_a_watched_consultation_has_case_turns_and_outcome(asking):
-    case, _, said = asking
-    lines = said.splitlines()
+    case, _, printed = asking
+    lines = printed.splitlines()
     assert lines[0] == f"Shared SFT, run A, on {case.case_id}: {case.initial}"
     assert [f"  {k}. {v}" for k, v in case.options.items()] == lines[2 : 2 + len(case.options)]
     assert any(line.startswith("Doctor: ") for line in lines)
@@ -55,13 +55,13 @@ def test_a_person_is_told_the_facts_and_heard(doctor, asking, monkeypatch, capsy
     case, seed, watched = asking
     monkeypatch.setattr("sys.stdin", io.StringIO("no idea\n" * 10))
     consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed, be_patient=True)
-    said = capsys.readouterr().out
-    assert all(f"  {fact}\n" in said for fact in case.facts)
-    assert UNANSWERABLE in said
-    assert "\nPatient: " not in said
+    printed = capsys.readouterr().out
+    assert all(f"  {fact}\n" in printed for fact in case.facts)
+    assert UNANSWERABLE in printed
+    assert "\nPatient: " not in printed
     question = next(line for line in watched.splitlines() if line.startswith("Doctor: "))
-    assert f"{question}\nYou: " in said
-    assert "The correct option is" in said.splitlines()[-1]
+    assert f"{question}\nYou: " in printed
+    assert "The correct option is" in printed.splitlines()[-1]
 
 
 def test_a_person_may_leave(doctor, asking, monkeypatch, capsys):
@@ -74,16 +74,16 @@ def test_a_person_may_leave(doctor, asking, monkeypatch, capsys):
 def test_candidates_stand_with_their_utilities_the_executed_one_marked(doctor, asking, capsys):
     case, seed, watched = asking
     consult(doctor, "shared_sft", "A", case=case.case_id, seed=seed, candidates=3)
-    said = capsys.readouterr().out
-    rows = said.split("utility    gain  credit\n")[1].splitlines()[:3]
+    printed = capsys.readouterr().out
+    rows = printed.split("utility    gain  credit\n")[1].splitlines()[:3]
     assert sum(row.startswith("  * ") for row in rows) == 1
     utilities = [float(row[4:].split()[0]) for row in rows]
     assert utilities == sorted(utilities, reverse=True)
-    spread = float(said.split("with a spread of ")[1].split(":")[0])
+    spread = float(printed.split("with a spread of ")[1].split(":")[0])
     assert spread == pytest.approx(np.std(utilities, ddof=1), abs=1e-3)
     assert all(0 <= utility <= 1 for utility in utilities)
     # The other candidates change nothing of the consultation.
-    spoken = [line for line in said.splitlines() if line.startswith(("Doctor: ", "Patient: "))]
+    spoken = [line for line in printed.splitlines() if line.startswith(("Doctor: ", "Patient: "))]
     assert spoken == [line for line in watched.splitlines() if line in spoken]
 
 

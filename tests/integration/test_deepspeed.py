@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import deepspeed_worker
 import pytest
-import ranks
 import torch
 from deepspeed_worker import SMALL_STEPS, fine_tune
 from helpers import Alone, changed, in_processes, tiny_model
@@ -44,11 +44,6 @@ LONG = ("zero-2", "zero-1-offload", "zero-3-offload")
 ROUNDING = 32 * torch.finfo(torch.float32).eps
 
 
-def run_worker(folder: Path, count: int, *names: str) -> None:
-    command = ["deepspeed_worker", str(folder), str(count), *names]
-    ranks.wait(ranks.start([command] * count, folder), folder, 600)
-
-
 @pytest.fixture(scope="module")
 def torch_run():
     """(weights, reports, critic) of the same updates in one process by torch."""
@@ -63,7 +58,7 @@ def torch_run():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("deepspeed")
-    run_worker(folder, 2, *DEFAULT, "small-steps", "waiting")
+    deepspeed_worker.run(folder, 2, *DEFAULT, "small-steps", "waiting")
     return folder
 
 
@@ -163,7 +158,7 @@ def test_small_steps_in_bfloat16_do_not_round_away(trained, tmp_path):
 
 @pytest.mark.long
 def test_unsharded_and_offloaded_train_alike(tmp_path, torch_run, torch_sft):
-    run_worker(tmp_path, 2, *LONG)
+    deepspeed_worker.run(tmp_path, 2, *LONG)
     for name in LONG:
         check(tmp_path, name, torch_run)
         check_sft(tmp_path, name, torch_sft)
@@ -171,7 +166,7 @@ def test_unsharded_and_offloaded_train_alike(tmp_path, torch_run, torch_sft):
 
 @pytest.mark.long
 def test_another_number_of_processes_or_stage_resumes(trained, torch_run):
-    run_worker(trained, 1, *DEFAULT)
+    deepspeed_worker.run(trained, 1, *DEFAULT)
     for name in DEFAULT:
         mine = load_file(trained / f"{name}-elsewhere.safetensors")
         assert_same_training(mine, torch_run[0], UPDATES)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from damage import DAMAGES, follow
+from digests import digests
 from hand_made import folder_of
 from helpers import SECRETS, changed
-from small_runs import digests, killed_at, small_study
+from small_runs import killed_at, small_study
 
 from pcqc.errors import UserError
 from pcqc.jobs import rl_loop

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from digests import digests
 from helpers import changed
-from small_runs import digests, killed_at, small_study
+from small_runs import killed_at, small_study
 from stub_server import Stub, completion
 
 from clinic_env.posterior import Values
@@ -93,9 +94,9 @@ def test_tokens_are_counted_by_role_without_validation(finished):
     validations = [row for row in events(finished) if row["kind"] == "validation"]
     assert all(row["sampled/actor"] > 0 == row["read/scorer"] for row in validations)
     # A doctor of this size may ask nothing: then the patient reads as little as it says.
-    said, heard = ([row[f"{n}/patient"] > 0 for row in validations] for n in ("sampled", "read"))
-    assert said == heard
-    assert any(said)
+    sampled, read = ([row[f"{n}/patient"] > 0 for row in validations] for n in ("sampled", "read"))
+    assert sampled == read
+    assert any(sampled)
 
 
 def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished):
@@ -104,8 +105,8 @@ def test_an_engine_that_shares_the_learner_s_model_reports_no_sync_gap(finished)
 
 def test_sync_gaps_are_recorded(study, monkeypatch):
     """Once for each weights: update 3 and 5 sample with those that update 2 and 4 validated."""
-    found = iter(n / 1e6 for n in range(8))
-    monkeypatch.setattr(engines, "make_weight_update", lambda *_: lambda weights: next(found))
+    gaps = iter(n / 1e6 for n in range(8))
+    monkeypatch.setattr(engines, "make_weight_update", lambda *_: lambda weights: next(gaps))
     train(study)
     rows = [(row["kind"], row["sync/gap"] * 1e6) for row in events(ROOT)]
     update, validation = "update", "validation"

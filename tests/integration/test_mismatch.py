@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 from helpers import tiny_model
-from learner_material import COEFFICIENTS, UNCLIPPED, gradients, sequences
+from learner_material import COEFFICIENTS, UNCLIPPED, learned, sequences
 
 from pcqc.methods.sequences import TERMINAL
-from pcqc.settings import load_study
 from pcqc.training.mismatch import Ratios, statistics
 from pcqc.training.policy import Policy
 from pcqc.training.scoring_head import with_scoring_head
@@ -50,19 +49,6 @@ def test_weights_are_those_by_hand():
     assert ratios.weights("truncate") == pytest.approx([2, 3, 2, 0.25])
     assert ratios.weights("mask") == pytest.approx([0, 0, 0.5, 0.5])  # ratios 8 and 1/2
     assert Ratios(np.empty(0), []).weights("mask").tolist() == []
-
-
-def test_by_default_the_distance_is_only_logged():
-    assert load_study("paper").rl.mismatch == "log"
-
-
-def learned(policy: Policy, made: list[TrainingSequence], coefficients: dict):
-    """Report and gradient of a step."""
-    used = []
-    policy.backend.optimizers[0].register_step_pre_hook(
-        lambda *_: used.append(gradients(policy.model))
-    )
-    return policy.update(made, coefficients), used[0]
 
 
 def step(mismatch: str, off: float = 0.0):
@@ -154,9 +140,9 @@ def test_a_head_in_float32_does_not_round_its_logits():
         exact = torch.log_softmax(hidden.double() @ weight.T, -1).gather(1, targets[:, None])[:, 0]
     far, gradient = {}, {}
     for float32 in (True, False):
-        found = with_scoring_head(model, float32).lm_head(hidden, targets)
-        (gradient[float32],) = torch.autograd.grad(found.sum(), hidden)
-        far[float32] = float((found.detach() - exact).abs().max())
+        logprobs = with_scoring_head(model, float32).lm_head(hidden, targets)
+        (gradient[float32],) = torch.autograd.grad(logprobs.sum(), hidden)
+        far[float32] = float((logprobs.detach() - exact).abs().max())
     # Logits are some units in size: fp32 rounds them by 1e-6, bf16 by up to 2^-7.
     assert far[True] < 1e-5 < 1e-3 < far[False]
     assert torch.allclose(gradient[True], gradient[False], rtol=0.02, atol=0.02)

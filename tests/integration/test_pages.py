@@ -98,9 +98,9 @@ def test_two_runs_stand_side_by_side_on_the_same_case_and_the_link_keeps_them(br
 def test_a_question_of_training_shows_why_it_was_credited(browser, written):
     browser.open(f"{written}#place=training&method=pcqc")
     browser.wait("document.querySelector('.state')")
-    said = browser.text(".state")
-    assert "Executed-local credit" in said
-    assert "credit (0.900 - 0.700) / 0.283" in said
+    shown = browser.text(".state")
+    assert "Executed-local credit" in shown
+    assert "credit (0.900 - 0.700) / 0.283" in shown
     executed = browser.text("tr.executed")
     assert "Any amber spots? executed" in executed
     assert "+0.40" in executed

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from digests import digests
 from helpers import changed
-from small_runs import digests, killed_at, small_study
+from small_runs import killed_at, small_study
 
 from pcqc.jobs import rl_loop
 from pcqc.jobs.run_job import run_job, task_of

@@ -47,10 +47,10 @@ def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:
 
 
 def test_losses_and_gradient_are_those_of_a_computation_by_hand():
-    report, found = updated(sequences())
+    report, computed = updated(sequences())
     losses, gradient = by_hand(sequences(), COEFFICIENTS)
     assert report.losses == pytest.approx(losses, rel=1e-4)
-    assert torch.allclose(found, gradient, rtol=1e-3, atol=2e-6)
+    assert torch.allclose(computed, gradient, rtol=1e-3, atol=2e-6)
     assert report.statistics["gradient_norm"] == pytest.approx(float(gradient.norm()), rel=1e-4)
 
 
@@ -63,9 +63,9 @@ def test_logits_in_parts_give_the_same_losses_and_gradient(tokens, monkeypatch):
     monkeypatch.setattr(
         scoring_head.ScoringHead, "_score", lambda *a: held.append(len(a[1])) or score(*a)
     )
-    parts, found = updated(sequences())
+    parts, in_parts = updated(sequences())
     assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
-    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert torch.allclose(in_parts, expected, rtol=1e-4, atol=1e-6)
     assert max(held) == tokens
 
 
@@ -79,11 +79,11 @@ def test_the_clinics_logits_are_one_part():
 @pytest.mark.parametrize("budget", [1, 50, 100, 200])
 def test_the_gradient_is_the_same_for_any_split_into_micro_batches(budget):
     whole, expected = updated(sequences(), tokens_per_micro_batch=100000)
-    split, found = updated(sequences(), tokens_per_micro_batch=budget)
+    split, computed = updated(sequences(), tokens_per_micro_batch=budget)
     assert len(list(micro_batches(sequences(), budget))) > 1
     scale = expected.abs().max()
     # Another split sums dozens of fp32 terms in another order: some ten times 1.2e-7, measured.
-    assert float((found - expected).abs().max() / scale) < 1e-5
+    assert float((computed - expected).abs().max() / scale) < 1e-5
     assert split.losses == pytest.approx(whole.losses, rel=1e-5)
     for name in ("ratio/mean", "gap/mean", "gap/max", "tokens/trained"):
         assert split.statistics[name] == pytest.approx(whole.statistics[name], rel=1e-5)

@@ -83,9 +83,9 @@ def test_a_stopped_training_ends_where_an_uninterrupted_one_does(tmp_path, stop_
     """From the third step on there is a state to resume from; the last run had finished."""
     straight, expected = train(tmp_path / "straight")
     train(tmp_path / "stopped", stop_after=stop_after)
-    resumed, found = train(tmp_path / "stopped", seed=0 if stop_after in (1, 3) else 9)
+    resumed, weights = train(tmp_path / "stopped", seed=0 if stop_after in (1, 3) else 9)
     assert resumed == straight
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert all(torch.equal(expected[name], weights[name]) for name in expected)
 
 
 def test_weights_in_bfloat16_are_refused():

@@ -52,9 +52,9 @@ def test_shared_tokens_are_computed_once():
 
 def test_trees_do_not_depend_on_the_order_of_sequences():
     sequences = branching()
-    there = [tree.tokens for tree in merge_prefixes(sequences, 4096, "cpu")]
-    back = [tree.tokens for tree in merge_prefixes(sequences[::-1], 4096, "cpu")]
-    assert there == back
+    forwards = [tree.tokens for tree in merge_prefixes(sequences, 4096, "cpu")]
+    backwards = [tree.tokens for tree in merge_prefixes(sequences[::-1], 4096, "cpu")]
+    assert forwards == backwards
 
 
 def test_a_tree_keeps_to_its_size():
@@ -119,14 +119,14 @@ def test_logprobs_are_those_of_the_sequences_alone():
     members = [m for tree in grown for m in tree.members]
     selected = [np.arange(len(m.tokens)) > 0 for m in members]
     with torch.no_grad():
-        found = TokenModel(model)(pad_token_trees(grown, selected, "cpu"))
+        together = TokenModel(model)(pad_token_trees(grown, selected, "cpu"))
         alone = torch.cat(
             [
                 plain_logprobs(model, m.tokens)[range(len(m.tokens) - 1), m.tokens[1:]]
                 for m in members
             ]
         )
-    torch.testing.assert_close(found.double(), alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(together.double(), alone, atol=1e-5, rtol=0)
 
 
 def test_gradients_are_those_without_sharing(monkeypatch):

@@ -5,7 +5,14 @@ import pytest
 import torch
 from eager_blocks import eager_blocks
 from helpers import tiny_model
-from learner_material import critic, gradients, sequences, updated, value_sequences
+from learner_material import (
+    critic,
+    gradients,
+    learned,
+    sequences,
+    updated,
+    value_sequences,
+)
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
@@ -56,8 +63,8 @@ def test_the_block_mask_is_the_dense_mask(seed):
     with eager_blocks():
         blocks = tree_mask(last)
     rows, length = last.shape
-    found = create_mask(blocks.mask_mod, rows, 1, length, length, "cpu")
-    assert torch.equal(found, dense)
+    written = create_mask(blocks.mask_mod, rows, 1, length, length, "cpu")
+    assert torch.equal(written, dense)
     assert blocks.shape == dense.shape
 
 
@@ -93,27 +100,23 @@ def test_an_update_is_that_of_the_dense_mask():
     budget = {"tokens_per_micro_batch": 600}
     report, gradient = updated(random_trees(0), **budget)
     with eager_blocks():
-        found, other = updated(random_trees(0), **budget)
-    assert found.losses == pytest.approx(report.losses, abs=1e-6, rel=1e-5)
+        by_blocks, other = updated(random_trees(0), **budget)
+    assert by_blocks.losses == pytest.approx(report.losses, abs=1e-6, rel=1e-5)
     torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
 
 
 def criticised() -> tuple[np.ndarray, torch.Tensor]:
     """Values of a critic before an update, and the update's gradient."""
-    judge, learned = critic(), value_sequences(count=12)
-    model, (optimizer,) = judge.model, judge.backend.optimizers
-    values = judge.values([sequence.tokens for sequence in learned])
-    used = []
-    optimizer.register_step_pre_hook(lambda *_: used.append(gradients(model)))
-    judge.update(learned)
-    return np.concatenate(values), used[0]
+    judge, batch = critic(), value_sequences(count=12)
+    values = judge.values([sequence.tokens for sequence in batch])
+    return np.concatenate(values), learned(judge, batch)[1]
 
 
 def test_a_critic_is_that_of_the_dense_mask():
     values, gradient = criticised()
     with eager_blocks():
-        found, other = criticised()
-    np.testing.assert_allclose(found, values, atol=1e-5)
+        by_blocks, other = criticised()
+    np.testing.assert_allclose(by_blocks, values, atol=1e-5)
     torch.testing.assert_close(other, gradient, atol=1e-6, rtol=1e-5)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import ROUNDING, plain_logprobs, tiny_model
-from learner_material import ENDING, critic, gradients, value_sequences
+from learner_material import ENDING, critic, gradients, learned, value_sequences
 from learner_material import UNCLIPPED as RL
 
 from pcqc.methods.atpo.atpo import Atpo, TreeBatch
@@ -52,9 +52,9 @@ def test_the_critic_starts_at_zero():
 def test_values_are_the_head_s_outputs_at_the_tokens_that_end_a_state():
     judge = critic()
     states = [[5, 6, 7, 8, 9], [5, 6, 7, 8, 9, 10, 11, 12], [40, 41, 42], [5, 6, 7, 8, 9]]
-    for state, found in zip(states, judge.values(states), strict=True):
+    for state, values in zip(states, judge.values(states), strict=True):
         expected = outputs(judge.model, state)[-ENDING:].tolist()
-        assert found.tolist() == pytest.approx(expected, abs=ROUNDING)
+        assert values.tolist() == pytest.approx(expected, abs=ROUNDING)
     assert judge.values([]) == []
 
 
@@ -99,9 +99,9 @@ def test_an_update_at_the_release_s_positions_clips_at_the_values_before_it():
 )
 def test_half_the_clipped_squared_error(value, old, target, loss):
     new = torch.tensor([value], requires_grad=True)
-    found = value_loss(new, torch.tensor([old]), torch.tensor([target]), 0.5)
-    assert found.item() == pytest.approx(loss)
-    found.sum().backward()
+    computed = value_loss(new, torch.tensor([old]), torch.tensor([target]), 0.5)
+    assert computed.item() == pytest.approx(loss)
+    computed.sum().backward()
     assert (new.grad.item() == 0) == (loss == 1.125)
 
 
@@ -121,13 +121,9 @@ def test_the_critic_s_gradient_is_that_of_a_computation_by_hand(budget):
         for s in batch
     ]
     torch.cat(losses).mean().backward()
-    used = []
-    judge.backend.optimizers[0].register_step_pre_hook(
-        lambda *_: used.append(gradients(judge.model))
-    )
-    figures = judge.update(batch)
+    figures, gradient = learned(judge, batch)
     assert figures["critic/loss"] == pytest.approx(torch.cat(losses).mean().item(), rel=1e-5)
-    assert torch.allclose(used[0], gradients(by_hand), rtol=1e-3, atol=1e-5)
+    assert torch.allclose(gradient, gradients(by_hand), rtol=1e-3, atol=1e-5)
 
 
 def test_the_kept_log_probabilities_are_those_before_the_first_step():
@@ -261,5 +257,5 @@ def test_actor_and_critic_resume_exactly(tmp_path):
         (straight.policy.model, second.policy.model),
         (straight.critic.model, second.critic.model),
     ):
-        found = other.state_dict()
-        assert all(torch.equal(t, found[n]) for n, t in one.state_dict().items())
+        resumed = other.state_dict()
+        assert all(torch.equal(t, resumed[n]) for n, t in one.state_dict().items())

@@ -4,19 +4,17 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 from urllib.request import Request, urlopen
 
+from helpers import free_port
 from workplace import STUDY
 
 from pcqc.settings import ROOT, load_study
 
 
 def test_the_link_leads_to_the_runs_of_the_study(copy):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     # `make test` may have started this; a make in a make says so first.
     make = ["make", "--no-print-directory", "-f", str(ROOT / "Makefile"), "-o", "env", "ui"]
     served = subprocess.Popen(

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from engine_checks import (
     reads_log_probabilities,
     samples_with_log_probabilities_of_the_whole_vocabulary,
 )
-from helpers import ROUNDING, make_tokenizer, tiny_model
+from helpers import ROUNDING, free_port, make_tokenizer, tiny_model
 from stub_server import Stub, completion
 
 from pcqc.engines.base import Request
@@ -214,10 +213,8 @@ def test_a_servers_own_defaults_do_not_change_its_samples():
 
 @pytest.fixture(scope="module")
 def server_url(folders):
-    """vLLM's own server on the loopback; the port is free when it starts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """vLLM's own server on the loopback."""
+    port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
     command += ["--model", str(folders[UNTIED]), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--dtype", "float32", "--max-model-len", "1024", "--enforce-eager"]

@@ -25,15 +25,15 @@ STUDIES = {
 @pytest.mark.parametrize("run_sd", [0.08, 0.16])
 @pytest.mark.parametrize("study", STUDIES)
 def test_runs_as_far_apart_as_the_papers_or_twice(study, run_sd):
-    found = coverage(replace(STUDIES[study], run_sd=run_sd), 4000, crossed_effect)
-    assert 94 <= found <= 96
+    percent = coverage(replace(STUDIES[study], run_sd=run_sd), 4000, crossed_effect)
+    assert 94 <= percent <= 96
 
 
 @pytest.mark.parametrize("run_sd", [0.04, 0.08, 0.16])
 def test_at_an_equal_budget(run_sd):
     """One benchmark: its cases weigh more beside the runs, of which the same holds as below."""
-    found = coverage(replace(NEAR, cases=(400,), run_sd=run_sd), 4000, crossed_effect)
-    assert 94 <= found <= 98
+    percent = coverage(replace(NEAR, cases=(400,), run_sd=run_sd), 4000, crossed_effect)
+    assert 94 <= percent <= 98
 
 
 @pytest.mark.parametrize("study", STUDIES)

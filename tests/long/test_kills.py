@@ -64,7 +64,7 @@ def test_forty_kills_of_the_workflow_change_no_byte(mini, tmp_path):
         elif killed_on(process, place.results, rng.randint(1, 20 * longer)):
             kills, made = kills + 1, False
             continue
-        assert process.returncode == 0, process.said()
+        assert process.returncode == 0, process.last_output()
         passes, made = passes + 1, True
         assert essence(place.results) == expected
         shutil.rmtree(place.folder)

@@ -58,8 +58,8 @@ def test_everything_is_made(place, fixtures):
     results = place.results
     rows = [row for _, row in read_jsonl(fixtures / "atpo_dialogues.jsonl")]
     # MEDIQ's training rows carry no system message: it is that of the development benchmark.
-    said = (results / "data/instruction/latest/instruction.txt").read_text()
-    assert said == rows[0]["prompt"][0]["content"]
+    instruction = (results / "data/instruction/latest/instruction.txt").read_text()
+    assert instruction == rows[0]["prompt"][0]["content"]
     evaluation = results / "evaluation/pcqc/A/latest"
     assert set(read_json(evaluation / "manifest.json")["benchmarks"]) == {"medqa", "medical_exam"}
     report = (results / "report.html").read_text()

@@ -1,17 +1,16 @@
 """Learning in several processes: one is killed, then their launcher."""
 
-import os
 import shutil
-import signal
 import subprocess
-import time
+from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
 import pytest
-from kills import WAIT, lines
-from workplace import STUDY, Workplace, complaint, digests
+from digests import digests
+from kills import WAIT, lines, wait_until
+from workplace import SETTINGS, STUDY, Workplace, complaint
 
-SETTINGS = f"config/studies/{STUDY}.yaml"
 PLACEMENT = """
 placement:
   device: CPU
@@ -51,29 +50,19 @@ def start_and_wait(place: Workplace, command: list[str], reached) -> subprocess.
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + WAIT
-    while not reached():
-        assert started.poll() is None, started.communicate()[1][-3000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(reached, started)
     return started
 
 
-def workers(parent: int) -> dict[int, int]:
+def workers(parent: int) -> dict[int, psutil.Process]:
     """Rank -> process, of those that a launcher started."""
-    found = {}
-    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        ranks = [v.partition(b"=")[2] for v in variables if v.startswith(b"RANK=")]
-        found |= {int(rank): int(pid) for rank in ranks}
-    return found
+    ranks = [(child.environ().get("RANK"), child) for child in psutil.Process(parent).children()]
+    return {int(rank): child for rank, child in ranks if rank}
 
 
-def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not Path(f"/proc/{pid}").exists()
+def all_end(processes: Iterable[psutil.Process]) -> bool:
+    """Whether they end within ten seconds."""
+    return not psutil.wait_procs(processes, timeout=10)[1]
 
 
 def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
@@ -88,18 +77,18 @@ def test_killed_processes_are_one_error_and_the_rerun_is_exact(placed):
     training = start_and_wait(placed, command, lambda: lines(events) >= 3)
     ranks = workers(training.pid)
     assert sorted(ranks) == [0, 1]
-    os.kill(ranks[1], signal.SIGKILL)
-    said = training.communicate(timeout=WAIT)
-    ended = subprocess.CompletedProcess(command, training.returncode, *said)
+    ranks[1].kill()
+    output = training.communicate(timeout=WAIT)
+    ended = subprocess.CompletedProcess(command, training.returncode, *output)
     assert "process 1 of 2 was killed (SIGKILL), and the others were stopped" in complaint(ended)
-    assert gone(ranks[0])
+    assert all_end([ranks[0]])
     assert list(run.glob("state/*/step-*")), "nothing to resume from"
 
     training = start_and_wait(placed, command, lambda: lines(events) >= 9)
     ranks = workers(training.pid)
     training.kill()
     training.wait()
-    assert all(gone(pid) for pid in ranks.values())
+    assert all_end(ranks.values())
     assert not (run / "manifest.json").exists()
 
     done = placed.run(command)

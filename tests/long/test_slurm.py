@@ -4,12 +4,11 @@ import collections
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import cluster
 import pytest
-from kills import essence, unstarted
+from kills import essence, unstarted, wait_until
 from workplace import CORES, STUDY, Workplace
 
 PROFILE = "slurm"
@@ -49,48 +48,39 @@ def slurm(tmp_path):
         yield running
 
 
-def submit(place: Workplace, said: Path) -> subprocess.Popen:
+def submit(place: Workplace, log_file: Path) -> subprocess.Popen:
     """The whole workflow under way, every job of it sent to Slurm."""
     start = [sys.executable, "-m", "snakemake", "--workflow-profile", PROFILE]
     command = [*start, *HERE, *SOON, *GPU, "--config", f"study={STUDY}"]
-    with open(said, "w") as log:
+    with open(log_file, "w") as log:
         return subprocess.Popen(
             command, cwd=place.folder, env=place.environment(), stdout=log, stderr=log
         )
 
 
-def wait_until(holds, process: subprocess.Popen) -> None:
-    """Return when a condition holds; fails where the process ends before or time runs out."""
-    until = time.monotonic() + WAIT
-    while not holds():
-        assert process.poll() is None, "the workflow has ended"
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.05)
-
-
 def asked(slurm: cluster.OneNodeSlurm) -> dict[str, tuple[str, ...]]:
     """Rule -> what its jobs asked for (see `ASKED`), all alike; each job was completed."""
-    found = collections.defaultdict(set)
+    resources_by_rule = collections.defaultdict(set)
     for comment, state, *resources in slurm.jobs(COLUMNS):
         assert state == "COMPLETED", comment
         rule = re.fullmatch(r"rule_(\w+?)(_wildcards_\w+)?", comment)[1]
-        found[rule].add(tuple(resources))
-    return {rule: only for rule, (only,) in found.items()}
+        resources_by_rule[rule].add(tuple(resources))
+    return {rule: only for rule, (only,) in resources_by_rule.items()}
 
 
 def test_a_study_whose_node_dies_is_made_to_its_end(mini, slurm, tmp_path):
     """Slurm starts the node's jobs again when it is back; all bytes are those of local jobs."""
     place = unstarted(mini, tmp_path / "place")
     jobs = place.planned()
-    runs, said = place.results / "runs" / KILLED / "A", place.folder / "said"
-    workflow = submit(place, said)
+    runs, log_file = place.results / "runs" / KILLED / "A", place.folder / "log_file"
+    workflow = submit(place, log_file)
     try:
-        wait_until(lambda: [*runs.glob("*/state/*/step-*")], workflow)
+        wait_until(lambda: [*runs.glob("*/state/*/step-*")], workflow, WAIT)
         slurm.kill_node()
         assert not (runs / "latest").exists(), "the run had ended before the node"
         slurm.wait_for("mix*", "alloc*", "down", "down*")
         slurm.start_node()
-        assert workflow.wait(WAIT) == 0, said.read_text()[-3000:]
+        assert workflow.wait(WAIT) == 0, log_file.read_text()[-3000:]
     finally:
         workflow.kill()
         workflow.wait()

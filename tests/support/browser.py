@@ -90,12 +90,12 @@ class Browser:
 
     def value(self, expression: str) -> Any:
         """Value of a JavaScript expression in the page, awaited where it is a promise."""
-        found = self.call(
+        answer = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"].get("description"))
-        return found["result"].get("value")
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description"))
+        return answer["result"].get("value")
 
     def wait(self, expression: str) -> None:
         """Wait until an expression holds."""

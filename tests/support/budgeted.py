@@ -32,8 +32,8 @@ def two_methods(
             cost = {name: cost[name] for name in columns}
             rows.append({**common, **cost, "kind": "update", "accuracy": 0.0})
             if validated(method, update):
-                found = {"accuracy": update / 100, "best_questions": update / 40}
-                rows.append({**common, "kind": "validation", **found})
+                quality = {"accuracy": update / 100, "best_questions": update / 40}
+                rows.append({**common, "kind": "validation", **quality})
     return replace(collected.with_runs(runs), updates=pd.DataFrame(rows), **more)
 
 

@@ -3,10 +3,6 @@
 from analysis import tables
 
 
-def cell(table, row, column):
-    return table.cell(row, column)
-
-
 def cells(table):
     """Row -> column -> cell, by their keys."""
     keys = [column.key for column in table.columns]

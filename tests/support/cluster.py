@@ -1,21 +1,19 @@
 """Slurm on this machine alone: one controller, one node that can be killed and started again."""
 
 import contextlib
-import grp
 import os
-import pwd
 import shutil
-import signal
 import subprocess
 import time
 import uuid
 from pathlib import Path
 
+import psutil
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "sinfo")
 # Jobs read the system's file: a submitted job does not inherit SLURM_CONF.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
 DEVICES = CONFIGURATION.with_name("gres.conf")
-MUNGE = Path("/run/munge")
 LINES = """
 ClusterName={name}
 SlurmctldHost={host}(127.0.0.1)
@@ -52,8 +50,10 @@ def obstacle() -> str | None:
         return f"{', '.join(missing)} not installed (apt-get install munge slurmctld slurmd)"
     if os.geteuid() != 0:
         return "only root may start slurmd"
-    if running := [p.name for p in processes() if comm(p) in ("slurmctld", "slurmd")]:
-        return f"a Slurm is running here already (process {', '.join(running)})"
+    if not running("munged"):
+        return "munge does not run (service munge start)"
+    if running("slurmctld", "slurmd"):
+        return "a Slurm is running here already"
     return None
 
 
@@ -73,7 +73,6 @@ class OneNodeSlurm:
         for name in ("state", "spool"):
             (self.folder / name).mkdir(parents=True)
         with contextlib.ExitStack() as ends:
-            self._munge(ends)
             ends.enter_context(replaced(CONFIGURATION, self._configuration()))
             ends.enter_context(replaced(DEVICES, TWO_GPUS))
             self._daemon(ends, "slurmctld", "-D", "-i", "-c")
@@ -91,10 +90,11 @@ class OneNodeSlurm:
         self.node.kill()
         self.node.wait()
         # The step's daemon first: it would report the death of what it watches.
-        for process in [p for p in processes() if comm(p) == "slurmstepd" and self._own(p)]:
-            end(process)
-        for process in [p for p in processes() if self._of_a_job(p)]:
-            end(process)
+        for process in running("slurmstepd"):
+            kill(process)
+        for process in psutil.process_iter(["environ"]):
+            if (process.info["environ"] or {}).get("SLURM_CLUSTER_NAME") == self.name:
+                kill(process)
 
     def start_node(self) -> None:
         """The node comes back, with nothing running on it."""
@@ -107,8 +107,8 @@ class OneNodeSlurm:
 
     def jobs(self, columns: str) -> list[list[str]]:
         """Columns of squeue (`Comment:80,State`) of every job since the start, the oldest first."""
-        said = self._ask("squeue", "-h", "-t", "all", "-S", "i", "-O", columns)
-        return [line.split() for line in said.splitlines()]
+        listing = self._ask("squeue", "-h", "-t", "all", "-S", "i", "-O", columns)
+        return [line.split() for line in listing.splitlines()]
 
     def wait_for(self, *states: str) -> None:
         """Return when the node is in one of the states; RuntimeError where it never is."""
@@ -124,34 +124,13 @@ class OneNodeSlurm:
             name=self.name, host=os.uname().nodename, folder=self.folder, cores=self.cores
         )
 
-    def _munge(self, ends: contextlib.ExitStack) -> None:
-        """Munge runs as its own user, which owns its folder; one that runs already will do."""
-        if any(comm(p) == "munged" for p in processes()):
-            return
-        if not MUNGE.exists():
-            MUNGE.mkdir()
-            os.chown(MUNGE, pwd.getpwnam("munge").pw_uid, grp.getgrnam("munge").gr_gid)
-            ends.callback(shutil.rmtree, MUNGE)
-        self._daemon(ends, "munged", "--foreground", user="munge", group="munge")
-
-    def _daemon(self, ends: contextlib.ExitStack, *command: str, **owner) -> subprocess.Popen:
-        with open(self.folder / f"{command[0]}.out", "ab") as said:
+    def _daemon(self, ends: contextlib.ExitStack, *command: str) -> subprocess.Popen:
+        with open(self.folder / f"{command[0]}.out", "ab") as output:
             process = subprocess.Popen(
-                command, cwd=self.folder, stdout=said, stderr=said, start_new_session=True, **owner
+                command, cwd=self.folder, stdout=output, stderr=output, start_new_session=True
             )
         ends.callback(stop, process)
         return process
-
-    def _own(self, process: Path) -> bool:
-        with contextlib.suppress(OSError):
-            return os.readlink(process / "cwd") == str(self.folder)
-        return False
-
-    def _of_a_job(self, process: Path) -> bool:
-        with contextlib.suppress(OSError):
-            variables = (process / "environ").read_bytes().split(b"\0")
-            return f"SLURM_CLUSTER_NAME={self.name}".encode() in variables
-        return False
 
     def _ask(self, *command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
@@ -170,23 +149,17 @@ def replaced(path: Path, text: str):
             path.write_bytes(before)
 
 
-def processes() -> list[Path]:
-    """Folders in /proc of all processes."""
-    return [p for p in Path("/proc").iterdir() if p.name.isdigit()]
+def running(*names: str) -> list[psutil.Process]:
+    """Processes of these programs that have not ended, reaped or not."""
+    every = psutil.process_iter(["name", "status"])
+    alive = [process for process in every if process.info["status"] != psutil.STATUS_ZOMBIE]
+    return [process for process in alive if process.info["name"] in names]
 
 
-def comm(process: Path) -> str:
-    """Name of a process's program; empty where it has ended, reaped or not."""
-    with contextlib.suppress(OSError):
-        if (process / "cmdline").read_bytes():
-            return (process / "comm").read_text().strip()
-    return ""
-
-
-def end(process: Path) -> None:
-    """Kill a process of /proc unless it has ended."""
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(int(process.name), signal.SIGKILL)
+def kill(process: psutil.Process) -> None:
+    """Kill a process unless it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def stop(process: subprocess.Popen) -> None:

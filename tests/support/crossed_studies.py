@@ -66,11 +66,11 @@ class Model:
                 outcomes[method].append(100.0 * right.reshape(-1, cases))
         return tuple(
             Sample(
-                tuple(found),
+                tuple(of_method),
                 tuple("ABCDEFGH"[:runs]) * bases,
                 tuple(f"base {b}" for b in range(bases) for _ in range(runs)),
             )
-            for found, runs in zip(outcomes, self.runs, strict=True)
+            for of_method, runs in zip(outcomes, self.runs, strict=True)
         )
 
     def _run_effects(self, rng: np.random.Generator, bases: int) -> list[np.ndarray]:
@@ -86,5 +86,5 @@ def coverage(model: Model, studies: int, effect, seed: int = 0) -> float:
     """Percent of drawn studies whose interval, by `effect`, holds the truth."""
     rng = np.random.default_rng(seed)
     truth = model.truth
-    found = (effect(*model.draw(rng)) for _ in range(studies))
-    return 100 * float(np.mean([one.low <= truth <= one.high for one in found]))
+    effects = (effect(*model.draw(rng)) for _ in range(studies))
+    return 100 * float(np.mean([each.low <= truth <= each.high for each in effects]))

@@ -1,18 +1,15 @@
-"""One of the processes that `test_deepspeed.py` starts: trains, and writes what came of it.
-
-`python -m deepspeed_worker FOLDER COUNT NAME ...` is one of COUNT processes.
-"""
+"""Processes that train together for `test_deepspeed.py`, and write what came of it."""
 
 import dataclasses
 import functools
 import json
-import sys
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import torch
-from helpers import tiny_model
+from helpers import free_port, tiny_model
 from learner_material import (
     COEFFICIENTS,
     RL,
@@ -214,9 +211,18 @@ def resume(name: str, placement: LearnerPlacement, processes, folder: Path) -> N
         save_file(kept, folder / f"{name}-elsewhere.safetensors")
 
 
-def main(folder: Path, count: str, *names: str) -> None:
+def run(folder: Path, count: int, *names: str) -> None:
+    """So many processes; where one fails the others are ended, and its traceback is raised."""
+    arguments = (free_port(), folder, count, *names)
+    torch.multiprocessing.start_processes(main, arguments, count, start_method="spawn")
+
+
+def main(rank: int, port: int, folder: Path, count: int, *names: str) -> None:
+    """One of the processes, with what a launcher tells each."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+    os.environ |= {"WORLD_SIZE": str(count), "RANK": str(rank), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
-    processes = join(range(int(count)))
+    processes = join(range(count))
     for name in names:
         if processes.count == 1:
             resume(name, LearnerPlacement((0,), zero=4 - SETTINGS[name].zero), processes, folder)
@@ -228,7 +234,3 @@ def main(folder: Path, count: str, *names: str) -> None:
             train(name, SETTINGS[name], processes, folder)
             supervised(name, SETTINGS[name], processes, folder)
     shutdown(processes)
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -23,10 +23,10 @@ def typed() -> list[tuple[str, list[str]]]:
 
     A line that ends with a backslash goes on in the next; comments are left out.
     """
-    found = []
+    commands = []
     for page, text in blocks(""):
         lines = re.sub(r"\s*\\\n\s*", " ", text).splitlines()
         lines = [re.sub(r"\s+#.*$", "", line.strip()) for line in lines]
         if "──>" not in text:
-            found.append((page, lines))
-    return found
+            commands.append((page, lines))
+    return commands

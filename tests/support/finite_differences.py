@@ -1,6 +1,6 @@
 """Slopes by finite differences, for gradients that are computed in another way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -16,3 +16,8 @@ def slopes(numbers: np.ndarray, amount: Callable[[], float], step: float = 1e-5)
         numbers[place] = kept
         result[place] = (sides[0] - sides[1]) / (2 * step)
     return result
+
+
+def together(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """All numbers of a gradient's parts in one vector."""
+    return np.concatenate([part.ravel() for part in parts])

@@ -2,9 +2,11 @@
 
 import dataclasses
 import re
+import socket
 import string
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -18,6 +20,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
+from pcqc.evaluation.grounding import ModelJudge
 from pcqc.planning.architecture import Architecture
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.settings import Decoding, Protocol
@@ -59,6 +62,14 @@ def make_tokenizer(joined: Sequence[str] = ()) -> PreTrainedTokenizerFast:
         chat_template=CHAT_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
+
+
+def qwen3_chat(joined: Sequence[str] = ()) -> ChatFormat:
+    """Qwen3's chat template on the tokenizer above."""
+    tokenizer = make_tokenizer(joined)
+    template = Path(__file__).parents[1] / "fixtures" / "qwen3_chat_template.jinja"
+    tokenizer.chat_template = template.read_text(encoding="utf-8")
+    return ChatFormat(tokenizer, INSTRUCTION)
 
 
 def tiny_model(seed: int = 0, vocabulary: int = 120, **changes) -> Qwen3ForCausalLM:
@@ -175,6 +186,21 @@ def scripted_scorer(chances: Callable[[str], Sequence[float]], chat: ChatFormat)
         return row.log().tolist()
 
     return Scorer(ScriptedEngine(scores=scores), chat.tokenizer)
+
+
+def scripted_judge(reply: Callable[[str], str]) -> ModelJudge:
+    """A model that judges answers; what it says is a function of the prompt."""
+    chat = ChatFormat(make_tokenizer(), "Judge.")
+    engine = ScriptedEngine(
+        lambda prompt, stream: [*chat.encode(reply(chat.decode(prompt))), chat.end_of_turn]
+    )
+    return ModelJudge(engine, chat)
+
+
+def free_port() -> int:
+    """A port of this machine on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 class Alone(Processes):

@@ -12,10 +12,13 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-from workplace import Workplace, digests
+from digests import digests
+from workplace import Workplace
 
 from pcqc.system.files import read_json
 
@@ -63,7 +66,7 @@ def start(place: Workplace, command: list[str]) -> subprocess.Popen:
     parts: list[bytes] = []
     process.drain = threading.Thread(target=lambda: parts.extend(process.stdout), daemon=True)
     process.drain.start()
-    process.said = lambda: b"".join(parts[-50:]).decode(errors="replace")
+    process.last_output = lambda: b"".join(parts[-50:]).decode(errors="replace")
     return process
 
 
@@ -73,6 +76,15 @@ def kill(process: subprocess.Popen) -> None:
     process.wait()
     process.drain.join(WAIT)  # until none of its processes holds its output open
     assert not process.drain.is_alive()
+
+
+def wait_until(reached: Callable[[], object], process: subprocess.Popen, seconds=WAIT) -> None:
+    """Return as soon as it holds; fails where the process ends before, or time runs out."""
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert process.poll() is None, "ended before it came so far"
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
 
 
 def lines(path: Path) -> int:

@@ -99,11 +99,17 @@ def gradients(model) -> torch.Tensor:
     return torch.cat([p.grad.flatten() for p in model.parameters()]).double()
 
 
+def learned(learner: Policy | Critic, *batch):
+    """What an update of a batch reports, and the gradient of its step."""
+    used = []
+    learner.backend.optimizers[0].register_step_pre_hook(
+        lambda *_: used.append(gradients(learner.model))
+    )
+    return learner.update(*batch), used[0]
+
+
 def updated(seqs, coefficients=COEFFICIENTS, **changes):
     """(report, gradient) of one update of a fresh model whose reference is another model."""
     model, reference = tiny_model(0), tiny_model(1)
     policy = Policy(model, reference, dataclasses.replace(UNCLIPPED, **changes))
-    used = []
-    policy.backend.optimizers[0].register_step_pre_hook(lambda *_: used.append(gradients(model)))
-    report = policy.update(seqs, coefficients)
-    return report, used[0]
+    return learned(policy, seqs, coefficients)

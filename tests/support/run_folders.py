@@ -3,9 +3,8 @@
 import dataclasses
 
 import simulated
-from hand_made import finish_job, folder_of
+from hand_made import asked, candidate_group, concluded, dialogue, evaluation, finish_job, folder_of
 from helpers import make_case
-from recorded_rows import asked, candidate_group, concluded, dialogue, evaluation
 
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from hand_made import finish_job, folder_of
-from recorded_rows import asked, concluded, dialogue, evaluation
+from hand_made import asked, concluded, dialogue, evaluation, finish_job, folder_of
 
 from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
@@ -244,12 +243,12 @@ def _updates(study: Study, world: World) -> pd.DataFrame:
 
 def _validations(study: Study, rows: list[dict]) -> pd.DataFrame:
     """Every checkpoint on the development cases: the sooner, the fewer of them are right yet."""
-    rng, found = np.random.default_rng(11), []
+    rng, validated = np.random.default_rng(11), []
     for row in rows:
         settings, every = study.methods[row["method"]], study.rl.checkpoint_every
         if row["benchmark"] != study.development or settings.kind == "sft":
             continue
         for update in range(every, settings.updates + 1, every):
             learned = rng.random() < update / settings.updates
-            found.append({**row, "update": update, "correct": row["correct"] and learned})
-    return pd.DataFrame(found)
+            validated.append({**row, "update": update, "correct": row["correct"] and learned})
+    return pd.DataFrame(validated)

@@ -11,7 +11,6 @@ import yaml
 
 from pcqc.settings import ROOT, load_study
 from pcqc.settings.yaml_reader import read_settings
-from pcqc.system.files import sha256_file
 
 
 class Killed(BaseException):
@@ -72,9 +71,3 @@ def small_study(folder: Path, **changes):
     path = folder / "small.yaml"
     path.write_text(yaml.safe_dump({**data, **changes}))
     return load_study(path)
-
-
-def digests(folder: Path, *patterns: str) -> dict[str, str]:
-    """Relative path -> digest of the files that match; folders match too, and are left out."""
-    paths = [path for pattern in patterns for path in sorted(folder.glob(pattern))]
-    return {str(path.relative_to(folder)): sha256_file(path) for path in paths if path.is_file()}

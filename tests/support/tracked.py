@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pcqc.jobs.run_job import mirror_some, run_job
-from pcqc.mlflow_mirror.collect import add
 from pcqc.recipes.graph import latest
-from pcqc.recipes.manifest import MANIFEST
+from pcqc.recipes.manifest import MANIFEST, read_manifest
 from pcqc.settings import Study
 
 
@@ -26,16 +25,9 @@ def collect(study: Study) -> Path:
     return run_job(study, "collect").path
 
 
-def collect_more(study: Study) -> Path:
-    """Join this machine's runs to those collected earlier; the folder."""
-    return add(study)
-
-
 def publish(study: Study) -> str:
     """Publish the report; the id of the study's own run."""
     _forget(study, "published")
-    from pcqc.recipes.manifest import read_manifest
-
     return read_manifest(run_job(study, "publish").path)["run_id"]
 
 

@@ -6,8 +6,7 @@ ten patients with amber have amber spots, and one of ten with azure; coral spots
 
 from dataclasses import replace
 
-from hand_made import finish_job, folder_of
-from recorded_rows import asked, candidate_group, concluded, dialogue
+from hand_made import asked, candidate_group, concluded, dialogue, finish_job, folder_of
 
 from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases

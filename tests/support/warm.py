@@ -10,7 +10,6 @@ the command's processes are killed as soon as it is gone. So whoever kills it an
 descriptor that it passed on is closed by all knows that nothing is left.
 """
 
-import array
 import atexit
 import contextlib
 import fcntl
@@ -96,8 +95,7 @@ def run(place: str, program: str, *arguments: str) -> int:
     request = {"arguments": arguments, "cwd": os.getcwd(), "env": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(place)
-        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
-        server.sendmsg([b"."], passed)
+        socket.send_fds(server, [b"."], [0, 1, 2])
         server.sendall(json.dumps(request | {"program": program}).encode() + b"\n")
         return int(server.makefile().readline() or 1)
 
@@ -124,8 +122,7 @@ def serve(number: str, owner: str) -> None:
 def _watch(connection: socket.socket) -> int:
     """Run one request in a process of its own, which ends with its client."""
     os.setsid()  # a kill of the client's group is not one of this process
-    _, passed, _, _ = connection.recvmsg(1, socket.CMSG_LEN(3 * 4))
-    descriptors = array.array("i", passed[0][2])
+    _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
     request = json.loads(connection.makefile().readline())
     worker = os.fork()
     if worker == 0:

@@ -12,9 +12,20 @@ from pathlib import Path
 import warm
 
 from pcqc.settings import ROOT
-from pcqc.system.files import sha256_file
 
 STUDY = "clinic-mini"
+SETTINGS = f"config/studies/{STUDY}.yaml"
+# Its methods' runs; of these two, one run is continued from its candidates.
+RUNS = {
+    "shared_sft": "A",
+    "grpo": "AB",
+    "atpo": "A",
+    "pcqc": "AB",
+    "terminal_only": "A",
+    "executed_local": "A",
+    "same_state_q1": "A",
+}
+CONTINUED = {"shared_sft": "A", "pcqc": "A"}
 CODE = (
     "Snakefile",
     "profiles",
@@ -149,15 +160,6 @@ def started(output: str) -> list[str]:
     """Messages of the jobs of a workflow by its output, sorted; the target itself left out."""
     jobs = re.findall(r"^Job \d+: (.*)$", output, re.MULTILINE)
     return sorted(job for job in jobs if not job.startswith("results/"))
-
-
-def digests(folder: Path) -> dict[str, str]:
-    """Relative path -> digest of every file below a folder; locks left out."""
-    files = (p for p in folder.rglob("*") if p.is_file())
-    kept = (
-        p for p in files if p.suffix != ".lock" and p.name != ".lock" and p.parent.name != "locks"
-    )
-    return {str(p.relative_to(folder)): sha256_file(p) for p in sorted(kept)}
 
 
 def complaint(done: subprocess.CompletedProcess) -> str:

@@ -89,8 +89,8 @@ def test_searches_follow_the_description(budget, threshold):
         )
         decided = [d for s in searches for d in check_search(s, known, budget, threshold)]
         levels = {depth: [v for d, v in decided if d == depth] for depth, _ in decided}
-        for name, found in [*levels.items(), ("all", [v for _, v in decided])]:
-            new, old = (fmean(found), pstdev(found)), known.get(name)
+        for name, variances in [*levels.items(), ("all", [v for _, v in decided])]:
+            new, old = (fmean(variances), pstdev(variances)), known.get(name)
             known[name] = tuple(
                 n if old is None else 0.4 * n + 0.6 * o
                 for n, o in zip(new, old or new, strict=True)

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from small_worlds import FIVE_DISEASES, drawn
 
 from clinic_env.posterior import (
     Values,
@@ -18,34 +19,13 @@ from clinic_env.world import draw_patient, read_findings
 from pcqc.clinic.build import TRAINING
 from pcqc.clinic.world import as_case, load_world, make_world, save_world
 from pcqc.errors import UserError
-from pcqc.settings import Benchmark, Clinic
+from pcqc.settings import Benchmark
 from pcqc.system.seeds import generator
-
-SETTINGS = Clinic(
-    diseases=5,
-    complaints=2,
-    complaint_odds=3,
-    noise=0.1,
-    seed=3,
-    training_cases=5,
-    sft_conversations=5,
-    sft_questions=(0, 1),
-)
 
 
 @pytest.fixture(scope="module")
 def world():
-    return make_world(SETTINGS)
-
-
-def drawn(world, count=4, benchmark=TRAINING, rates=None):
-    rng = generator(1, "test")
-    rates = world.rates("uniform") if rates is None else rates
-    patients = [draw_patient(world, rng, 3, rates) for _ in range(count)]
-    return [
-        (as_case(world, patient, f"test-{i}", benchmark, rng), patient)
-        for i, patient in enumerate(patients)
-    ]
+    return make_world(FIVE_DISEASES)
 
 
 def enumerated(world, case, rates=None):
@@ -196,8 +176,8 @@ def test_evidence_is_what_the_patient_said(world):
 def test_a_world_is_the_same_after_a_round_trip(world, tmp_path):
     save_world(world, tmp_path / "world.json")
     assert load_world(tmp_path / "world.json") == world
-    assert make_world(SETTINGS) == world
-    assert make_world(dataclasses.replace(SETTINGS, seed=4)) != world
+    assert make_world(FIVE_DISEASES) == world
+    assert make_world(dataclasses.replace(FIVE_DISEASES, seed=4)) != world
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "null", '{"diseases": 3}'])

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from test_clinic import SETTINGS, drawn
+from small_worlds import FIVE_DISEASES, drawn
 
 from clinic_env.posterior import Values
 from clinic_env.world import ask, asked_findings, read_findings, state_finding
@@ -26,7 +26,7 @@ from pcqc.system.seeds import generator
 
 @pytest.fixture(scope="module")
 def world():
-    return make_world(SETTINGS)
+    return make_world(FIVE_DISEASES)
 
 
 def test_random_questions_differ_are_answered_from_the_facts_and_end_when_one_option_is_left(world):

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hand_made import finish_job, folder_of
-from helpers import make_case, scripted_context, scripted_scorer
-from test_grounding import WORLD, model_judge
+from helpers import make_case, scripted_context, scripted_judge, scripted_scorer
+from small_worlds import WORLD
 
 from pcqc.cases.case import write_cases
 from pcqc.clinic.world import save_world
@@ -187,8 +187,8 @@ def ground(monkeypatch, study, judges, review=None):
 def test_a_filled_review_sheet_is_read_by_the_next_run(study, tmp_path, monkeypatch):
     """Two judges differ on whether answers are confined; a person says yes to two of them."""
     continued(study)
-    sure, _ = model_judge(lambda prompt: "yes")
-    strict, _ = model_judge(lambda prompt: "no" if "only the information" in prompt else "yes")
+    sure = scripted_judge(lambda prompt: "yes")
+    strict = scripted_judge(lambda prompt: "no" if "only the information" in prompt else "yes")
     judges = {"sure": sure, "strict": strict}
     _, rows = ground(monkeypatch, study, judges)
     assert [row["priority"] for row in rows] == sorted(row["priority"] for row in rows)
@@ -209,8 +209,8 @@ def test_the_truth_of_answers_is_written_where_some_are_made_to_err(study):
     settings = dataclasses.replace(study.continuation, ungrounded=wanted)
     folder = continued(dataclasses.replace(study, continuation=settings))
     rows = pq.read_table(folder / "candidates.parquet").to_pylist()
-    found = [(row["set"], row["case_id"], row["ungrounded"]) for row in rows]
-    assert found == [
+    candidates = [(row["set"], row["case_id"], row["ungrounded"]) for row in rows]
+    assert candidates == [
         *[("main", "case-0", False)] * 3,
         *[("main", "case-2", False)] * 3,
         *[("ungrounded", "case-4", True)] * 3,
@@ -241,5 +241,5 @@ def test_an_early_checkpoint_is_studied_at_the_same_states(study, monkeypatch):
     # The reference has the states of the claim alone, and nobody judges the early answers.
     reference = pq.read_table(run_job(changed, "continuation", "shared_sft", "A").path / NAME)
     assert set(reference["set"].to_pylist()) == {"main"}
-    judged, _ = ground(monkeypatch, changed, {"sure": model_judge(lambda prompt: "yes")[0]})
+    judged, _ = ground(monkeypatch, changed, {"sure": scripted_judge(lambda prompt: "yes")})
     assert len(judged) == 6

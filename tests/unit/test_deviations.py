@@ -5,11 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import make_tokenizer
+from helpers import qwen3_chat
 
 from analysis.table import Probability
 from analysis.tables_and_figures import TABLES
-from pcqc.cases.chat import ChatFormat
 from pcqc.jobs.rl_loop import policy_sampler
 from pcqc.planning.cost import run_cost
 from pcqc.planning.storage import checkpoints
@@ -27,15 +26,9 @@ CELLS = [
 ]
 HERE = {cells[0]: cells[2] for cells in CELLS}
 COMMENTED = [ROOT / "config" / "studies" / "paper.yaml", ROOT / "config" / "methods.yaml"]
-QWEN3 = ROOT / "tests" / "fixtures" / "qwen3_chat_template.jinja"
+QWEN3 = qwen3_chat(joined=["assistant"])  # one token of Qwen's, too
 PAPER, CLINIC = load_study("paper"), load_study("clinic")
 RL, TREE, METHODS = PAPER.rl, PAPER.method("atpo").tree, PAPER.methods
-
-
-def qwen() -> ChatFormat:
-    tokenizer = make_tokenizer(joined=["assistant"])  # one token of Qwen's, too
-    tokenizer.chat_template = QWEN3.read_text(encoding="utf-8")
-    return ChatFormat(tokenizer, "Ask or answer.")
 
 
 def only(values):
@@ -56,8 +49,8 @@ def grpo_updates() -> list[float]:
 
 def decoding() -> list[float]:
     """Temperature and top-p in training, then in validation."""
-    chat, shared = qwen(), PAPER.actor_decoding
-    context = SimpleNamespace(actor=SimpleNamespace(engine=None), chat=chat)
+    shared, actor = PAPER.actor_decoding, SimpleNamespace(engine=None)
+    context = SimpleNamespace(actor=actor, chat=QWEN3)
     drawn = policy_sampler(shared, context, RL.rollout_top_p).sampling
     return [drawn.temperature, drawn.top_p, shared.temperature, shared.top_p]
 
@@ -109,7 +102,7 @@ NUMBERS = {
     "Form of tables": digits_of_p,
     "Clinic's KL penalty": lambda: [only(method.kl_coefficient for method in TRAINED)],
     "Left to ATPO's release": left_to_the_release,
-    "Where V is read": lambda: [qwen().ending, 1],
+    "Where V is read": lambda: [QWEN3.ending, 1],
     "Critic warm-up": lambda: [1, TREE.critic_updates],
     "Mini-batches": lambda: [TREE.trajectories_per_step],
     "Reward at the token limit": lambda: [TREE.reward_none],

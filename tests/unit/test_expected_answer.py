@@ -102,11 +102,11 @@ def test_a_patient_of_the_world_has_the_disease_and_would_have_said_the_same():
     names = world.diseases[:4]
     options = dict(zip("ABCD", names, strict=True))
     case = make_case(options=options, initial=state_complaint(world.complaints[0], "plain"))
-    said = (
+    exchanges = (
         Exchange(ask(names[0]), f"{names[0]} spots present."),
         Exchange(ask(names[1]), "The patient cannot answer this question."),
     )
-    facts = KnownWorld(world).facts(case, Turn([], said, ()), 2, rng)
+    facts = KnownWorld(world).facts(case, Turn([], exchanges, ()), 2, rng)
     # Without noise a disease has its own sign alone; the first was stated, the second withheld.
     present = {fact.split()[0] for fact in facts if fact.endswith("present.")}
     assert present == {names[0], names[2]}

@@ -1,19 +1,16 @@
 """Judges of answers: the clinic's rules, a model, several together, and a person's review."""
 
 import pytest
-from helpers import make_case, make_tokenizer
+from helpers import make_case, scripted_judge
 
 from clinic_env.world import World
-from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.clinic.judge import ClinicJudge
 from pcqc.clinic.ungrounded import UngroundedPatient
-from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.grounding import (
     Answered,
     Judgement,
-    ModelJudge,
     agreed,
     read_review,
     reviewed,
@@ -57,26 +54,17 @@ def test_the_clinics_judge_reads_exactly(question, answer, supported, confined, 
     assert judged.eligible == (supported and confined and free)
 
 
-def model_judge(reply):
-    chat = ChatFormat(make_tokenizer(), "Judge.")
-    engine = ScriptedEngine(
-        lambda prompt, stream: [*chat.encode(reply(chat.decode(prompt))), chat.end_of_turn]
-    )
-    return ModelJudge(engine, chat), engine
-
-
 def test_a_model_judges_what_two_wordings_agree_on():
     def reply(prompt):
         if "free of any hint" in prompt:
             return "Yes." if prompt.count("You review") else "no"
         return "no" if "only the information" in prompt else "yes"
 
-    judge, engine = model_judge(reply)
+    judge = scripted_judge(reply)
     items = [Answered(CASES[0], "Any rash?", "Has rash."), Answered(CASES[1], "Any?", "No.")]
     assert judge.judge(items) == [Judgement(True, False, None, "model")] * 2
-    assert len(engine.prompts) == 12
-    judge, _ = model_judge(lambda prompt: "perhaps")
-    (open_one,) = judge.judge(items[:1])
+    assert len(judge.engine.prompts) == 12
+    (open_one,) = scripted_judge(lambda prompt: "perhaps").judge(items[:1])
     assert open_one == Judgement(None, None, None, "model")
     assert not open_one.eligible
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from helpers import INSTRUCTION, PROTOCOL, make_tokenizer
-from test_question_quality import CASE, UNKNOWN, WORLD
+from small_worlds import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
 from pcqc.cases.chat import ChatFormat

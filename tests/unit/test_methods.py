@@ -52,10 +52,10 @@ def test_terminal_credit_covers_all_actor_tokens_of_all_consultations():
     advantage = 0.5 / (np.sqrt(0.5) + 1e-6)
     own = ["<think>x</think>Question: p?<|im_end|>", "Question: q?<|im_end|>"]
     endings = ["<think>x</think>Final Answer: B<|im_end|>", "Final Answer: A<|im_end|>"]
-    found = pieces(chat, drawn.sequences, TERMINAL)
-    assert [text for text, _ in found] == [*own, endings[0], *own, endings[1]] * 2
-    assert [a for _, a in found] == pytest.approx([*[advantage] * 3, *[-advantage] * 3] * 2)
-    assert [t for t, _ in pieces(chat, drawn.sequences, KL)] == [t for t, _ in found]
+    credited = pieces(chat, drawn.sequences, TERMINAL)
+    assert [text for text, _ in credited] == [*own, endings[0], *own, endings[1]] * 2
+    assert [a for _, a in credited] == pytest.approx([*[advantage] * 3, *[-advantage] * 3] * 2)
+    assert [t for t, _ in pieces(chat, drawn.sequences, KL)] == [t for t, _ in credited]
     assert [r.tolist() for r in drawn.rewards] == [[1, 0], [1, 0]]
 
 
@@ -71,9 +71,9 @@ def test_question_credit_covers_question_tokens_of_executed_and_unexecuted():
         (" r?<|im_end|>", second[2]),
         (" r?<|im_end|>", second[3]),
     ]
-    found = pieces(chat, drawn.sequences, QUESTION)
-    assert [text for text, _ in found] == [text for text, _ in expected] * 2
-    assert [a for _, a in found] == pytest.approx([a for _, a in expected] * 2)
+    credited = pieces(chat, drawn.sequences, QUESTION)
+    assert [text for text, _ in credited] == [text for text, _ in expected] * 2
+    assert [a for _, a in credited] == pytest.approx([a for _, a in expected] * 2)
     assert first[0] > 0 > first[1]
 
 
@@ -86,9 +86,9 @@ def test_gains_can_be_divided_by_the_deviation_over_the_update():
     expected = (second - second.mean()) / np.sqrt(pooled)
     assert drawn.groups[1].credits == pytest.approx(expected, rel=1e-4)
     (row, *_) = drawn.records()["candidate_groups"]
-    said = method.why(row, row["candidates"][0])
-    assert f" / {np.sqrt(pooled):.3f} = +" in said
-    assert said.endswith(", divided by the deviation over the update.")
+    words = method.why(row, row["candidates"][0])
+    assert f" / {np.sqrt(pooled):.3f} = +" in words
+    assert words.endswith(", divided by the deviation over the update.")
     assert method.words.count("divided by the deviation over the update") == 1
 
 

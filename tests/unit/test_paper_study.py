@@ -53,11 +53,11 @@ def test_the_study_has_the_papers_setting(study, entry):
 
 @pytest.mark.parametrize("entry", SETTINGS, ids=lambda entry: entry["setting"])
 def test_the_paper_says_so(text, entry):
-    found = {read(match.group(1)) for match in re.finditer(entry["pattern"], text)}
+    values = {read(match.group(1)) for match in re.finditer(entry["pattern"], text)}
     expected = entry["value"]
     if isinstance(expected, str):
         expected = expected.removeprefix("Qwen/")
-    assert found == {expected}, entry["source"]
+    assert values == {expected}, entry["source"]
 
 
 def test_methods_are_the_papers_with_three_runs_each(study):

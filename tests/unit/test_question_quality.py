@@ -1,33 +1,10 @@
 """Questions judged by exact values, in a world small enough to work out by hand."""
 
 import pytest
+from small_worlds import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
-from clinic_env.world import World
-from pcqc.cases.case import Case
 from pcqc.clinic.quality import early_quality, judge_questions, summary
-
-# Patients of both diseases complain of fatigue. Coral spots tell them apart nearly always, olive
-# ones sometimes, jade ones never.
-WORLD = World(
-    ("amber", "azure"),
-    ("coral", "olive", "jade"),
-    ((0.9, 0.5, 0.3), (0.1, 0.1, 0.3)),
-    ("fatigue",),
-    ((1.0,), (1.0,)),
-    (0.5, 0.5),
-)
-CASE = Case(
-    case_id="case-0",
-    source="clinic",
-    initial="fatigue present.",
-    question="Which?",
-    options={"A": "amber", "B": "azure"},
-    facts=("coral spots present.", "olive spots absent."),
-    answer="A",
-    origin={"file": "synthetic", "row": 0},
-)
-UNKNOWN = "The patient cannot answer this."
 
 
 def judged(*exchanges, most=4):
@@ -90,9 +67,9 @@ def test_only_answered_questions_count():
         {"action": "question", "question": "Any coral spots?", "answer": None},  # at the last turn
         {"action": "final", "question": None, "answer": None},
     ]
-    found = judge_questions(Values(WORLD), CASE, {"turns": turns}, most=1)
-    assert [one.turn for one in found] == [1]
-    assert summary(found)["regret"] == pytest.approx(20)
+    questions = judge_questions(Values(WORLD), CASE, {"turns": turns}, most=1)
+    assert [one.turn for one in questions] == [1]
+    assert summary(questions)["regret"] == pytest.approx(20)
     assert summary([]) == {}
 
 
@@ -104,14 +81,14 @@ def test_a_validation_is_judged_by_its_first_three_answered_questions():
     coral, jade = ("Any coral spots?", "coral spots present."), ("Any jade spots?", UNKNOWN)
     olive = ("Any olive spots?", "olive spots absent.")
     dialogues = [
-        {"turns": [said("I wonder.", None), *(said(*one) for one in (coral, coral, jade, coral))]},
-        {"turns": [said(*olive), said("Any coral spots?", None)]},
+        {"turns": [turn("I wonder.", None), *(turn(*one) for one in (coral, coral, jade, coral))]},
+        {"turns": [turn(*olive), turn("Any coral spots?", None)]},
         {"turns": []},
     ]
-    found = early_quality(Values(WORLD), [CASE] * 3, dialogues)
-    assert found == {"best_questions": 2 / 4, "repeated_questions": 1 / 4}
+    shares = early_quality(Values(WORLD), [CASE] * 3, dialogues)
+    assert shares == {"best_questions": 2 / 4, "repeated_questions": 1 / 4}
     assert early_quality(Values(WORLD), [CASE], dialogues[2:]) == {}
 
 
-def said(question, answer):
+def turn(question, answer):
     return {"action": "question", "question": question, "answer": answer}

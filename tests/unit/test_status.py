@@ -1,16 +1,19 @@
-"""Where a study stands: results, locks and logs of jobs as they would be left."""
+"""Where a study stands, told and on the screen: results, locks and logs as they would be left."""
 
+import io
 from dataclasses import replace
 
 import pytest
 from hand_made import finish_all
+from rich.console import Console
 
 from pcqc.jobs import status as module
+from pcqc.jobs import watch
 from pcqc.jobs.status import job_states, status_of_all, told
 from pcqc.recipes.graph import Jobs, log_path
 from pcqc.recipes.manifest import hold_folder, lock, make_latest
 from pcqc.settings import load_study
-from pcqc.system.files import hold, write_atomic
+from pcqc.system.files import hold, write_atomic, write_jsonl
 
 RUN = ("train", "select", "evaluate")
 
@@ -79,9 +82,9 @@ def test_a_running_job_says_how_far_it_is(study):
         assert states(study)["train grpo A"] == ("running", text)
         assert states(study)["evaluate grpo A"] == ("to do", "")
         with hold(study.results / ".lock", "a test"):
-            said = status(study)
-    assert ", 1 running, 2 to do" in said
-    assert "the workflow is running" in said
+            shown = status(study)
+    assert ", 1 running, 2 to do" in shown
+    assert "the workflow is running" in shown
     assert states(study)["train grpo A"] == ("to do", "")
 
 
@@ -117,3 +120,34 @@ def test_looking_at_a_lock_that_nobody_has_made_makes_nothing(study):
     path = lock(Jobs(study).job("train", "grpo", "A").path)
     assert not module.held(path)
     assert not path.exists()
+
+
+def screen_of(study) -> list[str]:
+    written = io.StringIO()
+    Console(width=120, file=written).print(watch.screen(study))
+    return written.getvalue().splitlines()
+
+
+def test_a_training_shows_its_curve_and_how_far_it_is(study):
+    unmake(study, "train", "select", "evaluate")
+    job = Jobs(study).job("train", "grpo", "A")
+    rows = [{"kind": "update", "update": n, "accuracy": 0.5 + n / 10} for n in range(4)]
+    write_jsonl(job.path / "events.jsonl", [*rows, {"kind": "validation", "accuracy": 0.1}])
+    write_atomic(log_of(study, "train"), "2026-01-31 12:00:00 grpo A: 4/6 updates\n")
+    with hold_folder(job):
+        shown = screen_of(study)
+    (row,) = [line for line in shown if "grpo A" in line]
+    assert all(text in row for text in ("running", "▁▃▆█", "80.0 %", "4/6 updates"))
+    assert "1 running" in shown[0]
+
+
+def test_other_jobs_are_named_where_they_failed(study):
+    unmake(study, "evaluate")
+    write_atomic(log_of(study, "evaluate"), "pcqc: error: [disk] is full\n")
+    assert any(line.startswith("failed   evaluate grpo A: [disk] is") for line in screen_of(study))
+
+
+def test_a_flat_or_empty_curve_is_drawn():
+    assert watch.sparkline([0.5, 0.5]) == "▁▁"
+    assert watch.sparkline([]) == ""
+    assert len(watch.sparkline([n / 100 for n in range(100)])) == watch.WIDTH

@@ -47,8 +47,8 @@ def draw(method=METHOD, failing=False):
     if failing:
         own = scorer.probabilities
         scorer.probabilities = lambda evidence: [
-            Failure("scorer", "gone") if said == "flu" else row
-            for (_, said), row in zip(evidence, own(evidence), strict=True)
+            Failure("scorer", "gone") if kept == "flu" else row
+            for (_, kept), row in zip(evidence, own(evidence), strict=True)
         ]
     services = Services(None, 1, scorer)
     return method.collect_rollouts(services, context, CASES, 1), context.chat, read
@@ -59,11 +59,11 @@ def test_a_thought_is_credited_by_what_its_reader_believes_over_the_other_though
     drawn, chat, _ = draw()
     (group,) = drawn.groups
     assert group.thought_scores == pytest.approx([0.88, 0.5, 0.25, -0.32])
-    found = pieces(chat, drawn.sequences, THOUGHT)
+    credited = pieces(chat, drawn.sequences, THOUGHT)
     texts = ["<think>cold</think>", "<think>cold, flu</think>", "<think>flu</think>"]
-    assert [text for text, _ in found] == texts
+    assert [text for text, _ in credited] == texts
     credits = [0.5525 * 4 / 3, 0.1725 * 4 / 3, -0.6475 * 4 / 3]
-    assert [credit for _, credit in found] == pytest.approx(credits)
+    assert [credit for _, credit in credited] == pytest.approx(credits)
     assert len(pieces(chat, drawn.sequences, QUESTION)) == 3
     assert drawn.metrics()["credit/thought_score"] == pytest.approx(0.3275)
     candidates = drawn.records()["candidate_groups"][0]["candidates"]

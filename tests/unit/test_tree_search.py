@@ -34,8 +34,8 @@ def test_one_candidate_without_pruning_is_plain_consultations():
     searches = grow(candidates=1, prune_probability=0.0)
     plain = roll_out(make_context(), CASES, rollouts=1, seed=1, stage="test")
     for one, (consultation,) in zip(searches, plain, strict=True):
-        ((found, path),) = one.trajectories
-        assert found == consultation
+        ((searched, path),) = one.trajectories
+        assert searched == consultation
         assert len(path) == len(consultation.turns) + 1 == len(one.tree.nodes)
 
 
@@ -136,8 +136,8 @@ def test_the_release_s_critic_trains_from_the_last_token_of_a_state_on():
             for turn, node in zip(consultation.turns, path, strict=False)
             for offset in (-1, 0, 1)
         }
-        found = {int(i): sequence.targets[i] for i in np.flatnonzero(sequence.selected)}
-        assert found == expected
+        selected = {int(i): sequence.targets[i] for i in np.flatnonzero(sequence.selected)}
+        assert selected == expected
         assert np.isnan(sequence.old_values).all()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import make_tokenizer, tiny_model
+from learner_material import gradients, learned
 from scripted_methods import CASES, PCQC, draw
 
 from pcqc.settings import load_study
@@ -28,10 +29,6 @@ def example(monkeypatch):
         sys.modules.pop(name, None)
 
 
-def flat(model) -> torch.Tensor:
-    return torch.cat([p.grad.flatten() for p in model.parameters()]).double()
-
-
 def trainer_of(example, model, roll_out, folder: Path, rows: int, **settings):
     from datasets import Dataset
     from transformers import TrainerCallback
@@ -39,7 +36,7 @@ def trainer_of(example, model, roll_out, folder: Path, rows: int, **settings):
 
     class Kept(TrainerCallback):
         def on_pre_optimizer_step(self, args, state, control, model=None, **_):
-            self.gradient = flat(model)
+            self.gradient = gradients(model)
 
     arguments = {
         "output_dir": str(folder),
@@ -84,14 +81,13 @@ def test_the_same_consultations_give_the_same_gradient(example, tmp_path, split)
     drawn, _ = draw(METHOD)
     ours, theirs = tiny_model(), tiny_model()
     settings = dataclasses.replace(load_study("clinic").rl, max_gradient_norm=1e9, gap_alarm=1e9)
-    policy, used = Policy(ours, None, settings), []
-    policy.backend.optimizers[0].register_step_pre_hook(lambda *_: used.append(flat(ours)))
-    policy.update(drawn.sequences, METHOD.coefficients)
+    policy = Policy(ours, None, settings)
+    _, own = learned(policy, drawn.sequences, METHOD.coefficients)
     roll_out = lambda prompts, trainer: example[0].rows_of(drawn.sequences, METHOD.coefficients)  # noqa: E731
     trainer = trainer_of(example, theirs, roll_out, tmp_path, rows=10, **split)
-    difference = torch.linalg.norm(gradient_of(trainer) - used[0])
-    assert difference < 1e-5 * torch.linalg.norm(used[0])
-    assert torch.linalg.norm(used[0]) > 0.1
+    difference = torch.linalg.norm(gradient_of(trainer) - own)
+    assert difference < 1e-5 * torch.linalg.norm(own)
+    assert torch.linalg.norm(own) > 0.1
 
 
 @pytest.mark.slow  # the test before has the trainer's gradient; this one plays the clinic

@@ -169,5 +169,5 @@ def test_an_ended_dialogue_has_its_own_reward_and_costs_nothing():
     context = scripted_context(say, CASES)
     ((first,),) = roll_out(context, CASES, rollouts=1, seed=1, stage="test")
     (ended,) = after_candidates(context, CASES[0], first, 2)
-    found = continue_all(context, [ended], 3, seed=1, stage="test")
-    assert (found.values.tolist(), found.consultations, found.sampled_tokens) == ([1.0], 0, 0)
+    played = continue_all(context, [ended], 3, seed=1, stage="test")
+    assert (played.values.tolist(), played.consultations, played.sampled_tokens) == ([1.0], 0, 0)

@@ -64,7 +64,7 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
 
 
 @pytest.mark.parametrize(
-    ("method", "change", "said"),
+    ("method", "change", "message"),
     [
         ("pcqc", "rl.lerning_rate=1", r"rl.lerning_rate: unknown setting; did you mean 'le"),
         ("pcqc", "rl.learning_rate=0", r"rl.learning_rate: must be greater than 0, not 0"),
@@ -77,24 +77,26 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("atpo_u1", "tree.budget=8", "atpo_u1 is a variation itself"),
     ],
 )
-def test_what_cannot_be_varied_is_refused_and_nothing_recorded(own, tmp_path, method, change, said):
-    with pytest.raises(UserError, match=said):
+def test_what_cannot_be_varied_is_refused_and_nothing_recorded(
+    own, tmp_path, method, change, message
+):
+    with pytest.raises(UserError, match=message):
         vary(own, method, [change])
     assert not list(tmp_path.glob("variations/*"))
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("grpo", "the study has a method 'grpo' already"),
         ("all", "the name of a rule of the workflow"),
         ("a b", "made of letters"),
     ],
 )
-def test_a_name_that_cannot_be_is_refused_and_the_record_stays(own, name, said):
+def test_a_name_that_cannot_be_is_refused_and_the_record_stays(own, name, message):
     _, path = vary(own, "pcqc", ["beta=0.5"])
     before = path.read_bytes()
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         vary(own, "pcqc", ["beta=0.25"], name=name)
     assert path.read_bytes() == before
 

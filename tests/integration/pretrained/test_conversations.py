@@ -64,8 +64,8 @@ def test_answers_are_the_facts_of_the_topic_word_for_word():
     answers = [m["content"] for m in messages[3::2]]
     assert "The cough is dry. The sputum smells." in answers
     assert answers.count(UNANSWERABLE) == 1
-    said = " ".join(answers)
-    assert all(fact in said for fact in FACTS)
+    spoken = " ".join(answers)
+    assert all(fact in spoken for fact in FACTS)
 
 
 def test_the_answer_is_not_said_before_the_end():

@@ -65,17 +65,17 @@ def test_a_study_s_own_message_stands_and_the_published_one_is_named(study, publ
 
 
 @pytest.mark.parametrize(
-    ("published", "said"),
+    ("published", "words"),
     [
         ({}, "neither the training cases nor those of 'dev' have a system message; give the"),
         ({"train": ("A", "B", "C")}, "train.card.json: the rows have 3 different system messages"),
         ({"dev": ("A", "B")}, "dev.card.json: the rows have 2 different system messages"),
     ],
 )
-def test_no_one_message_is_an_error_in_one_line(open_study, publish, published, said):
+def test_no_one_message_is_an_error_in_one_line(open_study, publish, published, words):
     for name, systems in published.items():
         publish(name, *systems)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=words) as error:
         prepare(open_study)
     assert "give the study protocol.instruction" in str(error.value)
     assert "\n" not in str(error.value)

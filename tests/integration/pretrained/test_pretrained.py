@@ -53,7 +53,7 @@ def test_a_local_folder_is_copied_without_what_is_not_needed(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda f: (f / "config.json").unlink(), "config.json is missing"),
         (lambda f: (f / "model.safetensors").unlink(), "no weights in safetensors"),
@@ -76,16 +76,16 @@ def test_a_local_folder_is_copied_without_what_is_not_needed(folder, tmp_path):
     ],
     ids=["no configuration", "only pickled weights", "a shard is missing", "bad index", "own code"],
 )
-def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, spoil, said):
+def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, spoil, message):
     spoil(folder)
-    with pytest.raises(UserError, match=said) as error:
+    with pytest.raises(UserError, match=message) as error:
         install(Pretrained(str(folder)), tmp_path / "base")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "base").exists()
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         (Pretrained("no/such/folder"), "no/such/folder: no folder with pretrained weights"),
         (Pretrained("Qwen/Qwen3-0.6B", revision=REVISION), "pcqc base STUDY --download"),
@@ -95,8 +95,8 @@ def test_an_unusable_folder_is_refused_and_nothing_is_written(folder, tmp_path, 
     ],
     ids=["folder", "not downloaded", "bad name", "package", "file of a package"],
 )
-def test_what_is_not_there_is_named_in_one_line(source, said):
-    with pytest.raises(UserError, match=said) as error:
+def test_what_is_not_there_is_named_in_one_line(source, message):
+    with pytest.raises(UserError, match=message) as error:
         locate(source)
     assert "\n" not in str(error.value)
 
@@ -167,7 +167,7 @@ def test_a_download_is_checked_file_by_file_and_takes_no_code(hub):
 
 
 @pytest.mark.parametrize(
-    ("changes", "location", "said"),
+    ("changes", "location", "message"),
     [
         ({"oid": "0" * 40}, None, "its hash is not the one that the repository lists"),
         ({"size": 2**40}, None, "1024 GiB, and at most 64 are downloaded"),
@@ -175,10 +175,10 @@ def test_a_download_is_checked_file_by_file_and_takes_no_code(hub):
     ],
     ids=["altered", "too large", "redirected away from https"],
 )
-def test_a_download_that_cannot_be_trusted_is_refused(hub, changes, location, said):
+def test_a_download_that_cannot_be_trusted_is_refused(hub, changes, location, message):
     home = hub(**changes)
     home.location = location
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         download(Pretrained("a/b", revision=REVISION))
     assert not any(url.startswith("http://") for url in home.asked)
 
@@ -212,8 +212,8 @@ def test_smollm2_is_read_from_its_package(smollm2_folder):
     )
     engine = TransformersEngine(load_model(smollm2_folder), cache_tokens=64)
     prompt = tokenizer.encode("The capital of France is")
-    ((said,),) = engine.generate([Request(prompt, (0,))], Sampling(0.0, 1.0, 1, 2))
-    assert tokenizer.decode(said.tokens) == " Paris"
+    ((spoken,),) = engine.generate([Request(prompt, (0,))], Sampling(0.0, 1.0, 1, 2))
+    assert tokenizer.decode(spoken.tokens) == " Paris"
 
 
 def test_option_labels_are_the_models_own_tokens(smollm2):

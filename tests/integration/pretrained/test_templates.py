@@ -1,27 +1,22 @@
 """Prompts are the model's own template's; what differs from it is counted and shown."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import INSTRUCTION, make_case, make_tokenizer
+from helpers import INSTRUCTION, make_case, qwen3_chat
 
 from data_prep.conversations import write_conversations
 from data_prep.template_check import compare_renderings
 from pcqc.cases.chat import ChatFormat
 
-QWEN3 = Path(__file__).parents[2] / "fixtures" / "qwen3_chat_template.jinja"
 CASES = [make_case(n, facts=("No cough.", "Pulse is 80/min.", "A rash.")) for n in range(6)]
 ROWS = write_conversations(CASES, INSTRUCTION, (2,), np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
 def qwen3():
-    """Qwen3's chat template on a tokenizer of single characters."""
-    tokenizer = make_tokenizer()
-    tokenizer.chat_template = QWEN3.read_text(encoding="utf-8")
-    return ChatFormat(tokenizer, INSTRUCTION)
+    return qwen3_chat()
 
 
 @pytest.fixture

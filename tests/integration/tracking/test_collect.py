@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from digests import digests
 from hand_made import finish_job
 from helpers import changed
-from tracked import collect, collect_more, mirror
+from tracked import collect, mirror
 
 from pcqc.errors import UserError
 from pcqc.jobs.run_job import run_job
+from pcqc.mlflow_mirror.collect import add
 from pcqc.mlflow_mirror.mlflow_store import open_store
 from pcqc.recipes.graph import latest
-from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc.system.files import read_json, write_json
 
 METHODS = ["shared_sft", "pcqc"]
 
@@ -37,9 +39,8 @@ def stored(study, method, run, artifact):
 
 def tree(folder):
     """Name -> SHA-256 of what was collected; a manifest says when it was written."""
-    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    kept = {n: p for n, p in files.items() if n != "manifest.json" and not n.startswith("state/")}
-    return {name: sha256_file(path) for name, path in kept.items()}
+    left_out = ("manifest.json", "state/")
+    return {n: digest for n, digest in digests(folder).items() if not n.startswith(left_out)}
 
 
 def test_the_analysis_gets_what_the_runs_wrote(mirrored):
@@ -121,12 +122,12 @@ def test_runs_of_two_machines_are_put_together(mirrored):
     whole = tree(collect(mirrored))
     collect(with_letters(mirrored, "AC"))
     mirror(mirrored, "pcqc", "AB")
-    assert tree(collect_more(mirrored)) == whole
+    assert tree(add(mirrored)) == whole
     # One that neither has is named.
     before = tree(collect(with_letters(mirrored, "A")))
     mirror(mirrored, "pcqc", "C")
     with pytest.raises(UserError, match="run B of pcqc is not in MLflow yet"):
-        collect_more(mirrored)
+        add(mirrored)
     assert tree(latest(mirrored, "collect")) == before
 
 
@@ -138,8 +139,8 @@ def test_runs_of_another_actor_or_without_shared_sft_are_not_added(mirrored):
     finish_job(mirrored, "collect")
     before = tree(folder)
     with pytest.raises(UserError, match="its runs start from another actor than those of this"):
-        collect_more(mirrored)
+        add(mirrored)
     assert tree(folder) == before
     (mirrored.results / "tracking" / "shared_sft" / "latest").unlink()
     with pytest.raises(UserError, match="run `pcqc mirror clinic shared_sft` first"):
-        collect_more(mirrored)
+        add(mirrored)

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from digests import digests
 from helpers import changed
 from run_folders import write_run
 from small_runs import killed_at
@@ -52,17 +53,9 @@ def shape(study):
                 key,
             ),
             "tags": sorted(set(run.data.tags)),
-            "artifacts": artifacts(folder),
+            "artifacts": digests(Path(folder)),
         }
     return runs
-
-
-def artifacts(folder):
-    return {
-        str(path.relative_to(folder)): sha256_file(path)
-        for path in sorted(Path(folder).rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_everything_of_a_run_is_mirrored(ready):
@@ -102,16 +95,16 @@ def test_everything_of_a_run_is_mirrored(ready):
 
     # Artifacts are the files, and no checkpoints.
     location = open_store(ready).experiment.artifact_location
-    found = artifacts(f"{location}/{run.info.run_id}/artifacts")
-    del found["run.html"]
-    assert found == written["runs"]["B"]["artifacts"]
+    mirrored = digests(Path(location, run.info.run_id, "artifacts"))
+    del mirrored["run.html"]
+    assert mirrored == written["runs"]["B"]["artifacts"]
     trained = ready.results / "runs" / "pcqc" / "B" / "latest"
-    assert found["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
+    assert mirrored["training/events.jsonl"] == sha256_file(trained / "events.jsonl")
     wanted = {"training/candidate_groups.jsonl", "training/consultations.jsonl"}
     wanted |= {"training/manifest.json", "evaluation/selection.json"}
     wanted |= {"evaluation/clinic_dev.parquet", "evaluation/clinic_dev.jsonl"}
-    assert wanted <= set(found)
-    assert not [name for name in found if "checkpoints" in name]
+    assert wanted <= set(mirrored)
+    assert not [name for name in mirrored if "checkpoints" in name]
 
     # A second mirror writes nothing.
     kept = ("results/mlflow.db", "results/clinic/tracking/pcqc/latest/record.json")
@@ -223,8 +216,8 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
         write_json(folder / "checkpoints" / "000004" / "config.json", {"run": run})
     runs = read_json(mirror(ready, "pcqc"))["runs"]
     client = open_store(ready).client
-    found = {run: client.get_model_version_by_alias("clinic-pcqc", run) for run in "AB"}
-    assert {run: version.run_id for run, version in found.items()} == {
+    versions = {run: client.get_model_version_by_alias("clinic-pcqc", run) for run in "AB"}
+    assert {run: version.run_id for run, version in versions.items()} == {
         run: runs[run]["run_id"] for run in "AB"
     }
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///results/mlflow.db")
@@ -233,7 +226,7 @@ def test_the_selected_checkpoint_is_a_registered_model_that_loads_by_its_name(re
     place = download_artifacts("models:/clinic-pcqc@B")
     assert read_json(Path(place) / "config.json") == {"run": "B"}
     command = r"vllm serve results/clinic/runs/pcqc/B/\w{8}/checkpoints/000004"
-    assert re.search(command, found["B"].description)
+    assert re.search(command, versions["B"].description)
     mirror(ready, "pcqc")
     assert len(client.search_model_versions("name = 'clinic-pcqc'")) == 2
 

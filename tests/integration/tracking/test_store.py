@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from helpers import free_port
 from run_folders import make_study, write_study
 from tracked import mirror
 
@@ -47,13 +48,13 @@ def test_concurrent_preparations_and_mirrors_lose_nothing(study):
     assert together(prepare_once, 1, 2, 3) == [0, 0, 0]
     assert together(mirror_one, *methods) == [0, 0, 0]
     store = open_store(study)
-    found = store.client.search_runs([store.experiment.experiment_id])
-    assert len(found) == 6
-    assert {run.info.status for run in found} == {"FINISHED"}
-    for run in found:
+    runs = store.client.search_runs([store.experiment.experiment_id])
+    assert len(runs) == 6
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    for run in runs:
         if run.data.tags.get("run"):
             assert len(store.client.get_metric_history(run.info.run_id, "measure/2")) == 20
-    names = {run.info.run_name for run in found if "run" not in run.data.tags}
+    names = {run.info.run_name for run in runs if "run" not in run.data.tags}
     assert names == {"GRPO", "PCQC", "Terminal-only"}
 
 
@@ -151,9 +152,7 @@ def test_a_server_that_never_answers_fails_within_the_time_out(study, silent, mo
 
 
 def test_nobody_listening_is_one_line(study, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     with pytest.raises(UserError, match=r"MLflow at http://127\.0\.0\.1:\d+ did not answer"):
         mirror(study, "pcqc")
 

@@ -1,14 +1,14 @@
 """Curves in MLflow while a run trains: what is sent, once each, and what a dead server costs."""
 
 import os
-import socket
 import threading
 import time
 
 import pytest
+from digests import digests
+from helpers import free_port
 from run_folders import make_study
 from tracked import mirror
-from workplace import digests
 
 from pcqc.errors import UserError
 from pcqc.mlflow_mirror import write_curves
@@ -96,9 +96,7 @@ def test_a_training_that_has_just_begun_is_not_sent(ready):
 
 
 def test_a_dead_server_changes_nothing_and_is_one_line(study, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_port()}")
     hasty = make_study(Tracking(timeout_seconds=4))
     before = digests(hasty.results)
     with pytest.raises(UserError, match="did not answer") as caught:

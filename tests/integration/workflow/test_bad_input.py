@@ -6,14 +6,13 @@ Each goes through the real command line in a process of its own.
 import re
 
 import pytest
-from workplace import STUDY, Workplace, complaint, digests
+from digests import digests
+from workplace import SETTINGS, STUDY, Workplace, complaint
 
 
 @pytest.mark.slow  # it pretrains; `test_base_model.py` has what a sound model is
 def test_an_unsound_base_model(copy):
-    copy.edit(
-        f"config/studies/{STUDY}.yaml", "least_patient_accuracy: 0.0", "least_patient_accuracy: 1.0"
-    )
+    copy.edit(SETTINGS, "least_patient_accuracy: 0.0", "least_patient_accuracy: 1.0")
     line = complaint(copy.run(copy.command("base", STUDY)))
     assert "the base model is not sound after 100 steps: scorer_accuracy " in line
     assert "raise scratch_model.most_steps, or change scratch_model.seed" in line

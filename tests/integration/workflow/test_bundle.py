@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from damage import DAMAGES
-from workplace import STUDY, digests
+from digests import digests
+from workplace import STUDY
 
 from pcqc.cli import main
 from pcqc.recipes.manifest import MANIFEST

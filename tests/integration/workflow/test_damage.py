@@ -42,11 +42,11 @@ def of_each_kind(root: Path, seed: str) -> list[Path]:
 def failure(place: Workplace) -> str:
     """The error line of the workflow; empty where it ends well."""
     done = place.run(place.workflow())
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said, said[-3000:]
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output, output[-3000:]
     if done.returncode == 0:
         return ""
-    (line,) = {line for line in said.splitlines() if line.startswith("pcqc: error: ")}
+    (line,) = {line for line in output.splitlines() if line.startswith("pcqc: error: ")}
     return line
 
 
@@ -99,12 +99,12 @@ def test_no_damaged_file_goes_unnoticed(copy, tmp_path, monkeypatch, every):
 def test_what_the_lines_say_leads_back_to_the_results(mini, copy, tmp_path, monkeypatch, how):
     """A file of every kind is damaged, and what is said is done until all is as before."""
     monkeypatch.chdir(copy.folder)
-    names, said = of_each_kind(mini.results, how), []
+    names, lines = of_each_kind(mini.results, how), []
     for name in names:
         DAMAGES[how](copy.results / name)
     while line := failure(copy):
-        said.append(line)
-        assert len(said) < 4 * len(names), said
+        lines.append(line)
+        assert len(lines) < 4 * len(names), lines
         follow(line, copy.folder, tmp_path / "aside")
-    assert said
-    assert essence(copy.results) == essence(mini.results), said
+    assert lines
+    assert essence(copy.results) == essence(mini.results), lines

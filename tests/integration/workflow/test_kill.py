@@ -1,27 +1,21 @@
 """Killed without warning, and run again: the same bytes as without the kill."""
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
-from kills import WAIT, essence, kill, lines, start
-from workplace import STUDY, Workplace
+from kills import essence, kill, lines, start, wait_until
+from workplace import SETTINGS, STUDY, Workplace
 
 from pcqc.system.files import read_jsonl
 
 PCQC = (STUDY, "pcqc", "A")
-SETTINGS = f"config/studies/{STUDY}.yaml"
 
 
 def kill_when(place: Workplace, command: list[str], reached) -> None:
     """Run a command and kill it as soon as `reached()`; it must not have ended before."""
     process = start(place, command)
-    deadline = time.monotonic() + WAIT
-    while not reached():
-        assert process.poll() is None, "ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(reached, process)
     kill(process)
 
 

@@ -5,7 +5,8 @@ import re
 import shutil
 
 import pytest
-from workplace import STUDY, Workplace, digests
+from digests import digests
+from workplace import SETTINGS, STUDY, Workplace
 
 PLACEMENT = """
 placement:
@@ -23,7 +24,6 @@ placement:
   devices_per_node: 2
   learner: {devices: [0, 1, 2, 3]}
 """
-SETTINGS = f"config/studies/{STUDY}.yaml"
 
 
 def test_a_launcher_starts_what_processes_share_and_nothing_else(tmp_path):

@@ -15,8 +15,8 @@ def planned(place: Workplace) -> tuple[list[str], bool]:
     """Blocks that a dry run would train, and whether it would draw the figure."""
     done = place.run(place.workflow("-n", "map"))
     assert done.returncode == 0, done.stderr
-    said = done.stdout + done.stderr
-    return re.findall(r"in the cells of (\S+)", said), "Map: tables and figure" in said
+    output = done.stdout + done.stderr
+    return re.findall(r"in the cells of (\S+)", output), "Map: tables and figure" in output
 
 
 def test_what_is_there_is_not_trained_again(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from workplace import STUDY, started
+from workplace import SETTINGS, STUDY, started
 
 from pcqc.cli import main
 from pcqc.recipes.graph import latest
@@ -11,7 +11,7 @@ from pcqc.settings import load_study
 
 
 def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(copy):
-    copy.edit(f"config/studies/{STUDY}.yaml", "runs: [A]\n    tree", "runs: [A, B]\n    tree")
+    copy.edit(SETTINGS, "runs: [A]\n    tree", "runs: [A, B]\n    tree")
     complaints = copy.run(copy.command("consult", STUDY, "atpo", "B")).stderr
     (remedy,) = re.findall(r"make it with `(.+)`", complaints)
     planned = started(copy.typed(f"{remedy} --dry-run").stdout)

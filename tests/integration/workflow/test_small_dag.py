@@ -3,13 +3,12 @@
 import dataclasses
 import re
 import runpy
-import socket
 
 import pandas as pd
 import pytest
+from helpers import free_port
 from kills import essence, unstarted
-from test_small_dag_reruns import CONTINUED, RUNS, SETTINGS
-from workplace import STUDY, Workplace
+from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace
 
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
@@ -115,8 +114,7 @@ def before_mlflow(place: Workplace) -> dict[str, object]:
 @pytest.mark.slow
 def test_a_dead_tracking_server_changes_no_byte(mini, tmp_path):
     """All runs are made and their mirrors fail in one line each; with a store the rest follows."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+    address = f"http://127.0.0.1:{free_port()}"
     place = unstarted(mini, tmp_path / "dead")
     done = place.run(place.workflow("--keep-going"), MLFLOW_TRACKING_URI=address)
     assert done.returncode != 0

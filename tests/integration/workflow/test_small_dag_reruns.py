@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from workplace import STUDY, Workplace, digests, started
+from digests import digests
+from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
 from pcqc.mlflow_mirror.mlflow_store import SQLITE
 from pcqc.settings import load_study
 
-SETTINGS = f"config/studies/{STUDY}.yaml"
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"
 PUBLISH = "Publish the report in MLflow"
 REPORT = "Tables, figures, transcripts and report"
@@ -19,16 +19,6 @@ WORDS = {
     "evaluate": "Evaluate",
     "continuation": "Continue from the candidates of",
     "grounding": "Judge the answers of",
-}
-CONTINUED = {"shared_sft": "A", "pcqc": "A"}
-RUNS = {
-    "shared_sft": "A",
-    "grpo": "AB",
-    "atpo": "A",
-    "pcqc": "AB",
-    "terminal_only": "A",
-    "executed_local": "A",
-    "same_state_q1": "A",
 }
 
 

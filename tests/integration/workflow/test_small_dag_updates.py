@@ -1,4 +1,4 @@
-"""`also_evaluate` in the small study, from checkpoints to tables: never among the selected ones."""
+"""`also_evaluate` in the small study, from checkpoints to MLflow: never among the selected ones."""
 
 import sqlite3
 from contextlib import closing

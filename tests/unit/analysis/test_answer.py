@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import simulated
-from built_tables import build, cell, cells
+from built_tables import build, cells
 from hand_made import evaluated, finish_job, folder_of
 
 from analysis import conclusion as answer
@@ -148,7 +148,7 @@ def test_a_conclusion_ranks_all_methods_and_counts_every_claim(collected):
     names = list(collected.benchmarks)
     means = {m: collected.average(m, names).mean for m in collected.methods()}
     table = build("question_quality_by_base", collected)
-    best = {m: cell(table, f"{m}:1–3", "best").value for m in collected.methods()}
+    best = {m: table.cell(f"{m}:1–3", "best").value for m in collected.methods()}
     for sentence, values in ((ranking, means), (asked, best)):
         ordered = sorted(values, key=lambda method: -values[method])
         places = [sentence.index(f" {collected.title(method)} ") for method in ordered]
@@ -164,12 +164,12 @@ def test_overview_ranks_all_methods_with_their_gain_over_shared_sft(collected):
     accuracies = [row.cells[2].value for row in table.rows]
     assert accuracies == sorted(accuracies, reverse=True)
     assert {row.key for row in table.rows} == set(collected.methods())
-    start = cell(table, "shared_sft", "accuracy").value
+    start = table.cell("shared_sft", "accuracy").value
     for method in collected.methods():
         if method != "shared_sft":
-            gain = cell(table, method, "accuracy").value - start
-            assert cell(table, method, "gain").value == pytest.approx(gain)
-            interval = cell(table, method, "interval")
+            gain = table.cell(method, "accuracy").value - start
+            assert table.cell(method, "gain").value == pytest.approx(gain)
+            interval = table.cell(method, "interval")
             assert interval.low < gain < interval.high
     assert len(plain(table).splitlines()) == 1 + len(table.rows)
 

@@ -94,16 +94,16 @@ def evaluate(study, name, like):
 def test_peers_are_kept_and_compared_with_what_was_collected(
     collected, tmp_path, study_folder, monkeypatch
 ):
-    there = tmp_path / "there"
-    shutil.copytree(study_folder, there, symlinks=True)
-    monkeypatch.chdir(there)
+    first = tmp_path / "first"
+    shutil.copytree(study_folder, first, symlinks=True)
+    monkeypatch.chdir(first)
     study = collected.study
     evaluate(study, "c3", like="pcqc")
     before = render("md", [peers.build(study)])
     assert before.count("C3") == 1
     (path,) = archive.write(study, tmp_path / "archive")
     data = f"results/{study.name}/data"
-    shutil.copytree(there / data, tmp_path / "elsewhere" / data, symlinks=True)
+    shutil.copytree(first / data, tmp_path / "elsewhere" / data, symlinks=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert archive.restore(study, path.parent)[1:] == [peers_folder(study)]
     assert render("md", [peers.build(study)]) == before
@@ -146,7 +146,7 @@ def holding(name):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda path: path.unlink(), "no archive of 'simulated'; `pcqc restore simulated --from"),
         (lambda path: path.write_bytes(path.read_bytes()[:-999]), "damaged"),
@@ -154,9 +154,9 @@ def holding(name):
         (lambda path: path.write_bytes(holding("../a")), "holds files that lie elsewhere"),
     ],
 )
-def test_a_damaged_archive_is_refused(packed, elsewhere, change, said):
+def test_a_damaged_archive_is_refused(packed, elsewhere, change, message):
     change(packed)
-    with pytest.raises(UserError, match=re.escape(said)):
+    with pytest.raises(UserError, match=re.escape(message)):
         archive.restore(elsewhere, packed.parent)
     assert not latest(elsewhere, "collect").exists()
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from built_tables import build, cell
+from built_tables import build
 
 from analysis.tables.checkpoint_choice import Validated
 
@@ -33,8 +33,8 @@ def test_every_trained_method_has_a_row(collected):
     assert [row.key for row in table.rows] == [
         *("grpo", "atpo", "pcqc", "terminal_only", "executed_local", "same_state_q1")
     ]
-    assert cell(table, "pcqc", "checkpoints") == "6"
+    assert table.cell("pcqc", "checkpoints") == "6"
     # The selected checkpoint's accuracy on the same cases, read from the validations themselves.
     rows = collected.validations[collected.validations["method"] == "grpo"]
     best = rows.groupby(["run", "update"])["correct"].mean().groupby("run").max().mean()
-    assert cell(table, "grpo", "all_same").value == pytest.approx(100 * best)
+    assert table.cell("grpo", "all_same").value == pytest.approx(100 * best)

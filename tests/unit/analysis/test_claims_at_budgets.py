@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from budgeted import fifths, two_methods
-from built_tables import build, cell
+from built_tables import build
 
 # (method, update) -> cases right, of ten. After ten updates GRPO has PCQC's 200 consultations.
 RIGHT = {("pcqc", 10): 5, ("pcqc", 20): 8, ("grpo", 5): 1, ("grpo", 10): 4, ("grpo", 20): 9}
@@ -38,18 +38,18 @@ def budgeted(collected):
 def test_who_is_ahead_depends_on_what_is_equal(budgeted):
     """At 200 consultations 8 of 10 are right against 4; after ten hours 8 against 9."""
     table = build("claims_at_budgets", budgeted)
-    found = {cost: cell(table, f"accuracy:0:{cost}", "estimate").value for cost in COSTS}
-    assert found == pytest.approx(COSTS)
-    assert cell(table, "accuracy:0:trajectories", "where") == "200 consultations"
+    estimates = {cost: table.cell(f"accuracy:0:{cost}", "estimate").value for cost in COSTS}
+    assert estimates == pytest.approx(COSTS)
+    assert table.cell("accuracy:0:trajectories", "where") == "200 consultations"
     # PCQC asks 20 questions, GRPO 10 at equal consultations and 20 in equal time.
-    assert cell(table, "turns:0:trajectories", "estimate").value == -10
-    assert cell(table, "turns:0:device_hours", "estimate").value == 0
+    assert table.cell("turns:0:trajectories", "estimate").value == -10
+    assert table.cell("turns:0:device_hours", "estimate").value == 0
 
 
 def test_the_selected_checkpoints_stand_first(budgeted):
     table = build("claims_at_budgets", budgeted)
     gain = [budgeted.average(method, ["clinic_dev"]).mean for method in ("pcqc", "grpo")]
-    selected = cell(table, "accuracy:0:selected", "estimate").value
+    selected = table.cell("accuracy:0:selected", "estimate").value
     assert selected == pytest.approx(gain[0] - gain[1])
     assert [row.key.rsplit(":", 1)[1] for row in table.rows][:2] == ["selected", "trajectories"]
     # Only comparisons of methods that were run.
@@ -68,7 +68,7 @@ def test_every_base_model_counts_at_the_same_budget(budgeted):
     worse.loc[worse["method"] == "pcqc", "correct"] = False
     both = replace(budgeted, others=(replace(budgeted, validations=worse),))
     table = build("claims_at_budgets", both)
-    assert cell(table, "accuracy:0:trajectories", "estimate").value == pytest.approx((40 - 40) / 2)
+    assert table.cell("accuracy:0:trajectories", "estimate").value == pytest.approx((40 - 40) / 2)
 
 
 def test_a_cheap_rival_sets_the_budget_of_its_own_comparison_alone(budgeted):
@@ -85,7 +85,7 @@ def test_a_cheap_rival_sets_the_budget_of_its_own_comparison_alone(budgeted):
         validations=pd.concat([budgeted.validations, validated.assign(correct=right)]),
     )
     table = build("claims_at_budgets", cheap)
-    assert cell(table, "accuracy:0:trajectories", "where") == "200 consultations"
-    assert cell(table, "accuracy:0:trajectories", "estimate").value == pytest.approx(40)
-    assert cell(table, "accuracy:1:trajectories", "where") == "100 consultations"
-    assert cell(table, "accuracy:1:trajectories", "estimate").value == pytest.approx(20)
+    assert table.cell("accuracy:0:trajectories", "where") == "200 consultations"
+    assert table.cell("accuracy:0:trajectories", "estimate").value == pytest.approx(40)
+    assert table.cell("accuracy:1:trajectories", "where") == "100 consultations"
+    assert table.cell("accuracy:1:trajectories", "estimate").value == pytest.approx(20)

@@ -27,39 +27,39 @@ def of_runs(means, bases=()):
 
 def test_one_run_of_each_is_the_paired_t_interval():
     first, second = np.random.default_rng(0).random((2, 300)) < [[0.6], [0.5]]
-    found = crossed_effect(Sample((first[None],), ("A",)), Sample((second[None],), ("A",)))
+    effect = crossed_effect(Sample((first[None],), ("A",)), Sample((second[None],), ("A",)))
     expected = stats.ttest_rel(first.astype(float), second.astype(float))
     interval = expected.confidence_interval()
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-    assert found.p == pytest.approx(expected.pvalue)
-    assert found.random == "case"
+    assert (effect.low, effect.high) == pytest.approx((interval.low, interval.high))
+    assert effect.p == pytest.approx(expected.pvalue)
+    assert effect.random == "case"
 
 
 def test_runs_that_repeat_on_every_case_give_welchs_error():
     first, second = [50.0, 60, 70], [20.0, 21, 26]
-    found = crossed_effect(of_runs(first), of_runs(second))
+    effect = crossed_effect(of_runs(first), of_runs(second))
     expected = stats.ttest_ind(first, second, equal_var=False)
-    assert found.difference / found.standard_error == pytest.approx(expected.statistic)
+    assert effect.difference / effect.standard_error == pytest.approx(expected.statistic)
     # Variances of the means 100/3 and 31/9, each of two degrees of freedom.
     one, other = 100 / 3, 31 / 9
-    assert found.freedom == pytest.approx((one + other) ** 2 / ((one**2 + other**2) / 4) - 2)
-    assert expected.df < found.freedom < 4
-    assert found.random == "case and run"
+    assert effect.freedom == pytest.approx((one + other) ** 2 / ((one**2 + other**2) / 4) - 2)
+    assert expected.df < effect.freedom < 4
+    assert effect.random == "case and run"
 
 
 def test_many_runs_of_the_same_letters_are_compared_pairwise():
     first, second = np.random.default_rng(1).normal([[60.0], [55.0]], 3, size=(2, 6))
-    found = crossed_effect(of_runs(first), of_runs(second))
+    effect = crossed_effect(of_runs(first), of_runs(second))
     interval = stats.ttest_rel(first, second).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert (effect.low, effect.high) == pytest.approx((interval.low, interval.high))
 
 
 def test_a_single_run_varies_as_the_other_methods_runs_do():
     """Four runs have variance 20/3, their mean a quarter of it; the single run has all of it."""
-    found = crossed_effect(of_runs([50.0]), of_runs([40.0, 42, 44, 46]))
-    assert found.standard_error == pytest.approx((20 / 3 * (1 + 1 / 4)) ** 0.5)
-    assert found.random == "case and run"
-    assert found.freedom == pytest.approx(3)
+    effect = crossed_effect(of_runs([50.0]), of_runs([40.0, 42, 44, 46]))
+    assert effect.standard_error == pytest.approx((20 / 3 * (1 + 1 / 4)) ** 0.5)
+    assert effect.random == "case and run"
+    assert effect.freedom == pytest.approx(3)
     # What was not drawn, as the model that all runs start from, does not vary.
     start = replace(of_runs([50.0]), drawn=False)
     assert crossed_effect(of_runs([40.0, 42, 44, 46]), start).standard_error == pytest.approx(
@@ -70,26 +70,26 @@ def test_a_single_run_varies_as_the_other_methods_runs_do():
 def test_single_runs_vary_as_those_of_other_methods_do():
     """Variances 8 and 2, 1 and 2 degrees of freedom: pooled 4, which each of two runs adds."""
     others = [of_runs([40.0, 44]), of_runs([10.0, 20, 20 + 2**0.5, 20 - 2**0.5], tuple("abbb"))]
-    found = crossed_effect(of_runs([50.0]), of_runs([47.0]), others)
-    assert found.difference == pytest.approx(3)
-    assert found.standard_error == pytest.approx((2 * 4) ** 0.5)
-    assert found.freedom == pytest.approx(3)
-    assert found.random == "case and run"
+    effect = crossed_effect(of_runs([50.0]), of_runs([47.0]), others)
+    assert effect.difference == pytest.approx(3)
+    assert effect.standard_error == pytest.approx((2 * 4) ** 0.5)
+    assert effect.freedom == pytest.approx(3)
+    assert effect.random == "case and run"
     # In place of their own, and not for what was not drawn.
     start = replace(of_runs([47.0]), drawn=False)
-    found = crossed_effect(of_runs([50.0, 90]), start, others)
-    assert found.standard_error == pytest.approx((4 / 2) ** 0.5)
+    effect = crossed_effect(of_runs([50.0, 90]), start, others)
+    assert effect.standard_error == pytest.approx((4 / 2) ** 0.5)
 
 
 def test_base_models_are_fixed_and_count_alike():
     """How far base models lie apart is no part of the error; runs are compared within each."""
     first = of_runs([50.0, 52, 80, 82], ("small", "small", "large", "large"))
     second = of_runs([40.0, 42, 74, 76], ("small", "small", "large", "large"))
-    found = crossed_effect(first, second)
-    assert found.by_base == pytest.approx({"small": 10, "large": 6})
-    assert found.difference == pytest.approx(8)
+    effect = crossed_effect(first, second)
+    assert effect.by_base == pytest.approx({"small": 10, "large": 6})
+    assert effect.difference == pytest.approx(8)
     # Each of four pairs of runs has variance 2, its mean 2/2; the sum of four, a half of each.
-    assert found.standard_error == pytest.approx((4 * (2 / 2) / 4) ** 0.5)
+    assert effect.standard_error == pytest.approx((4 * (2 / 2) / 4) ** 0.5)
     with pytest.raises(ValueError, match="base models differ"):
         crossed_effect(first, of_runs([40.0, 42]))
 
@@ -97,10 +97,10 @@ def test_base_models_are_fixed_and_count_alike():
 def test_one_run_of_a_base_model_varies_as_the_runs_of_the_others():
     bases = ("small", "small", "large", "large")
     first, second = of_runs([50.0, 80, 82], bases[1:]), of_runs([40.0, 42, 74, 76], bases)
-    found = crossed_effect(first, second)
-    assert found.difference == pytest.approx(7.5)
+    effect = crossed_effect(first, second)
+    assert effect.difference == pytest.approx(7.5)
     # A run has variance 2, also where it is alone; the three pairs have means of variance 2/2.
-    assert found.standard_error == pytest.approx((2 / 4 + 3 * (2 / 2) / 4) ** 0.5)
+    assert effect.standard_error == pytest.approx((2 / 4 + 3 * (2 / 2) / 4) ** 0.5)
 
 
 def test_noise_is_counted_once():
@@ -120,13 +120,13 @@ def test_noise_is_counted_once():
 def test_interval_covers_the_truth_as_often_as_it_says():
     """A small study of two base models; tests/long has the sizes of real ones."""
     model = Model(((1.5, 1.8), (1.3, 1.7)), cases=(150, 60), runs=(4, 4), run_sd=0.2)
-    found = coverage(model, 400, crossed_effect)
-    assert 92.8 <= found <= 97.2  # two standard errors of so many studies
+    percent = coverage(model, 400, crossed_effect)
+    assert 92.8 <= percent <= 97.2  # two standard errors of so many studies
 
 
 def test_a_benchmark_of_one_case_decides_nothing():
-    found = crossed_effect(Sample((np.ones((1, 1)),), ("A",)), Sample((np.zeros((1, 1)),), ("A",)))
-    assert (found.low, found.high, found.p) == (-np.inf, np.inf, pytest.approx(1))
+    effect = crossed_effect(Sample((np.ones((1, 1)),), ("A",)), Sample((np.zeros((1, 1)),), ("A",)))
+    assert (effect.low, effect.high, effect.p) == (-np.inf, np.inf, pytest.approx(1))
 
 
 def test_the_detectable_difference_is_found_four_times_in_five():
@@ -161,8 +161,8 @@ def test_holm_steps_down():
     ],
 )
 def test_verdicts(difference, error, verdict):
-    (found,) = judge([Effect(difference, error, 1000.0)], [2.0])
-    assert found.verdict == verdict
+    (judged,) = judge([Effect(difference, error, 1000.0)], [2.0])
+    assert judged.verdict == verdict
 
 
 @pytest.mark.parametrize(

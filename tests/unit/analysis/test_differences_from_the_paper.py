@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from built_tables import build, cell
+from built_tables import build
 
 from analysis.beside_the_paper import companion, differences
 from analysis.published import published
@@ -43,9 +43,9 @@ def test_a_method_at_a_fixed_update_is_compared_with_the_papers_row():
 @pytest.mark.parametrize("name", BESIDE)
 def test_comparable_study_gets_differences(comparable, name):
     """They are of the rows and columns whose keys both tables share."""
-    (found,) = companion(build(name, comparable), comparable.study)
-    assert found.rows
-    for row in found.rows:
+    (table,) = companion(build(name, comparable), comparable.study)
+    assert table.rows
+    for row in table.rows:
         published, ours, difference, half = row.cells[2:]
         if isinstance(difference, Number):
             assert difference.value == pytest.approx(ours.value - published.value)
@@ -58,12 +58,12 @@ def test_comparable_study_gets_differences(comparable, name):
 def test_differences_of_a_paired_row_carry_both_intervals(comparable):
     ours, paper = build("paired", comparable), published().tables["paired"]
     rows = {row.key: row for row in differences(ours, paper).rows}
-    found = rows["medqa:pcqc-atpo:gain"]
-    assert found.cells[0] == "Clinic-Dev: PCQC − ATPO"
-    assert found.cells[2].value == 4.50
-    low, high = (cell(t, "medqa:pcqc-atpo", "interval") for t in (ours, paper))
+    gain = rows["medqa:pcqc-atpo:gain"]
+    assert gain.cells[0] == "Clinic-Dev: PCQC − ATPO"
+    assert gain.cells[2].value == 4.50
+    low, high = (t.cell("medqa:pcqc-atpo", "interval") for t in (ours, paper))
     widths = [(r.high - r.low) / 2 for r in (low, high)]
-    assert found.cells[5].value == pytest.approx(np.hypot(*widths))
+    assert gain.cells[5].value == pytest.approx(np.hypot(*widths))
     assert rows["medqa:pcqc-atpo:p"].cells[4] == "—"
 
 

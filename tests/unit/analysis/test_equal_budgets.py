@@ -17,25 +17,25 @@ def table(collected):
 
 def test_the_largest_budget_is_what_the_cheapest_run_spends_in_all(table):
     """PCQC spends 200 consultations by its last update, GRPO by its tenth."""
-    found = cells(table)["trajectories:whole:pcqc"], cells(table)["trajectories:whole:grpo"]
-    assert found[1]["budget"] == "200 consultations"
-    assert [one["update"].value for one in found] == [20, 10]
-    assert [one["accuracy"].value for one in found] == pytest.approx([20, 10])
-    assert [one["best"].value for one in found] == pytest.approx([50, 25])
+    pair = cells(table)["trajectories:whole:pcqc"], cells(table)["trajectories:whole:grpo"]
+    assert pair[1]["budget"] == "200 consultations"
+    assert [one["update"].value for one in pair] == [20, 10]
+    assert [one["accuracy"].value for one in pair] == pytest.approx([20, 10])
+    assert [one["best"].value for one in pair] == pytest.approx([50, 25])
 
 
 def test_between_checkpoints_lies_the_straight_line(table, collected):
     """At 50 consultations PCQC is at its fifth update, GRPO half way from the start to its own."""
     assert cells(table)["trajectories:quarter:grpo"]["budget"] == "50 consultations"
     assert cells(table)["trajectories:quarter:pcqc"]["accuracy"].value == pytest.approx(5)
-    found = cells(table)["trajectories:quarter:grpo"]
+    row = cells(table)["trajectories:quarter:grpo"]
     start = {
         m: collected.average("shared_sft", ["clinic_dev"], m).mean for m in ("accuracy", "turns")
     }
-    assert found["update"].value == 2.5
-    assert found["accuracy"].value == pytest.approx((start["accuracy"] + 5) / 2)
-    assert found["turns"].value == pytest.approx((start["turns"] + 5) / 2)
-    assert found["best"] == "—"  # Shared SFT's evaluation does not say
+    assert row["update"].value == 2.5
+    assert row["accuracy"].value == pytest.approx((start["accuracy"] + 5) / 2)
+    assert row["turns"].value == pytest.approx((start["turns"] + 5) / 2)
+    assert row["best"] == "—"  # Shared SFT's evaluation does not say
 
 
 def test_what_was_spent_stands_beside_the_accuracy(table):
@@ -58,8 +58,8 @@ def test_a_late_first_checkpoint_is_no_gap(collected):
     table = build("equal_budgets", late)
     start = collected.average("shared_sft", ["clinic_dev"]).mean
     assert cells(table)["trajectories:whole:grpo"]["update"].value == pytest.approx(10)
-    found = cells(table)["trajectories:whole:grpo"]["accuracy"].value
-    assert found == pytest.approx(start / 3 + 15 * 2 / 3)
+    accuracy = cells(table)["trajectories:whole:grpo"]["accuracy"].value
+    assert accuracy == pytest.approx(start / 3 + 15 * 2 / 3)
 
 
 def with_second_run(collected, **changed):
@@ -104,11 +104,11 @@ def levelled(collected, *methods):
 def test_a_run_that_levelled_off_stays_what_it_was(collected):
     """PCQC ends after 100 consultations; GRPO makes all its updates, 400 consultations."""
     table = build("equal_budgets", levelled(collected, "pcqc"))
-    found = {m: cells(table)[f"trajectories:whole:{m}"] for m in SPENT}
-    assert found["grpo"]["budget"] == "400 consultations"
-    assert [found[m]["update"].value for m in ("pcqc", "grpo")] == [10, 20]
-    assert [found[m]["accuracy"].value for m in ("pcqc", "grpo")] == pytest.approx([10, 20])
-    assert found["pcqc"]["trajectories"].text() == "100"
+    rows = {m: cells(table)[f"trajectories:whole:{m}"] for m in SPENT}
+    assert rows["grpo"]["budget"] == "400 consultations"
+    assert [rows[m]["update"].value for m in ("pcqc", "grpo")] == [10, 20]
+    assert [rows[m]["accuracy"].value for m in ("pcqc", "grpo")] == pytest.approx([10, 20])
+    assert rows["pcqc"]["trajectories"].text() == "100"
 
 
 def test_where_all_levelled_off_the_longest_sets_the_budget(collected):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from built_tables import build, cell, cells
+from built_tables import build, cells
 
 from analysis.instrument import Instrument, exact_doctor
 from analysis.tables.thoughts import thoughts_of
@@ -57,8 +57,8 @@ def test_best_questions_bring_more_than_a_methods_or_random_ones(instrument):
         assert best.accuracy[limit] > random.accuracy[limit] > random.accuracy[limit - 1]
     for run in "ABC":
         for method in ("grpo", "pcqc"):
-            found = instrument.consultations(method, run)
-            assert found.bayes.mean() < best.after(found.questions.mean()) + 2
+            consultations = instrument.consultations(method, run)
+            assert consultations.bayes.mean() < best.after(consultations.questions.mean()) + 2
 
 
 def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
@@ -85,7 +85,7 @@ def test_first_questions_are_of_all_runs_of_all_base_models(collected):
     of_bases = [row[f"above_{base}"].value for base in (1, 2)]
     assert row["above"].value == pytest.approx((3 * of_bases[0] + 2 * of_bases[1]) / 5)
     assert row["above"].value == pytest.approx(row["best"].value - row["chance"].value)
-    assert cell(table, "atpo:1", "above_2") == "—"
+    assert table.cell("atpo:1", "above_2") == "—"
     assert "all runs on two base models" in table.caption
     early, by_turn = (cells(build(f"question_quality{end}", collected)) for end in ("_by_base", ""))
     for column in ("best", "chance", "repeated"):
@@ -121,11 +121,11 @@ def test_a_thought_is_judged_by_the_options_still_likely(instrument):
         spoken(", ".join([*left[:-1], left[-1] + first])),
         spoken(", ".join(name for name in left if name != right)),
     ]
-    found = list(thoughts_of(world, case, {"turns": turns}))
-    assert [t.exact for t in found] == [True, True, False, False, False, False]
-    assert [t.garbled for t in found] == [False, False, False, True, True, False]
-    assert [t.dropped for t in found[:4]] == [False] * 4
-    assert found[5].dropped
+    thoughts = list(thoughts_of(world, case, {"turns": turns}))
+    assert [t.exact for t in thoughts] == [True, True, False, False, False, False]
+    assert [t.garbled for t in thoughts] == [False, False, False, True, True, False]
+    assert [t.dropped for t in thoughts[:4]] == [False] * 4
+    assert thoughts[5].dropped
     denied = spoken("", f"Any {right} spots?", f"{right} spots absent.")
     _, last = thoughts_of(world, case, {"turns": [denied, spoken(", ".join(others))]})
     assert right not in last.likely
@@ -143,6 +143,6 @@ def test_what_a_method_drops_is_counted_over_all_runs(collected, monkeypatch):
 
     monkeypatch.setattr(Instrument, "dialogues", dialogues)
     table = build("thoughts", collected)
-    assert cell(table, "pcqc", "dropped").value == pytest.approx(25)
-    assert cell(table, "pcqc", "dropped_wrong").value == pytest.approx(100)
-    assert cell(table, "pcqc", "garbled").value == 0
+    assert table.cell("pcqc", "dropped").value == pytest.approx(25)
+    assert table.cell("pcqc", "dropped_wrong").value == pytest.approx(100)
+    assert table.cell("pcqc", "garbled").value == 0

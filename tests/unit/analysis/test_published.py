@@ -105,9 +105,9 @@ def test_gain_p_and_cases_fix_the_discordant_counts(benchmark, methods, cells):
         b, c = counts
         return abs(2 * NORMAL * (b + c - (b - c) ** 2 / cases) ** 0.5 / cases - width)
 
-    found = fitting_counts(gain.value, p, cases)
-    assert len(found) == 1 or p == "1.0000"
-    assert " / ".join(map(str, min(found, key=misfit))) == counts
+    possible = fitting_counts(gain.value, p, cases)
+    assert len(possible) == 1 or p == "1.0000"
+    assert " / ".join(map(str, min(possible, key=misfit))) == counts
 
 
 @ROWS

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from built_tables import cell
 
 from analysis import figures, report, tables
 from analysis.claims import compared
@@ -52,15 +51,15 @@ def test_base_models_may_differ_in_their_run_letters(collected, second):
     assert sample.runs == ("A", "B", "C", "B", "C")
     assert sample.benchmarks[0][:3].any()
     assert not sample.benchmarks[0][3:].any()
-    found = compared(both, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
+    effect = compared(both, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
     alone = compared(collected, "pcqc", "grpo", ["clinic_dev"], "accuracy").effect
-    assert found.by_base["base model 1"] == pytest.approx(alone.difference)
+    assert effect.by_base["base model 1"] == pytest.approx(alone.difference)
 
 
 def test_the_table_says_what_each_base_model_gives(collected, both):
-    found = table.build(both)
-    assert "benchmarks and runs on two base models. " in found.caption
-    assert found.notes[-1].startswith("On base models 1 and 2, in this order: PCQC − GRPO ")
+    shown = table.build(both)
+    assert "benchmarks and runs on two base models. " in shown.caption
+    assert shown.notes[-1].startswith("On base models 1 and 2, in this order: PCQC − GRPO ")
     assert not any("in this order" in note for note in table.build(collected).notes)
 
 
@@ -123,7 +122,7 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
     table = tables.build("main_accuracy", both)
     assert "mean ± SD over six runs, three on each of two base models." in table.caption
     assert "Shared SFT: one checkpoint per base model, mean ± SD over these." in table.caption
-    assert cell(table, "pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
+    assert table.cell("pcqc", "clinic_dev").value == pytest.approx(pooled.mean)
     figure = figures.caption("accuracy_inquiry", both)
     assert "means over runs on two base models, bars one SD (" in figure
 
@@ -131,12 +130,12 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
 def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both, monkeypatch):
     monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
     alone, text = (report.build(one, Path()) for one in (collected, both))
-    for said in (
+    for sentence in (
         "averaged over 4 benchmarks on two base models.</p>",
         "Captions say which numbers are of the first base model alone.",
         "(one on each of two base models). There are 36 runs of reinforcement learning.",
     ):
-        assert said in text
+        assert sentence in text
     # It names the study that has several, and is of one itself.
     longer = "<p>Longer runs on three base models decide more:"
     assert longer in alone
@@ -153,10 +152,10 @@ def test_a_replicate_differs_in_base_model_and_letters_alone(tmp_path):
     own = write(tmp_path, "twin", title="Twin", scratch_model={"seed": 1})
     letters = {"pcqc": {"runs": ["A"]}}
     study = load_study(write(tmp_path, "first", replicates=[own], methods=letters))
-    (found,) = replicates(study)
-    assert (found.name, found.scratch_model.seed) == ("twin", 1)
-    assert (found.replicates, found.clinic) == ((), study.clinic)
-    assert found.method("pcqc").runs == ("A", "B")
+    (twin,) = replicates(study)
+    assert (twin.name, twin.scratch_model.seed) == ("twin", 1)
+    assert (twin.replicates, twin.clinic) == ((), study.clinic)
+    assert twin.method("pcqc").runs == ("A", "B")
 
 
 def test_a_variation_of_the_study_alone_has_no_runs_in_its_replicate(tmp_path):
@@ -165,15 +164,15 @@ def test_a_variation_of_the_study_alone_has_no_runs_in_its_replicate(tmp_path):
     weak, _ = vary(own, "pcqc", ["beta=0.5"])
     vary(twin, "pcqc", ["beta=0.25"], name="weaker")
     study = load_study(own)
-    (found,) = replicates(study)
+    (replicate,) = replicates(study)
     assert study.method(weak).runs == ("A",)
-    assert found.method(weak).runs == ()
-    assert found.method("weaker").runs == ("A",)
-    assert Jobs(found).job("collect").recipe == Jobs(load_study(twin)).job("collect").recipe
+    assert replicate.method(weak).runs == ()
+    assert replicate.method("weaker").runs == ("A",)
+    assert Jobs(replicate).job("collect").recipe == Jobs(load_study(twin)).job("collect").recipe
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({}, "has the base model of 'first'"),
         (
@@ -183,9 +182,9 @@ def test_a_variation_of_the_study_alone_has_no_runs_in_its_replicate(tmp_path):
         ({"scratch_model": {"seed": 1}, "evaluation_seed": 5}, "evaluation_seed differ"),
     ],
 )
-def test_what_is_no_replicate_is_refused(tmp_path, settings, said):
+def test_what_is_no_replicate_is_refused(tmp_path, settings, message):
     study = load_study(write(tmp_path, "first", replicates=[write(tmp_path, "twin", **settings)]))
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         replicates(study)
 
 

@@ -27,7 +27,7 @@ def write(folder, name, case_ids, correct):
 
 
 def test_interval_is_scipys_paired_percentile_bootstrap(outcomes):
-    found = paired_comparison(*outcomes)
+    compared = paired_comparison(*outcomes)
     scipys = stats.bootstrap(
         outcomes,
         lambda a, b, axis: 100 * (a.mean(axis=axis) - b.mean(axis=axis)),
@@ -37,7 +37,7 @@ def test_interval_is_scipys_paired_percentile_bootstrap(outcomes):
         n_resamples=10_000,
         rng=np.random.default_rng(1),
     ).confidence_interval
-    assert (found.low, found.high) == pytest.approx(tuple(scipys), abs=100 / 400 + 0.05)
+    assert (compared.low, compared.high) == pytest.approx(tuple(scipys), abs=100 / 400 + 0.05)
 
 
 def test_pattern_counts_and_drawn_indices_resample_alike():
@@ -51,8 +51,8 @@ def test_pattern_counts_and_drawn_indices_resample_alike():
 
 def test_sd_is_the_sample_sd_and_benchmarks_are_averaged_within_runs():
     accuracies = [[61.59, 61.59, 64.43], [62.67, 60.00, 62.67], [53.73, 53.92, 55.78]]
-    found = average_over_benchmarks(accuracies)
-    assert (round(found.mean, 2), round(found.sd, 2)) == (59.60, 1.25)
+    average = average_over_benchmarks(accuracies)
+    assert (round(average.mean, 2), round(average.sd, 2)) == (59.60, 1.25)
     assert over_runs([1.0]).sd is None
 
 

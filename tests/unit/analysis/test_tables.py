@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from built_tables import build, cell
+from built_tables import build
 
 from analysis.beside_the_paper import differences
 from analysis.published import published
@@ -48,11 +48,9 @@ def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
     fixed = replace(collected, further=further)
     main, turns = build("main_accuracy", fixed), build("inquiry_turns", fixed)
     assert [row.key for row in main.rows][-1] == "pcqc:fixed"
-    assert cell(main, "pcqc:fixed", "average").value == 100
-    assert cell(turns, "pcqc:fixed", "average").value == 4
-    assert cell(main, "pcqc", "average") == cell(
-        build("main_accuracy", collected), "pcqc", "average"
-    )
+    assert main.cell("pcqc:fixed", "average").value == 100
+    assert turns.cell("pcqc:fixed", "average").value == 4
+    assert main.cell("pcqc", "average") == build("main_accuracy", collected).cell("pcqc", "average")
     further = "Rows that say so are at a fixed update instead (PCQC 4)."
     chosen_on = "Each run is at its checkpoint with the highest accuracy on Clinic-Dev."
     assert f"{chosen_on} {further}" in main.caption
@@ -62,7 +60,7 @@ def test_tables_of_selected_checkpoints_have_fixed_updates_below(collected):
     paired = build("paired", fixed)
     right = chosen[(chosen.method == "grpo") & (chosen.run == "A")]
     right = right[right.benchmark == "clinic_dev"]["correct"].mean()
-    gain = cell(paired, "clinic_dev:pcqc-grpo:fixed", "gain").value
+    gain = paired.cell("clinic_dev:pcqc-grpo:fixed", "gain").value
     assert gain == pytest.approx(100 * (1 - right))
     assert main.rows[-1].cells[0] == "PCQC at update 4"
     without = build("question_supervision", fixed.with_runs({"executed_local": ()}))
@@ -90,14 +88,14 @@ def test_training_cost_and_tokens_take_each_method_at_an_update_of_its_own(colle
     size = collected.study.rl.cases_per_update
     for method, update in (("grpo", 5), ("pcqc", 7)):
         group = collected.study.method(method).terminal_group
-        assert cell(table, method, "turns").value == update
-        assert cell(table, method, "trajectories").value == update * size * group
+        assert table.cell(method, "turns").value == update
+        assert table.cell(method, "trajectories").value == update * size * group
     for column in ("trajectories", "turns"):
-        assert cell(table, "atpo", column).value == cell(before, "atpo", column).value
+        assert table.cell("atpo", column).value == before.cell("atpo", column).value
     assert "G_T = 4, fixed update 7" in table.caption
     assert "consultations, selected update 20" in table.caption
     length = build("generation_length", fixed)
-    assert [cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc")] == [5, 7]
+    assert [length.cell("clinic_wide", m).value for m in ("grpo", "pcqc")] == [5, 7]
     assert "run A at its fixed update 5" in length.caption
     assert "PCQC at update 7." in length.caption
     assert "selected update 40" in build("generation_length", collected).caption
@@ -119,7 +117,7 @@ def test_configuration_says_how_many_updates_were_made_where_runs_may_level_off(
         training = {"updates": made, "ended": "levelled off"}
         records["pcqc", run] = {**records["pcqc", run], "training": training}
     without, levelled = (
-        cell(build("configuration", one), "updates", "setting")
+        build("configuration", one).cell("updates", "setting")
         for one in (collected, replace(collected, study=rule, records=records))
     )
     assert "PCQC 60, " in without
@@ -130,7 +128,7 @@ def test_configuration_says_how_many_updates_were_made_where_runs_may_level_off(
 def test_configuration_gives_atpo_its_own_optimization(collected):
     study = replace(collected.study, rl=replace(collected.study.rl, learning_rate=0.5))
     table = build("configuration", replace(collected, study=study))
-    others, atpo = (cell(table, row, "setting") for row in ("optimizer", "atpo_optimizer"))
+    others, atpo = (table.cell(row, "setting") for row in ("optimizer", "atpo_optimizer"))
     assert "learning rate 0.5" in others
     assert others.endswith("KL coefficient 0.05")
     assert atpo.startswith(
@@ -140,8 +138,8 @@ def test_configuration_gives_atpo_its_own_optimization(collected):
 
 def test_claims_without_atpo_say_so(collected):
     table = build("claims", collected.with_runs({"atpo": ()}))
-    assert cell(table, "accuracy:missing", "comparison") == "Not run: ATPO."
-    assert cell(table, "accuracy:0", "comparison") == "PCQC − GRPO"
+    assert table.cell("accuracy:missing", "comparison") == "Not run: ATPO."
+    assert table.cell("accuracy:0", "comparison") == "PCQC − GRPO"
 
 
 def test_claims_say_what_selected_the_checkpoints_and_how_many_verdicts_hold_together(collected):
@@ -168,15 +166,15 @@ def test_turns_and_tokens_are_means_over_consultations(collected):
     frame = collected.predictions
     rows = frame[(frame.method == "grpo") & (frame.benchmark == "clinic_wide")]
     turns = rows.groupby("run")["turns"].mean()
-    shown = cell(build("inquiry_turns", collected), "grpo", "clinic_wide")
+    shown = build("inquiry_turns", collected).cell("grpo", "clinic_wide")
     assert shown.value == pytest.approx(turns.mean())
     length = build("generation_length", collected)
-    before, after = (cell(length, "clinic_wide", m).value for m in ("grpo", "pcqc"))
+    before, after = (length.cell("clinic_wide", m).value for m in ("grpo", "pcqc"))
     tokens = rows.groupby("run")["actor_tokens"].mean()
     assert before == pytest.approx(tokens["A"])
     local = frame[(frame.method == "executed_local") & (frame.benchmark == "clinic_wide")]
     assert f"{local['actor_tokens'].mean():.2f} (Clinic-Wide)" in length.notes[0]
-    assert cell(length, "clinic_wide", "reduction").value == pytest.approx(
+    assert length.cell("clinic_wide", "reduction").value == pytest.approx(
         100 * (before - after) / before
     )
 
@@ -201,9 +199,9 @@ def test_paired_rows_are_run_a_of_each(collected):
     wide = frame.pivot(index="case_id", columns="method", values="correct")
     row = "clinic_dev:pcqc-grpo"
     gain = 100 * (wide.pcqc.mean() - wide.grpo.mean())
-    assert cell(table, row, "gain").value == pytest.approx(gain)
+    assert table.cell(row, "gain").value == pytest.approx(gain)
     only = ((wide.pcqc & ~wide.grpo).sum(), (wide.grpo & ~wide.pcqc).sum())
-    assert cell(table, row, "discordant") == f"{only[0]} / {only[1]}"
+    assert table.cell(row, "discordant") == f"{only[0]} / {only[1]}"
     controls = [r.key for r in table.rows if "terminal_only" in r.key]
     assert controls == [
         "clinic_elsewhere:pcqc-terminal_only",
@@ -221,7 +219,7 @@ def test_where_run_a_is_not_common_another_is_compared(collected):
     mean = frame.groupby("method")["correct"].mean()
     gain = 100 * (mean.executed_local - mean.terminal_only)
     row = "clinic_dev:executed_local-terminal_only"
-    assert cell(table, row, "gain").value == pytest.approx(gain)
+    assert table.cell(row, "gain").value == pytest.approx(gain)
 
 
 def test_training_cost_counts_through_the_selected_update(collected):
@@ -231,7 +229,7 @@ def test_training_cost_counts_through_the_selected_update(collected):
     table = build("training_cost", replace(collected, records=records))
     group = collected.study.method("pcqc").terminal_group
     expected = 10 * collected.study.rl.cases_per_update * group
-    assert cell(table, "pcqc", "trajectories").value == expected
+    assert table.cell("pcqc", "trajectories").value == expected
 
 
 def test_information_access_is_the_papers(collected):

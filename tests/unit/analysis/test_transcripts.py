@@ -46,9 +46,9 @@ def data(study, name: str):
 
 def in_training(study, method: str) -> dict:
     """The sampled training consultation of a method."""
-    found = data(study, "list")
-    rows, place = found["rows"], [name for name, _ in found["places"]].index("training")
-    runs = [name for name, _, _ in found["runs"]]
+    listed = data(study, "list")
+    rows, place = listed["rows"], [name for name, _ in listed["places"]].index("training")
+    runs = [name for name, _, _ in listed["runs"]]
     (number,) = [
         i for i, run in enumerate(rows["run"]) if runs[run] == method and rows["place"][i] == place
     ]
@@ -72,9 +72,9 @@ def test_a_state_says_what_is_known_and_what_is_best_to_ask():
 
 def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
     transcripts.write(study, study.results)
-    found = data(study, "list")
-    assert found["runs"] == [["atpo", "ATPO", "A"], ["pcqc", "PCQC", "A"]]
-    rows = found["rows"]
+    listed = data(study, "list")
+    assert listed["runs"] == [["atpo", "ATPO", "A"], ["pcqc", "PCQC", "A"]]
+    rows = listed["rows"]
     assert {len(values) for values in rows.values()} == {2 * (3 * len(study.benchmarks) + 1)}
     keys = set(zip(rows["run"], rows["case"], strict=True))
     assert len(keys) == len(rows["run"])

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import simulated
-from built_tables import build, cell
+from built_tables import build
 from matplotlib.container import ErrorbarContainer
 
 from analysis import tables
@@ -45,24 +45,24 @@ def test_selection_and_gains():
 
 
 def test_grounded_comparisons_take_the_papers_cases():
-    found = by_hand().grounded()
-    original = found["original_highest_utility_vs_executed"]
+    comparisons = by_hand().grounded()
+    original = comparisons["original_highest_utility_vs_executed"]
     # Highest utility and executed question are both eligible in cases 0, 1 and 3.
     assert (original.cases, original.selected) == (3, pytest.approx(175 / 3))
-    uniform = found["eligible_highest_utility_vs_uniform"]
+    uniform = comparisons["eligible_highest_utility_vs_uniform"]
     # Cases 0, 2 and 3 have two eligible candidates; in case 2 the tie goes to the first drawn.
     assert (uniform.cases, uniform.selected) == (3, pytest.approx((100 + 50 + 25) / 3))
     assert uniform.comparator == pytest.approx((62.5 + 75 + 50) / 3)
-    executed = found["eligible_highest_utility_vs_executed"]
+    executed = comparisons["eligible_highest_utility_vs_executed"]
     assert (executed.cases, executed.selected, executed.comparator) == (2, 62.5, 50.0)
     none = by_hand(eligible=np.zeros_like(ELIGIBLE)).grounded()
     assert set(none.values()) == {None}
 
 
 def test_rank_correlation_leaves_out_constant_states():
-    found = by_hand().rank_correlation()
+    correlation = by_hand().rank_correlation()
     # Case 0 ranks alike, case 3 in reverse; in cases 1 and 2 one side is constant.
-    assert (found.states, found.value) == (2, 0.0)
+    assert (correlation.states, correlation.value) == (2, 0.0)
     assert by_hand(success=np.ones_like(SUCCESS)).rank_correlation() is None
 
 
@@ -76,13 +76,13 @@ def test_calibration_bins_hold_all_candidates():
 
 
 def test_files_are_read_into_states_and_candidates(collected):
-    found = main_policy(collected)
+    policy = main_policy(collected)
     place = collected.study.results / "collected" / "latest" / "continuation" / "pcqc" / "A"
     rows = pd.read_parquet(place / "continuations.parquet")
     rows = rows[rows["set"] == "main"]
-    mine = rows[(rows.case_id == found.case_ids[3]) & (rows.candidate == 2)]
-    assert found.success[3, 2] == mine["correct"].mean()
-    assert found.utility.shape == (simulated.STATES, simulated.CANDIDATES)
+    mine = rows[(rows.case_id == policy.case_ids[3]) & (rows.candidate == 2)]
+    assert policy.success[3, 2] == mine["correct"].mean()
+    assert policy.utility.shape == (simulated.STATES, simulated.CANDIDATES)
     executed = rows[rows.candidate == 0].groupby("case_id")["correct"].mean().mean()
     table = build("continuation", collected)
     assert table.rows[1].cells[1].value == pytest.approx(100 * executed)
@@ -117,8 +117,8 @@ def test_gains_are_drawn_for_all_and_for_grounded_candidates(collected):
 
 
 def test_diagrams_show_what_was_run(collected):
-    found, state = teaser.telling_state(collected)
-    assert len(set(found.questions[state])) == max(
+    policy, state = teaser.telling_state(collected)
+    assert len(set(policy.questions[state])) == max(
         len(set(row)) for p in policies(collected) if not p.early for row in p.questions
     )
     with house_style():
@@ -126,8 +126,8 @@ def test_diagrams_show_what_was_run(collected):
         framework = " ".join(t.get_text() for t in method_overview.draw(collected).axes[0].texts)
         labels = {t.get_label() for t in utility_calibration.draw(collected).axes[0].containers}
     for k in range(simulated.CANDIDATES):
-        assert f"$q_{k + 1}$: {found.questions[state][k]}" in shown
-        assert f"{found.utility[state, k]:.2f}" in shown
+        assert f"$q_{k + 1}$: {policy.questions[state][k]}" in shown
+        assert f"{policy.utility[state, k]:.2f}" in shown
     method = collected.study.method("pcqc")
     assert f"$G_T$ = {method.terminal_group} consultations" in framework
     assert "sees $q_i$, facts $z$" in framework
@@ -163,8 +163,8 @@ def test_the_filters_precision_and_recall_are_against_the_truth(collected):
     """Of four answers two were made to err; the filter takes one of them and one other."""
     truth = np.array([[True, True, False, False]])
     eligible = np.array([[False, True, False, True]])
-    found = replace(main_policy(collected), eligible=eligible, ungrounded=truth)
-    assert found.filter_quality() == (2, 0.5, 0.5)
+    policy = replace(main_policy(collected), eligible=eligible, ungrounded=truth)
+    assert policy.filter_quality() == (2, 0.5, 0.5)
     assert main_policy(collected).filter_quality() is None
 
 
@@ -196,9 +196,9 @@ def test_gains_by_how_many_candidates_differ():
 def test_the_table_of_gains_has_every_policy_and_adds_up(collected):
     table = build("gain_by_differing", collected)
     for number, title in enumerate(("PCQC run A", "PCQC run A at update 20", "Shared SFT")):
-        assert cell(table, f"{number}:all", "policy") == title
-        counts = [cell(table, f"{number}:{n}", "states").value for n in range(1, 5)]
-        assert sum(counts) == cell(table, f"{number}:all", "states").value == 40
+        assert table.cell(f"{number}:all", "policy") == title
+        counts = [table.cell(f"{number}:{n}", "states").value for n in range(1, 5)]
+        assert sum(counts) == table.cell(f"{number}:all", "states").value == 40
 
 
 def test_a_persons_verdicts_change_the_grounded_comparisons(copied, reloaded):
@@ -220,9 +220,9 @@ def test_a_persons_verdicts_change_the_grounded_comparisons(copied, reloaded):
     frame.loc[allowed, ["eligible", "judge"]] = ["yes", "review"]
     frame.to_csv(place / "grounding.csv", index=False)
     table = tables.build("grounded_continuation", reloaded())
-    found = {row.key: [cell.value for cell in row.cells[1:5]] for row in table.rows}
+    numbers = {row.key: [cell.value for cell in row.cells[1:5]] for row in table.rows}
     gain = success[0] - success[1]
-    assert found == {
+    assert numbers == {
         "original_highest_utility_vs_executed": pytest.approx([1, *success, gain]),
         "eligible_highest_utility_vs_uniform": pytest.approx(
             [1, success[0], sum(success) / 2, gain / 2]

@@ -47,9 +47,9 @@ def table(path, *changed, rows=10):
 def test_a_table_becomes_a_study_with_two_fifths_to_train(place, capsys):
     table(place / "cases.csv")
     assert main(["init", "my-study", "--cases", "cases.csv"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "cases.csv: format 'cases', 10 rows, 10 usable"
-    assert said[-1] == "make results STUDY=my-study"
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "cases.csv: format 'cases', 10 rows, 10 usable"
+    assert printed[-1] == "make results STUDY=my-study"
     train, test = (
         [row for _, row in read_jsonl(place / f"data/raw/my-study/{part}.jsonl")]
         for part in ("train", "test")

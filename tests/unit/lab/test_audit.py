@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from finite_differences import slopes
+from finite_differences import slopes, together
 
 from credit_lab.audit.gradients import compare, cosine, question_gradient, terminal_gradient
 from credit_lab.audit.tabular import (
@@ -26,10 +26,6 @@ from turn_credit import CREDITS, Credit, ProcessGroup, credit_update
 
 REINFORCE = Credit("reinforce", "REINFORCE", "turns", "group", reinforce)
 RANDOM = random_policy(CLINIC, 5)
-
-
-def together(table: Parts) -> np.ndarray:
-    return np.concatenate([part.ravel() for part in table])
 
 
 def expected(policy, amount) -> float:

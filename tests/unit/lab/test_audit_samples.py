@@ -6,10 +6,19 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from test_audit import RANDOM, together
+from finite_differences import together
 
 from credit_lab.audit.gradients import question_gradient, terminal_gradient
-from credit_lab.audit.tabular import ANSWER, ASK, CLINIC, TabularPolicy, content_of, reward, visited
+from credit_lab.audit.tabular import (
+    ANSWER,
+    ASK,
+    CLINIC,
+    TabularPolicy,
+    content_of,
+    random_policy,
+    reward,
+    visited,
+)
 from credit_lab.audit.turn_credits import group_credits
 from credit_lab.parts import Parts
 from pcqc.cases.case import Case
@@ -162,7 +171,7 @@ def test_expected_gradients_are_means_of_the_learners(name):
         load_study("paper").method(name), terminal_group=2, question_group=3
     )
     # No act is rare: one that a sample lacks would make its deviation look small.
-    policy = TabularPolicy(CLINIC, RANDOM.logits.times(0.3))
+    policy = TabularPolicy(CLINIC, random_policy(CLINIC, 5).logits.times(0.3))
     rng = np.random.default_rng(2)
     cases = [sampled_case(rng, policy, method) for _ in range(1000)]
     for term, exact in (
