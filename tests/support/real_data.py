@@ -3,15 +3,14 @@
 import contextlib
 import io
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from hand_made import finish_job, folder_of
 
 from data_prep.convert import convert_file
-from pcqc.cases.case import Case, write_cases
+from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.jobs.run_job import run_job
-from pcqc.recipes.graph import Jobs
+from pcqc.recipes.graph import Jobs, latest
 from pcqc.recipes.manifest import read_manifest
 from pcqc.settings import Study
 from pcqc.system.files import write_atomic, write_json
@@ -22,12 +21,10 @@ def lay_down(study: Study, name: str, rows: list[Case] | None, *systems: str) ->
 
     Without rows, those that lie there already.
     """
-    raw = study.raw_files[name].path
+    converted = latest(study, "convert", name) / f"{name}.jsonl"
     if rows is None:
-        rows_text = raw.read_text().splitlines()[0] if raw.exists() else "[]"
-        rows = [Case(**row) for row in json.loads(rows_text)]
-    text = json.dumps([asdict(row) for row in rows], default=list)
-    write_atomic(raw, f"{text}\n{json.dumps(systems)}\n")
+        rows = read_cases(converted, as_published=True) if converted.exists() else []
+    write_atomic(study.raw_files[name].path, json.dumps([len(rows), *systems]))
     folder = folder_of(study, "convert", name)
     write_cases(folder / f"{name}.jsonl", rows)
     message = systems[0] if len(systems) == 1 else None
