@@ -141,6 +141,36 @@ PROTOCOL = Protocol(
 Say = Callable[[str, int, int, int], str]
 
 
+def scripted_roles(
+    chat: ChatFormat,
+    say: Callable[[tuple[int, ...], int], str],
+    answer: Callable[[str], str],
+    protocol: Protocol = PROTOCOL,
+    *,
+    ended: bool = True,
+    engine: type[ScriptedEngine] = ScriptedEngine,
+) -> RolloutContext:
+    """Actor and patient that follow scripts.
+
+    Args:
+        chat: how texts become tokens.
+        say: prompt and random stream -> text of the actor's response.
+        answer: text of the patient's prompt -> its answer.
+        protocol: limits of a consultation.
+        ended: whether responses end with the end-of-turn token.
+        engine: of both roles.
+    """
+    tail = [chat.end_of_turn] if ended else []
+    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=protocol.action_tokens)
+    actor = engine(lambda prompt, stream: [*chat.encode(say(prompt, stream)), *tail])
+    patient = engine(
+        lambda prompt, _: [*chat.encode(answer(chat.decode(prompt))), chat.end_of_turn]
+    )
+    return RolloutContext(
+        Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, protocol
+    )
+
+
 def scripted_context(
     say: Say,
     cases: Sequence[Case],
@@ -151,14 +181,14 @@ def scripted_context(
     ended: bool = True,
     tokenizer: PreTrainedTokenizerFast | None = None,
 ) -> RolloutContext:
-    """Actor and patient that follow scripts.
+    """`scripted_roles` whose actor speaks by its place in the rollouts.
 
     Args:
         say: (case_id, rollout, turn, candidate) -> text of the actor's response.
         cases: those that may come up.
         answer: the patient's prompt -> its answer.
         name: `<seed>/<stage>` of the rollout.
-        ended: whether responses end with the end-of-turn token.
+        ended: see `scripted_roles`.
     """
     chat = ChatFormat(tokenizer or make_tokenizer(), INSTRUCTION)
     places = {
@@ -166,14 +196,8 @@ def scripted_context(
         for case in cases
         for place in ((r, t, k) for r in range(8) for t in range(12) for k in range(5))
     }
-    tail = [chat.end_of_turn] if ended else []
-    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=protocol.action_tokens)
-    actor = ScriptedEngine(lambda prompt, s: [*chat.encode(say(*places[s])), *tail])
-    patient = ScriptedEngine(
-        lambda prompt, s: [*chat.encode(answer(chat.decode(prompt))), chat.end_of_turn]
-    )
-    return RolloutContext(
-        Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, protocol
+    return scripted_roles(
+        chat, lambda prompt, stream: say(*places[stream]), answer, protocol, ended=ended
     )
 
 

@@ -3,13 +3,11 @@
 import dataclasses
 
 import numpy as np
-from helpers import INSTRUCTION, PROTOCOL, make_tokenizer
+from helpers import INSTRUCTION, PROTOCOL, make_tokenizer, scripted_roles
 
 from pcqc.cases.chat import ChatFormat
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
-from pcqc.roles import Actor, Patient
-from pcqc.settings import Decoding
 
 COUGH, FEVER = "Question: any cough", "Question: any fever"
 SAYS = (COUGH, FEVER, "no idea", "Final Answer: A", "Final Answer: B")
@@ -27,13 +25,12 @@ class Counted(ScriptedEngine):
 
 def make_context(says=SAYS, **protocol) -> RolloutContext:
     """An actor that picks among `says` by its random stream, and a patient with one answer."""
-    chat = ChatFormat(make_tokenizer(), INSTRUCTION)
-    actor = Counted(lambda prompt, s: [*chat.encode(says[s % len(says)]), chat.end_of_turn])
-    patient = Counted(lambda prompt, s: [*chat.encode("No cough."), chat.end_of_turn])
-    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=PROTOCOL.action_tokens)
-    rules = dataclasses.replace(PROTOCOL, **protocol)
-    return RolloutContext(
-        Actor(actor, chat, decoding), Patient(patient, chat, decoding), chat, rules
+    return scripted_roles(
+        ChatFormat(make_tokenizer(), INSTRUCTION),
+        lambda prompt, stream: says[stream % len(says)],
+        lambda prompt: "No cough.",
+        dataclasses.replace(PROTOCOL, **protocol),
+        engine=Counted,
     )
 
 

@@ -4,16 +4,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers import INSTRUCTION, PROTOCOL, make_tokenizer
+from helpers import INSTRUCTION, make_tokenizer, scripted_roles
 from small_worlds import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
 from pcqc.cases.chat import ChatFormat
 from pcqc.clinic.lost_points import PLACES, ExactPlaces, shapley, split
 from pcqc.consultation import RolloutContext, roll_out
-from pcqc.engines.scripted import ScriptedEngine
-from pcqc.roles import Actor, Patient
-from pcqc.settings import Decoding
 
 ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jade": UNKNOWN}
 
@@ -21,22 +18,13 @@ ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jad
 def doctor(says) -> RolloutContext:
     """A doctor whose words are a function of the dialogue's text; the patient knows the facts."""
     chat = ChatFormat(make_tokenizer(), INSTRUCTION)
-    decoding = Decoding(temperature=1.0, top_p=1.0, max_tokens=PROTOCOL.action_tokens)
 
-    def reply(prompt, stream):
-        return [*chat.encode(says(chat.decode(prompt))), chat.end_of_turn]
-
-    def answer(prompt, stream):
-        question = chat.decode(prompt).partition("Doctor's question:")[2]
+    def answer(text):
+        question = text.partition("Doctor's question:")[2]
         (named,) = [finding for finding in ANSWERS if finding in question]
-        return [*chat.encode(ANSWERS[named]), chat.end_of_turn]
+        return ANSWERS[named]
 
-    return RolloutContext(
-        Actor(ScriptedEngine(reply), chat, decoding),
-        Patient(ScriptedEngine(answer), chat, decoding),
-        chat,
-        PROTOCOL,
-    )
+    return scripted_roles(chat, lambda prompt, _: says(chat.decode(prompt)), answer)
 
 
 def parts(says) -> dict[str, float]:
