@@ -156,7 +156,7 @@ def test_dropped_thinking_starts_a_new_sequence():
     drawn, chat = draw(PCQC, CASES[:1], protocol=rules)
     packed = pack_turns(drawn.consultations[0][0].executed)
     # Turn 0 thinks, so turn 1 does not continue it; turn 1 does not think, so turn 2 continues it.
-    assert [len(one.starts) for one in packed] == [1, 2]
+    assert [len(sequence.starts) for sequence in packed] == [1, 2]
     kept, _ = draw(PCQC, CASES[:1])
     assert len(pack_turns(kept.consultations[0][0].executed)) == 1
     for name in (TERMINAL, KL, QUESTION):

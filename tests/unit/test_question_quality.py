@@ -37,7 +37,7 @@ def test_repeats_are_found_and_are_worth_nothing():
         ("Any olive spots?", "olive spots absent."),
         ("Any fatigue?", UNKNOWN),
     )
-    assert [one.repeated for one in (first, second, third)] == [False, True, False]
+    assert [question.repeated for question in (first, second, third)] == [False, True, False]
     assert not second.best
     # 5/14 and 9/14 are left; coral makes 4.5/14 and 8.1/14 of them right.
     assert second.regret == pytest.approx(100 * (12.6 - 9) / 14)
@@ -52,10 +52,10 @@ def test_unanswerable_questions_and_the_patients_errors():
         ("Any coral spots?", "coral spots absent."),
         ("How are you?", UNKNOWN),
     )
-    assert [one.unanswerable for one in (declined, invented, wrong, nonsense)] == [
+    assert [question.unanswerable for question in (declined, invented, wrong, nonsense)] == [
         *(True, True, False, True)
     ]
-    assert [one.misquoted for one in (declined, invented, wrong, nonsense)] == [
+    assert [question.misquoted for question in (declined, invented, wrong, nonsense)] == [
         *(False, True, True, False)
     ]
     assert not nonsense.repeated
@@ -68,7 +68,7 @@ def test_only_answered_questions_count():
         {"action": "final", "question": None, "answer": None},
     ]
     questions = judge_questions(Values(WORLD), CASE, {"turns": turns}, most=1)
-    assert [one.turn for one in questions] == [1]
+    assert [question.turn for question in questions] == [1]
     assert summary(questions)["regret"] == pytest.approx(20)
     assert summary([]) == {}
 

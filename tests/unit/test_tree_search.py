@@ -33,16 +33,16 @@ def grow(context=None, cases=CASES, values=None, memory=None, **settings):
 def test_one_candidate_without_pruning_is_plain_consultations():
     searches = grow(candidates=1, prune_probability=0.0)
     plain = roll_out(make_context(), CASES, rollouts=1, seed=1, stage="test")
-    for one, (consultation,) in zip(searches, plain, strict=True):
-        ((searched, path),) = one.trajectories
+    for search, (consultation,) in zip(searches, plain, strict=True):
+        ((searched, path),) = search.trajectories
         assert searched == consultation
-        assert len(path) == len(consultation.turns) + 1 == len(one.tree.nodes)
+        assert len(path) == len(consultation.turns) + 1 == len(search.tree.nodes)
 
 
 def test_the_roles_are_called_once_a_level_for_all_cases_and_leaves():
     context, critic = make_context(SAYS[:1]), Critic()
     searches = grow(context, values=critic, candidates=2, prune_probability=0.0)
-    assert [len(one.trajectories) for one in searches] == [16] * 3
+    assert [len(search.trajectories) for search in searches] == [16] * 3
     assert context.actor.engine.calls == PROTOCOL.max_turns
     assert context.patient.engine.calls == PROTOCOL.max_turns - 1
     assert critic.calls == PROTOCOL.max_turns + 1  # the roots, and each level's states
@@ -51,47 +51,47 @@ def test_the_roles_are_called_once_a_level_for_all_cases_and_leaves():
 def test_values_are_the_critic_s_and_uncertainty_follows_from_them():
     critic = Critic()
     searches = grow(values=critic, candidates=3, prune_probability=0.0, variance_weight=0.0)
-    for one in searches:
-        for i, node in enumerate(one.tree.nodes):
+    for search in searches:
+        for i, node in enumerate(search.tree.nodes):
             if node.terminal:
-                assert (node.value, len(one.value_tokens[i])) == (0, 0)
+                assert (node.value, len(search.value_tokens[i])) == (0, 0)
                 continue
-            (outputs,) = critic([one.dialogues[i].state])
+            (outputs,) = critic([search.dialogues[i].state])
             assert node.value == pytest.approx(outputs.mean())
-            q = one.tree.action_values(i)
+            q = search.tree.action_values(i)
             assert node.uncertainty == pytest.approx(uncertainty(node.value, q, 0.0, 0.0))
 
 
 def test_any_child_may_be_kept():
     kept = set()
     for number in range(40):
-        (one,) = grow(cases=[make_case(number)], prune_probability=1.0, threshold=99.0)
-        root = one.tree.nodes[0]
-        kept |= {k for k, i in enumerate(root.children) if not one.tree.nodes[i].pruned}
+        (search,) = grow(cases=[make_case(number)], prune_probability=1.0, threshold=99.0)
+        root = search.tree.nodes[0]
+        kept |= {k for k, i in enumerate(root.children) if not search.tree.nodes[i].pruned}
     assert kept == {0, 1, 2, 3}
 
 
 def test_a_tree_does_not_depend_on_the_cases_beside_it():
     together = grow(variance_weight=0.0)
-    for case, one in zip(CASES, together, strict=True):
+    for case, search in zip(CASES, together, strict=True):
         (alone,) = grow(cases=[case], variance_weight=0.0)
-        assert alone.tree == one.tree
+        assert alone.tree == search.tree
 
 
 def test_a_prompt_that_is_too_long_is_a_tree_of_one_end():
     context = make_context(prompt_tokens=1)
-    (one,) = grow(context, CASES[:1])
-    assert [(n.terminal, n.reward) for n in one.tree.nodes] == [(True, -1.0)]
-    assert trajectories(one, TreeSearch()) == []
+    (search,) = grow(context, CASES[:1])
+    assert [(n.terminal, n.reward) for n in search.tree.nodes] == [(True, -1.0)]
+    assert trajectories(search, TreeSearch()) == []
 
 
 def test_what_the_actor_trains_on():
     searches = grow(candidates=3, threshold=0.5)
-    for one in searches:
-        scores = atpo(one.tree)
+    for search in searches:
+        scores = atpo(search.tree)
         per_token = 0.0
         for (consultation, path), t in zip(
-            one.trajectories, trajectories(one, TreeSearch()), strict=True
+            search.trajectories, trajectories(search, TreeSearch()), strict=True
         ):
             (sequence,) = t.actor
             term = sequence.terms[TERMINAL]
@@ -104,21 +104,21 @@ def test_what_the_actor_trains_on():
                 assert sequence.tokens[start:stop] == turn.executed.completion.tokens
                 assert set(term.advantages[start:stop]) == {scores[node]}
                 per_token += term.advantages[start]
-        counts, whole = visits(one.tree), atpo(one.tree, by_visits=False)
+        counts, whole = visits(search.tree), atpo(search.tree, by_visits=False)
         assert per_token == pytest.approx(sum(whole[1:][counts[1:] > 0]), abs=1e-9)
 
 
 def test_what_the_critic_trains_on():
-    (one,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
-    targets = back_up(one.tree)
-    made = trajectories(one, TreeSearch())
-    for (consultation, path), t in zip(one.trajectories, made, strict=True):
+    (search,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
+    targets = back_up(search.tree)
+    made = trajectories(search, TreeSearch())
+    for (consultation, path), t in zip(search.trajectories, made, strict=True):
         (sequence,) = t.critic
         assert sequence.selected.sum() == 3 * len(consultation.turns)
         for turn, node in zip(consultation.turns, path, strict=False):
             place = slice(len(turn.state) - 3, len(turn.state))
             assert set(sequence.targets[place]) == {targets[node]}
-            assert sequence.old_values[place].tolist() == one.value_tokens[node].tolist()
+            assert sequence.old_values[place].tolist() == search.value_tokens[node].tolist()
 
 
 def test_the_release_s_critic_trains_from_the_last_token_of_a_state_on():
@@ -126,10 +126,10 @@ def test_the_release_s_critic_trains_from_the_last_token_of_a_state_on():
 
     The last response has two tokens at least, so none falls behind the sequence's end.
     """
-    (one,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
-    targets = back_up(one.tree)
-    made = trajectories(one, TreeSearch(value_positions="release"))
-    for (consultation, path), t in zip(one.trajectories, made, strict=True):
+    (search,) = grow(cases=CASES[:1], candidates=3, threshold=0.5)
+    targets = back_up(search.tree)
+    made = trajectories(search, TreeSearch(value_positions="release"))
+    for (consultation, path), t in zip(search.trajectories, made, strict=True):
         (sequence,) = t.critic
         expected = {
             len(turn.state) + offset: targets[node]
@@ -143,9 +143,9 @@ def test_the_release_s_critic_trains_from_the_last_token_of_a_state_on():
 
 def test_targets_of_the_release_end_with_the_sequence():
     """Responses of one token: of the last there are i-1 and i, and no i+1."""
-    (one,) = grow(make_context([""]), CASES[:1], candidates=1)
-    ((consultation, _),) = one.trajectories
-    (trajectory,) = trajectories(one, TreeSearch(value_positions="release"))
+    (search,) = grow(make_context([""]), CASES[:1], candidates=1)
+    ((consultation, _),) = search.trajectories
+    (trajectory,) = trajectories(search, TreeSearch(value_positions="release"))
     (sequence,) = trajectory.critic
     *earlier, last = [len(turn.state) for turn in consultation.turns]
     assert len(sequence.tokens) == last + 1
@@ -175,10 +175,10 @@ def test_what_an_update_collects():
     assert metrics["reward/mean"] == pytest.approx(np.concatenate(drawn.rewards).mean())
     tokens = sum(
         len(d.consultation.turns[-1].executed.completion.tokens)
-        for one in drawn.searches
-        for d in one.dialogues[1:]
+        for search in drawn.searches
+        for d in search.dialogues[1:]
     )
     assert metrics["tokens/actor_all"] == tokens
-    for one, gains in zip(drawn.searches, drawn.advantages, strict=True):
-        ends = [one.tree.nodes[path[-1]].reward for _, path in one.trajectories]
-        assert gains.tolist() == [end - one.tree.nodes[0].value for end in ends]
+    for search, gains in zip(drawn.searches, drawn.advantages, strict=True):
+        ends = [search.tree.nodes[path[-1]].reward for _, path in search.trajectories]
+        assert gains.tolist() == [end - search.tree.nodes[0].value for end in ends]

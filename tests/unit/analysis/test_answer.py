@@ -80,7 +80,7 @@ def test_a_method_answers_against_shared_sft(study):
 def test_what_is_made_on_demand_says_that_it_is_of_the_first_base_model(study):
     several = replace(study, replicates=("twin", "another"))
     first, *_ = answer_of(several, "atpo")
-    captions = [one.build(several).caption for one in (ablations, peers)]
+    captions = [table.build(several).caption for table in (ablations, peers)]
     assert all(
         text.endswith(" Only the first of three base models is shown.")
         for text in (first, *captions)

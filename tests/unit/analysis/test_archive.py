@@ -217,7 +217,7 @@ def test_the_pages_tables_are_drawn_again_from_their_archive(
         return
     draw_clinic(study)
     for other in replicates(study):
-        mine, theirs = (Jobs(one).job("clinic") for one in (study, other))
+        mine, theirs = (Jobs(each).job("clinic") for each in (study, other))
         assert mine.recipe == theirs.recipe  # so the cases are the same
         shutil.copytree(mine.folder, theirs.folder, symlinks=True)
     names = {name for names in shown.values() for name in names} | {name for name, _ in excerpts}

@@ -19,9 +19,9 @@ def test_the_largest_budget_is_what_the_cheapest_run_spends_in_all(table):
     """PCQC spends 200 consultations by its last update, GRPO by its tenth."""
     pair = cells(table)["trajectories:whole:pcqc"], cells(table)["trajectories:whole:grpo"]
     assert pair[1]["budget"] == "200 consultations"
-    assert [one["update"].value for one in pair] == [20, 10]
-    assert [one["accuracy"].value for one in pair] == pytest.approx([20, 10])
-    assert [one["best"].value for one in pair] == pytest.approx([50, 25])
+    assert [row["update"].value for row in pair] == [20, 10]
+    assert [row["accuracy"].value for row in pair] == pytest.approx([20, 10])
+    assert [row["best"].value for row in pair] == pytest.approx([50, 25])
 
 
 def test_between_checkpoints_lies_the_straight_line(table, collected):
@@ -64,10 +64,10 @@ def test_a_late_first_checkpoint_is_no_gap(collected):
 
 def with_second_run(collected, **changed):
     """Two methods, and a second run of GRPO that differs from its first in some columns."""
-    one = two_methods(collected, fifths)
-    second = one.updates[one.updates["method"] == "grpo"].assign(run="B", **changed)
-    updates = pd.concat([one.updates, second], ignore_index=True)
-    return replace(one.with_runs({"grpo": ("A", "B")}), updates=updates)
+    runs = two_methods(collected, fifths)
+    second = runs.updates[runs.updates["method"] == "grpo"].assign(run="B", **changed)
+    updates = pd.concat([runs.updates, second], ignore_index=True)
+    return replace(runs.with_runs({"grpo": ("A", "B")}), updates=updates)
 
 
 def test_a_share_that_one_run_lacks_is_not_known_of_the_method(collected):
@@ -94,11 +94,11 @@ def test_what_no_run_recorded_has_no_budget(collected):
 
 def levelled(collected, *methods):
     """Two methods, of which some end after half their updates, levelled off."""
-    one = two_methods(collected, fifths)
-    kept = ~one.updates["method"].isin(methods) | (one.updates["update"] <= 10)
+    runs = two_methods(collected, fifths)
+    kept = ~runs.updates["method"].isin(methods) | (runs.updates["update"] <= 10)
     training = {"training": {"ended": "levelled off"}}
-    records = one.records | {(m, "A"): one.records[m, "A"] | training for m in methods}
-    return replace(one, updates=one.updates[kept], records=records)
+    records = runs.records | {(m, "A"): runs.records[m, "A"] | training for m in methods}
+    return replace(runs, updates=runs.updates[kept], records=records)
 
 
 def test_a_run_that_levelled_off_stays_what_it_was(collected):

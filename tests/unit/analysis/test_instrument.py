@@ -66,7 +66,7 @@ def test_question_quality_shows_the_skills_that_made_it(collected, instrument):
     first = rows["pcqc:1"]
     judged = [asked[0] for run in "ABC" for _, asked in instrument.questions("pcqc", run) if asked]
     assert first["best"].value == pytest.approx(
-        100 * np.mean([one.best for one in judged]), abs=1.0
+        100 * np.mean([question.best for question in judged]), abs=1.0
     )
     assert first["best"].value > 90  # its skill, and a few of the others by chance
     assert rows["grpo:1"]["best"].value < first["best"].value

@@ -123,7 +123,9 @@ def test_our_statistics_give_the_published_gain_interval_and_p(benchmark, method
     assert printed(ours.gain, "0.00") == printed(gain.value, "0.00")
     assert printed(ours.p, p) == p
     drawn = [paired_comparison(minuend, subtrahend, seed=seed) for seed in range(20)]
-    monte_carlo = np.std([(one.low, one.high) for one in drawn], axis=0, ddof=1)
+    monte_carlo = np.std(
+        [(comparison.low, comparison.high) for comparison in drawn], axis=0, ddof=1
+    )
     tolerance = 100 / cases + 3 * monte_carlo + 0.005  # one case, and the printed rounding
     ends = np.subtract((ours.low, ours.high), (interval.low, interval.high))
     assert np.all(np.abs(ends) <= tolerance)

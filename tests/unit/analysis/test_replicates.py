@@ -35,10 +35,10 @@ def both(collected, second):
 
 def test_a_difference_is_the_mean_over_base_models(collected, second, both):
     everywhere = list(collected.benchmarks)
-    one, other, pooled = (
+    first, other, pooled = (
         compared(c, "pcqc", "grpo", everywhere, "accuracy") for c in (collected, second, both)
     )
-    parts = [one.effect.difference, other.effect.difference]
+    parts = [first.effect.difference, other.effect.difference]
     assert abs(parts[0] - parts[1]) > 20
     assert pooled.effect.difference == pytest.approx(np.mean(parts))
     assert list(pooled.effect.by_base.values()) == pytest.approx(parts)
@@ -107,15 +107,15 @@ def test_runs_are_counted_on_each_base_model(counts, words):
 )
 def test_what_is_of_the_first_base_model_says_so(collected, both, captioned, own):
     counts = [
-        captioned(one).count("Only the first of two base models is shown.")
-        for one in (collected, both)
+        captioned(study).count("Only the first of two base models is shown.")
+        for study in (collected, both)
     ]
     assert counts == [0, own]
 
 
 def test_runs_under_all_base_models_are_pooled(collected, both):
     """PCQC always fails on the second: half of what it has on the first, and runs far apart."""
-    alone, pooled = (one.average("pcqc", ["clinic_dev"]) for one in (collected, both.pooled()))
+    alone, pooled = (study.average("pcqc", ["clinic_dev"]) for study in (collected, both.pooled()))
     assert pooled.mean == pytest.approx(alone.mean / 2)
     assert both.pooled().runs("pcqc") == ("A1", "B1", "C1", "A2", "B2", "C2")
     assert collected.pooled() is collected
@@ -129,7 +129,7 @@ def test_runs_under_all_base_models_are_pooled(collected, both):
 
 def test_the_report_s_conclusion_says_which_base_models_it_is_of(collected, both, monkeypatch):
     monkeypatch.setattr("analysis.report.sections.contents", lambda study: [])
-    alone, text = (report.build(one, Path()) for one in (collected, both))
+    alone, text = (report.build(study, Path()) for study in (collected, both))
     for sentence in (
         "averaged over 4 benchmarks on two base models.</p>",
         "Captions say which numbers are of the first base model alone.",

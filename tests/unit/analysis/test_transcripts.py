@@ -57,17 +57,17 @@ def in_training(study, method: str) -> dict:
 
 
 def test_a_state_says_what_is_known_and_what_is_best_to_ask():
-    exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
-    assert exact.state(one, []) == {
+    exact, case = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
+    assert exact.state(case, []) == {
         "right": 0.5,
         "now": 0.5,
         "best": 0.9,
         "ask": ["Any amber spots?"],
     }
-    assert exact.state(one, [AMBER]) == {"right": 0.9, "now": 0.9, "best": 0.9, "ask": []}
-    assert exact.value(one, [], "Any coral spots?") == 0.5
-    assert exact.value(one, [], "Any amber or coral spots?") is None
-    assert exact.value(one, [], None) is None
+    assert exact.state(case, [AMBER]) == {"right": 0.9, "now": 0.9, "best": 0.9, "ask": []}
+    assert exact.value(case, [], "Any coral spots?") == 0.5
+    assert exact.value(case, [], "Any amber or coral spots?") is None
+    assert exact.value(case, [], None) is None
 
 
 def test_every_evaluated_and_sampled_consultation_is_listed_once(study):
@@ -151,14 +151,14 @@ def test_nothing_evaluated_is_said(study):
 
 def test_candidates_of_the_continuation_study_stand_with_what_came_of_them():
     rows = [
-        {"question": one["question"], "answer": one["answer"], "executed": one is AMBER}
+        {"question": turn["question"], "answer": turn["answer"], "executed": turn is AMBER}
         | {"utility": utility, "credit": credit, "success": success}
-        for one, utility, credit, success in ((AMBER, 0.9, 0.7, 1.0), (CORAL, 0.5, -0.7, 0.25))
+        for turn, utility, credit, success in ((AMBER, 0.9, 0.7, 1.0), (CORAL, 0.5, -0.7, 0.25))
     ]
-    exact, one = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
+    exact, case = ExactValues(WORLD, UNIFORM), transcribed.case(0, "x")
 
     def value(turns, question):
-        return exact.value(one, turns, question)
+        return exact.value(case, turns, question)
 
     state = transcripts.candidates.continued(rows, value)
     assert [title for title, _, _ in state["columns"]][2:] == ["Ended right", "Exact value"]
