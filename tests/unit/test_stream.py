@@ -112,18 +112,6 @@ def test_streamed_or_not_the_same_tokens_are_counted():
     assert min(counts.values()) > 0
 
 
-def test_processes_share_the_dialogues_out():
-    def work(processes):
-        made, most = streaming(processes.rank, lambda engine: ShardedEngine(engine, processes))
-        return played(made), most[0]
-
-    (first, of_first), (second, of_second) = in_processes(2, work)
-    assert first == second == played(context())
-    # Each begins its part of fifteen at once; who is ready early takes what is not begun.
-    assert 1 < of_first <= 7
-    assert 1 < of_second <= 8
-
-
 def test_a_process_that_is_ready_plays_what_another_has_not_begun(monkeypatch):
     """Each begins two of fifteen dialogues; the second process then waits for the first's end."""
     second_has_begun, first_has_ended = threading.Event(), threading.Event()
