@@ -1,9 +1,9 @@
 """Muon: momentum steps whose singular values are all about one.
 
 Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". As `torch.optim.Muon`
-with its defaults, but computed in the parameters' own type. Torch computes in bf16, which
-processors without instructions for it multiply one number at a time: a third of a step of the base
-model, and other roundings than elsewhere.
+with its defaults, but computed in the parameters' own type. Torch computes in bf16. A processor
+without instructions for bf16 multiplies one number at a time: that took a third of the base model's
+training, and rounds otherwise than other processors do.
 """
 
 import torch

@@ -51,8 +51,8 @@ def stream_dialogues(
 ) -> list[Consultation]:
     """Play up to `turns` turns of each.
 
-    Of several processes each begins with its part, as many at once as its engine holds. Who has
-    ended one begins another, at last one that would be another process's.
+    Of several processes each begins with its part, as many at once as its engine holds. A process
+    whose dialogue has ended begins another, and after its own part one of another process's.
     """
     scorer = context.scorer
     # A scorer that takes turns with the others would gain nothing.
@@ -138,8 +138,8 @@ class _Scheduler:
     def _roles_to_collect(self) -> list[str]:
         """Roles with requests in progress, of which those that take turns have one at a time.
 
-        Engines that take turns would often run a few sequences each, at the price of many. So the
-        actor goes on until as much waits for the patient, and then the patient for a while. No
+        A batch of few sequences costs as much as one of many. So the actor goes on until the
+        patient has as many requests as it, and then the patient until it has few (`FEW`). No
         dialogue waits for the scorer, so it is collected last.
         """
         counts = {role: len(tickets) for role, tickets in self.tickets.items() if tickets}

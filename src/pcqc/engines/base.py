@@ -90,7 +90,7 @@ class Engine(Protocol):
         processes: that load the same weights at the same time, each into an engine of its own.
         streams: whether it accepts requests one by one, beside those in progress.
         in_turns: whether it computes only inside a call, so that no other engine computes then.
-        at_once: dialogues that a process begins before one has ended, where several share them.
+        at_once: dialogues that a process plays side by side, where several processes share them.
         empty: whether it has lost its weights in its sleep, and needs new ones before it is used.
     """
 

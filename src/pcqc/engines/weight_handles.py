@@ -1,9 +1,9 @@
 """Weights handed to a process on the same GPU without a copy in the host's memory: by CUDA IPC.
 
-A handle is what `torch.multiprocessing` sends of a tensor: bytes and integers, so no pickle is
-needed, to which vLLM's own transfer by handles would open its process (vLLM 0.32.0). Its transfer
-by NCCL wants learner and engine on different devices; here each learner has its engine beside it,
-on any number of nodes.
+A handle is what `torch.multiprocessing` sends of a tensor. It is bytes and integers, so that vLLM's
+process need not accept pickles, as it must for vLLM's own transfer by handles (vLLM 0.32.0). Its
+transfer by NCCL wants learner and engine on different devices; here each learner has its engine
+beside it, on any number of nodes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

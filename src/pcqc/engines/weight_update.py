@@ -20,9 +20,9 @@ TOKENS = 64  # log-probabilities compared on each prompt
 class WeightUpdate:
     """Hands the learner's weights to an engine that keeps its own copy.
 
-    Nothing fails by itself where an engine has other weights, or puts them to another use: its
-    samples are merely those of another policy. That the bytes arrive is the engine's to prove;
-    here both are compared by what they compute.
+    Nothing fails by itself where an engine has other weights, or computes otherwise with them: its
+    samples are merely those of another policy. The engine proves that the bytes arrived; here
+    engine and learner are compared by what they compute.
 
     Attributes:
         engine: takes the weights.

@@ -14,13 +14,13 @@ Beliefs = list[np.ndarray]  # per consultation, float [turns, options]
 
 
 def scorer_beliefs(scorer: Scorer, consultations: Sequence[Consultation]) -> Beliefs:
-    """The frozen scorer's, of what was said before each turn; NaN where a served one failed."""
+    """The frozen scorer's, from the exchanges before each turn; NaN where a served one failed."""
     every = [(c.case, turn.exchanges) for c in consultations for turn in c.turns]
     return _by_consultation(consultations, scorer.probabilities(every))
 
 
 def actor_beliefs(context: RolloutContext, consultations: Sequence[Consultation]) -> Beliefs:
-    """The actor's: of each label, had it answered at the turn, after the thinking that it did."""
+    """The actor's: of each label as its answer, right after the thinking that it sampled."""
     chat = context.chat
     prompts: list[tuple[int, ...]] = []
     choices: list[list[int]] = []

@@ -38,7 +38,7 @@ from pcqc.settings.yaml_reader import STRICT, Weight
 from pcqc.training.training_sequence import TrainingSequence
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
 
-# What is said of the setting `divide`.
+# How a description words the setting `divide`.
 DIVIDED: dict[Divisor, str] = {
     "group": "",
     "none": ", undivided",
@@ -139,7 +139,7 @@ class Pcqc(Grpo):
             return Judged(score_groups(services.scorer, firsts))
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
-        """Fill in each group's credits; what is not trained on loses its own afterwards."""
+        """Fill in each group's credits; candidates that are not trained on get 0."""
         pooled = pooled_variance([group.gains for group in groups])
         for group in groups:
             group.credits = same_state_credit(group.gains, self.divide, self.least_spread, pooled)

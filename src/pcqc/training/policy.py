@@ -182,7 +182,7 @@ class Policy:
         self.backend.backward(loss)
         return {
             **{f"loss/{name}": value for name, value in losses.items()},
-            **ratio_statistics(logprobs.detach(), old, clip),
+            **ratio_statistics(logprobs, old, clip),
             **ratios.sums(),
         }
 
