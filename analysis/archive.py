@@ -20,7 +20,7 @@ from analysis.tables import peers
 from pcqc.errors import UserError, few
 from pcqc.recipes.graph import Jobs, latest
 from pcqc.recipes.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
-from pcqc.recipes.recipe import Job, flat, left_alone
+from pcqc.recipes.recipe import Job
 from pcqc.settings import ROOT, Study
 from pcqc.settings.replicates import replicates
 from pcqc.system.files import parse_json, write_atomic
@@ -169,15 +169,10 @@ def _checked(study: Study, path: Path) -> tuple[dict[str, Any], dict[str, bytes]
 def _differences(archived: dict[str, Any], jobs: Sequence[Job]) -> Iterator[str]:
     """`train pcqc A: rl.seed`: a setting that the two do not share, or a job that is no more.
 
-    A run that the study has got since may be added: see `pcqc collect --add`. A setting that is
-    newer than the archive is taken to have had today's default.
+    A run that the study has got since may be added: see `pcqc collect --add`.
     """
     today = {job.name: job for job in jobs}
     yield from archived.keys() - today.keys()
     yield from (name for name in today.keys() - archived.keys() if not today[name].arguments)
     for name in archived.keys() & today.keys():
-        before, after = flat(archived[name]), flat(today[name].recipe.settings)
-        new = set(left_alone(today[name].settings)) - before.keys()
-        for key in sorted((before.keys() | after.keys()) - new):
-            if before.get(key) != after.get(key):
-                yield f"{name}: {key}"
+        yield from (f"{name}: {key}" for key in today[name].changed_settings(archived[name]))

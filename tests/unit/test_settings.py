@@ -222,6 +222,12 @@ def test_names_and_sizes_that_others_fix_are_the_settings_too():
     assert named | {each.rule or kind for kind, each in KINDS.items()} == set(RULES)
 
 
+def test_a_study_on_gpus_is_one_that_its_placement_puts_there():
+    """`real-smoke-gpu` is a test of the path, which needs none where nothing is placed."""
+    names = ("clinic", "clinic-mini-engines", "own-cases", "real-smoke", "real-smoke-gpu", "real")
+    assert [load_study(n).on_gpus for n in names] == [False, False, False, False, True, True]
+
+
 def test_an_override_changes_one_setting_of_one_method(load):
     changed, before = load({"methods": {"pcqc": {"beta": 0.5}}}), load({"methods": GONE})
     assert changed.methods["pcqc"].beta == 0.5

@@ -66,13 +66,12 @@ RESULTS = STUDY.results
 LOGS = RESULTS / "logs"
 
 # What a job that runs models asks of a scheduler, in devices, MB and minutes: all devices of the
-# study's placement, one where it has none; the clinic and a test of the path need no device.
-# Profiles say what the other jobs ask. A local run never uses more than `resources: gpu` of its profile.
+# study's placement, one where it has none. Profiles say what the other jobs ask. A local run never uses
+# more than `resources: gpu` of its profile.
 PLACED = STUDY.placement
-ON_CPU = STUDY.synthetic or STUDY.path_test
 HOST_GIB = PLACED.host_memory_gib if PLACED else None
 ON_MODELS = {
-    "gpu": 0 if ON_CPU else PLACED.devices if PLACED else 1,
+    "gpu": (PLACED.devices if PLACED else 1) if STUDY.on_gpus else 0,
     "mem_mb": int(1024 * (HOST_GIB or (4 if STUDY.synthetic else 64))),
     "runtime": 1440,
 }
@@ -157,7 +156,7 @@ LAUNCHER, SHARED_OUT = PYTHON, dict(ON_MODELS)
 if PLACED and (nodes := PLACED.learner_nodes) > 1:
     cores, count = 8 * PLACED.devices_per_node, len(PLACED.learner.devices) // nodes
     SHARED_OUT |= {"mpi": "srun", "nodes": nodes, "tasks": nodes, "gpu": 0, "cpus_per_task": cores}
-    if not ON_CPU:
+    if STUDY.on_gpus:
         SHARED_OUT["slurm_extra"] = f"--gpus-per-node={PLACED.devices_per_node}"
     if shutil.which("srun"):
         LAUNCHER = (

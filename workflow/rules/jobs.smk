@@ -22,11 +22,16 @@ MESSAGES = {
     "peers": "Table of other credit rules",
     "publish": "Publish the report in MLflow",
 }
-# What jobs that run models ask of a scheduler; the clinic's answers are judged by rules.
-SHARED = ("sft", "train", "evaluate", "continuation")
-RESOURCES = {**dict.fromkeys(SHARED, SHARED_OUT), "lost_points": ON_MODELS}
-if not STUDY.synthetic:
-    RESOURCES["grounding"] = ON_MODELS
+# Jobs that run models in one process; the clinic's answers are judged by rules.
+ALONE_ON_MODELS = ("lost_points",) if STUDY.synthetic else ("grounding",)
+
+
+def asked(kind):
+    """What a rule's job asks of a scheduler; where it says nothing, profiles do."""
+    if KINDS[kind].shared_out:
+        return SHARED_OUT
+    return ON_MODELS if kind in ALONE_ON_MODELS else {}
+
 
 # What a stopped job needs to go on lies beside the manifest and is no output, so that a rerun finds it.
 for kind, message in MESSAGES.items():
@@ -43,9 +48,9 @@ for kind, message in MESSAGES.items():
         # Trainings are the longest jobs: what is short fills the cores at the end.
         priority: 1 if kind == "train" else 0
         resources:
-            **RESOURCES.get(kind, {}),
+            **asked(kind),
         params:
-            command=command(kind, LAUNCHER if kind in SHARED else PYTHON),
+            command=command(kind, LAUNCHER if KINDS[kind].shared_out else PYTHON),
         message:
             message
         # Its messages go to the terminal and to its log.

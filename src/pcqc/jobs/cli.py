@@ -89,7 +89,8 @@ def _run(arguments: argparse.Namespace) -> None:
     # Before torch is imported: threads that wait must not keep a core from other processes.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
-    from pcqc.jobs.run_job import SHARED_OUT, mirror_some, run_job
+    from pcqc.jobs.run_job import mirror_some, run_job
+    from pcqc.recipes.graph import KINDS
 
     study = load(arguments)
     values = [getattr(arguments, name) for name in arguments.names]
@@ -105,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> None:
         return print(add(study))
     if letters := getattr(arguments, "runs", None):
         return mirror_some(study, values[0], letters.split(","))
-    if arguments.kind not in SHARED_OUT:
+    if not KINDS[arguments.kind].shared_out:
         run_job(study, arguments.kind, *values, recipe=arguments.recipe)
         return
     from pcqc.jobs.launch import join_job, launch, processes_wanted

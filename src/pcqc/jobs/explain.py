@@ -6,7 +6,7 @@ from typing import Any
 from pcqc.errors import UserError
 from pcqc.recipes.graph import Jobs, latest
 from pcqc.recipes.manifest import read_manifest, verify, write_manifest
-from pcqc.recipes.recipe import Job, Recipe, flat, left_alone
+from pcqc.recipes.recipe import Job, Recipe
 from pcqc.settings import Study
 from pcqc.system.machine import now
 
@@ -105,7 +105,7 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     """Declare a run's newest results still valid after an edit; what was accepted, a line each.
 
     Writes today's recipe into `also_for` of each manifest. Later runs then read the results as
-    though nothing had changed. A setting that there was not yet had the default of today.
+    though nothing had changed.
 
     Raises:
         UserError: the run is not made, or a setting or an input changed: that is another run.
@@ -122,9 +122,9 @@ def accept(study: Study, method: str, run: str, because: str) -> list[str]:
                 raise UserError(f"{job.folder}: holds nothing; only what is made can be accepted")
             continue
         changes = recipe.changes(job.recipe)
-        new = set(left_alone(job.settings)) - flat(recipe.settings).keys()
-        harmless = ("module ", *(f"setting {name}:" for name in new))
-        if other := [change for change in changes if not change.startswith(harmless)]:
+        settings = job.changed_settings(recipe.settings)
+        serious = ("input ", *(f"setting {name}:" for name in settings))
+        if other := [change for change in changes if change.startswith(serious)]:
             raise UserError(f"{job.name}: {other[0]}: this makes another result; run it again")
         folder = job.latest.resolve()
         verify(folder)  # to write the manifest makes every file of the result older than it

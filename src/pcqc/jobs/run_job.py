@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from pcqc.errors import UserError
 from pcqc.planning.memory import cache_tokens, roles_beside
-from pcqc.recipes.graph import Jobs
+from pcqc.recipes.graph import KINDS, Jobs
 from pcqc.recipes.job_inputs import rollouts
 from pcqc.recipes.manifest import (
     STATE,
@@ -25,11 +25,6 @@ from pcqc.recipes.recipe import Job, input_paths
 from pcqc.recipes.tasks import Task, Where
 from pcqc.settings import Study
 from pcqc.system.processes import SINGLE_PROCESS, Processes
-
-# By one process for each device of the learner, where the study places it.
-SHARED_OUT = ("sft", "train", "evaluate", "continuation")
-# Handed the study, whose newest runs they read.
-WHOLE_STUDY = ("mirror", "collect", "report", "peers", "lost_points_table", "publish")
 
 
 def run_job(
@@ -90,8 +85,14 @@ def perform(
 
 
 def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
-    """Mirror some runs of a method: those that this machine has of a study made in parts."""
+    """Mirror some runs of a method: those that this machine has of a study made in parts.
+
+    Raises:
+        UserError: the method has no run of such a letter; as of `perform`.
+    """
     job = Jobs(study).job("mirror", method)
+    for letter in letters:
+        study.require_run(method, letter)
     inputs = {name: part for name, part in job.inputs.items() if name.split()[1] in letters}
     job = replace(job, inputs=inputs)
     perform(job, lambda: _call(study, job, SINGLE_PROCESS))
@@ -99,22 +100,14 @@ def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
 
 def task_of(study: Study, job: Job) -> Task:
     """What a job's function is handed."""
-    paths = input_paths(job)
-    return Task(job.arguments, job.settings, paths, job.path, where_of(study, job))
-
-
-def where_of(study: Study, job: Job) -> Where:
-    """Where a job runs, with the cache that its method leaves room for."""
-    where, (name, *_) = Where.of(study), (*job.arguments, "")
-    method = study.methods.get(name)
-    if study.placement and method and method.kind == "rl":
-        tokens = cache_tokens(study, roles_beside(study, method))
-        return replace(where, cache_tokens=tokens)
-    return where
+    return Task(job.arguments, job.settings, input_paths(job), job.path, where_of(study, job))
 
 
 def latest_task(study: Study, kind: str, *arguments: str) -> Task:
-    """The same, with the newest result of each input whatever its recipe: to look at a study."""
+    """What a job's function would be handed, but the newest result of each input, of any recipe.
+
+    To look at a study, which may have been edited since its results were made.
+    """
     job = Jobs(study).job(kind, *arguments)
     newest = {
         name: source if isinstance(source, Path) else source.latest
@@ -123,15 +116,25 @@ def latest_task(study: Study, kind: str, *arguments: str) -> Task:
     return Task(job.arguments, job.settings, newest, job.latest, where_of(study, job))
 
 
+def where_of(study: Study, job: Job) -> Where:
+    """Where a job runs, with the cache that its method leaves room for."""
+    where = Where.of(study)
+    method = study.methods.get(job.arguments[0]) if job.arguments else None
+    if study.placement and method and method.kind == "rl":
+        tokens = cache_tokens(study, roles_beside(study, method))
+        return replace(where, cache_tokens=tokens)
+    return where
+
+
 def rollout_task(study: Study, folder: Path) -> Task:
-    """What holding consultations needs, from the newest models, for no job of the workflow."""
+    """What holding consultations outside the workflow needs, with the newest models."""
     newest = {name: part.latest for name, part in Jobs(study).models().items()}
     return Task((), SimpleNamespace(**rollouts(study)), newest, folder, Where.of(study))
 
 
 def _call(study: Study, job: Job, processes: Processes) -> dict | None:
     function = importlib.import_module(job.entries[0]).run
-    task = task_of(study, job)
-    if job.kind in SHARED_OUT:
+    task, kind = task_of(study, job), KINDS[job.kind]
+    if kind.shared_out:
         return function(task, processes)
-    return function(task, study) if job.kind in WHOLE_STUDY else function(task)
+    return function(task, study) if kind.whole_study else function(task)

@@ -22,36 +22,50 @@ class Kind:
         module: has the function `run` that does it.
         arguments: names of the command's arguments after the study, and of the rule's wildcards.
         rule: name of the rule, where it is not the kind's: that names a target.
+        synthetic: whether studies of the clinic alone have it, or those of real cases alone; None:
+            every study has it.
+        shared_out: whether one process for each device of the learner does it together, where the
+            study places its learner.
+        whole_study: whether `run` is also handed the study, whose newest results it looks up.
     """
 
     folder: str
     module: str
     arguments: tuple[str, ...] = ()
     rule: str = ""
+    synthetic: bool | None = None
+    shared_out: bool = False
+    whole_study: bool = False
 
 
 RUN = ("method", "run")
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with
 KINDS = {
-    "clinic": Kind("data/clinic", "pcqc.jobs.clinic"),
-    "convert": Kind("data/converted", "data_prep.convert", ("file",)),
-    "overlap": Kind("data/overlap", "data_prep.overlap_audit"),
-    "instruction": Kind("data/instruction", "data_prep.instruction"),
-    "prepare": Kind("data", "data_prep.prepare", ("set",)),
+    "clinic": Kind("data/clinic", "pcqc.jobs.clinic", synthetic=True),
+    "convert": Kind("data/converted", "data_prep.convert", ("file",), synthetic=False),
+    "overlap": Kind("data/overlap", "data_prep.overlap_audit", synthetic=False),
+    "instruction": Kind("data/instruction", "data_prep.instruction", synthetic=False),
+    "prepare": Kind("data", "data_prep.prepare", ("set",), synthetic=False),
     "base": Kind("models/base", "pcqc.jobs.pretrain"),
-    "sft": Kind("models/sft", "pcqc.jobs.sft"),
-    "train": Kind("runs", "pcqc.jobs.train", RUN),
+    "sft": Kind("models/sft", "pcqc.jobs.sft", shared_out=True),
+    "train": Kind("runs", "pcqc.jobs.train", RUN, shared_out=True),
     "select": Kind("selection", "pcqc.jobs.select", RUN),
-    "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN),
-    "continuation": Kind("continuation", "pcqc.jobs.continuation", RUN, "continue_candidates"),
+    "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN, shared_out=True),
+    "continuation": Kind(
+        "continuation", "pcqc.jobs.continuation", RUN, "continue_candidates", shared_out=True
+    ),
     "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN, "ground_answers"),
-    "lost_points": Kind("lost_points", "pcqc.jobs.lost_points", RUN, "lost_points_of_a_run"),
-    "lost_points_table": Kind("lost_points_table", "analysis.lost_points"),
-    "mirror": Kind("tracking", "pcqc.mlflow_mirror.write_runs", ("method",)),
-    "collect": Kind("collected", "pcqc.mlflow_mirror.collect"),
-    "report": Kind("report", "analysis.report"),
-    "peers": Kind("peers", "analysis.tables.peers", (), "peers_table"),
-    "publish": Kind("published", "pcqc.mlflow_mirror.write_report"),
+    "lost_points": Kind(
+        "lost_points", "pcqc.jobs.lost_points", RUN, "lost_points_of_a_run", synthetic=True
+    ),
+    "lost_points_table": Kind(
+        "lost_points_table", "analysis.lost_points", synthetic=True, whole_study=True
+    ),
+    "mirror": Kind("tracking", "pcqc.mlflow_mirror.write_runs", ("method",), whole_study=True),
+    "collect": Kind("collected", "pcqc.mlflow_mirror.collect", whole_study=True),
+    "report": Kind("report", "analysis.report", whole_study=True),
+    "peers": Kind("peers", "analysis.tables.peers", (), "peers_table", whole_study=True),
+    "publish": Kind("published", "pcqc.mlflow_mirror.write_report", whole_study=True),
 }
 
 
@@ -94,8 +108,11 @@ class Jobs:
         """
         key = (kind, *arguments)
         if key not in self._made:
-            if kind not in KINDS:
-                raise UserError(f"study '{self.study.name}' has no job '{kind}'")
+            if KINDS[kind].synthetic not in (None, self.study.synthetic):
+                cases = "a synthetic clinic's" if self.study.synthetic else "real"
+                raise UserError(
+                    f"study '{self.study.name}' has no job '{kind}': its cases are {cases}"
+                )
             if KINDS[kind].arguments == RUN:
                 self.study.require(*arguments)
             folder = self.study.results.joinpath(KINDS[kind].folder, *arguments)

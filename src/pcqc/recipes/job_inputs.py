@@ -32,8 +32,10 @@ def clinic(jobs: "Jobs") -> Given:
 
 
 def convert(jobs: "Jobs", name: str) -> Given:
-    raw = jobs.study.raw_files[name]
-    return Settings(format=raw.format), {"raw": raw.path}
+    files = jobs.study.raw_files
+    if name not in files:
+        raise UserError(f"study '{jobs.study.name}' has no file '{name}'{nearest(name, files)}")
+    return Settings(format=files[name].format), {"raw": files[name].path}
 
 
 def overlap(jobs: "Jobs") -> Given:
@@ -173,8 +175,6 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
 
 def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
-    if not study.synthetic:
-        raise UserError(f"study '{study.name}' has real cases: only the clinic knows exact doctors")
     settings = Settings(
         **rollouts(study),
         evaluation_seed=study.evaluation_seed,
@@ -202,6 +202,10 @@ def lost_points_table(jobs: "Jobs") -> Given:
 
 def mirror(jobs: "Jobs", method: str) -> Given:
     study, entry = jobs.study, jobs.study.method(method)
+    if not entry.runs:
+        raise UserError(
+            f"{method} has no runs in study '{study.name}'; name a method that has some"
+        )
     settings = _store(study, entry.title)
     inputs = {f"{job.kind} {run}": job for run in entry.runs for job in jobs.run(method, run)}
     return settings, inputs

@@ -140,6 +140,18 @@ class Job:
         jobs = [getattr(source, "job", source) for source in self.inputs.values()]
         return list(dict.fromkeys(job for job in jobs if isinstance(job, Job)))
 
+    def changed_settings(self, before: dict[str, Any]) -> list[str]:
+        """Dotted names of settings that are others than an earlier result of the job had.
+
+        A setting that is newer than that result is taken to have had today's default.
+
+        Args:
+            before: settings of that result's recipe.
+        """
+        old = flat(before)
+        new = set(_left_alone(self.settings)) - old.keys()
+        return [name for name in _differences(old, flat(self.recipe.settings)) if name not in new]
+
     def __truediv__(self, name: str) -> "Part":
         return Part(self, name)
 
@@ -181,12 +193,12 @@ def flat(settings: object, prefix: str = "") -> dict[str, object]:
     return names
 
 
-def left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
+def _left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
     """Dotted names of a job's settings that have their default."""
     fields = getattr(settings, "__dataclass_fields__", {})
     for name, value in vars(settings).items():
         if dataclasses.is_dataclass(value):
-            yield from left_alone(value, f"{prefix}{name}.")
+            yield from _left_alone(value, f"{prefix}{name}.")
         elif name in fields:
             field = fields[name]
             made = field.default_factory is not dataclasses.MISSING

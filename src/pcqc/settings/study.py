@@ -119,7 +119,7 @@ class Study:
     equivalence: Equivalence = field(default_factory=Equivalence)
     engine: Engine = field(default_factory=Engine)
     servers: Servers = field(default_factory=Servers)
-    placement: Placement | None = None  # of roles on devices; a study without runs on one
+    placement: Placement | None = None  # of roles on devices; without it a job runs on one device
     assumptions: Assumptions = field(default_factory=Assumptions)
     tracking: Tracking = field(default_factory=Tracking)
 
@@ -187,6 +187,16 @@ class Study:
     def deterministic(self) -> bool:
         """Whether GPUs compute with deterministic kernels; a CPU always does."""
         return self.placement is not None and self.placement.deterministic
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether jobs that run models need GPUs: as the placement says.
+
+        Without a placement all studies do but the clinic's and tests of the path.
+        """
+        if self.placement:
+            return self.placement.device != "CPU"
+        return not (self.synthetic or self.path_test)
 
     def dtype(self, role: str) -> str:
         """Number format of a role's weights."""
