@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, reason
 from pcqc.evaluation.paired import paired_average, paired_comparison
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.recipes.graph import KINDS
@@ -146,7 +146,10 @@ class Run:
         place = ("collect", "continuation", self.method, self.run)
         folder = self._newest(*place) if self.collected else self._newest("continuation")
         if not folder.is_dir():
-            raise UserError(f"{self}: has no continuation study; `continuation` of the study names")
+            raise UserError(
+                f"{self}: has no continuation study; the study's setting `continuation` names the "
+                "run that has one"
+            )
         keys = ["set", "case_id", "candidate"]
         frame = read_frame(checked(folder / "candidates.parquet"))
         continued = read_frame(checked(folder / "continuations.parquet"))
@@ -334,5 +337,5 @@ def read_frame(
             raise ValueError(f"no column {', '.join(lacking)}")
         return frame
     except Exception as error:  # pandas and pyarrow raise many kinds for missing and broken files
-        reason = "no such file" if not path.exists() else (str(error).splitlines() or ["broken"])[0]
-        raise UserError(f"{path}: {reason}; {remedy}") from None
+        problem = reason(error) if path.exists() else "no such file"
+        raise UserError(f"{path}: {problem}; {remedy}") from None

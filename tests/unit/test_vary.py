@@ -70,7 +70,7 @@ def test_settings_of_the_method_and_of_its_tree_vary_too(own):
         ("pcqc", "rl.learning_rate=0", r"rl.learning_rate: must be greater than 0, not 0"),
         ("pcqc", "rl.learning_rate=0.0016", "pcqc has these values already"),
         ("pcqc", "bta=1", r"bta_1.bta: unknown setting; did you mean 'beta'"),
-        ("pcqc", "title=Mine", "--set title: not to be varied"),
+        ("pcqc", "title=Mine", "--set title: cannot be varied"),
         ("pcqc", "beta", "--set beta: write it as setting=value"),
         ("pqcq", "beta=2", "no method 'pqcq' in study 'mine'; did you mean 'pcqc'"),
         ("shared_sft", "beta=2", "shared_sft has no runs of reinforcement learning to vary"),

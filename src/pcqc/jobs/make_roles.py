@@ -31,7 +31,7 @@ SYNC_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.5}
 
 
 def checked_cases(path: Path) -> list[Case]:
-    """Cases of a file, once it was compared with its manifest."""
+    """Cases of a file, after it was compared with its manifest."""
     return read_cases(checked(path))
 
 
@@ -63,7 +63,7 @@ class Weights:
 
 
 def weights_of(folder: Path, dtype: str) -> Weights:
-    """The model of a folder, whose manifest is the one that its job wrote."""
+    """The model in a folder, after the folder's manifest was compared with its job's."""
     checked(folder / "manifest.json")
     return Weights(folder, dtype)
 

@@ -134,7 +134,7 @@ class Run:
 
     @contextmanager
     def _sampling(self) -> Iterator[dict[str, float]]:
-        """See `Engines.awake`; where it is so placed, a critic's optimiser makes room meanwhile."""
+        """See `Engines.awake`; meanwhile a critic's optimiser is on the host, if so placed."""
         place, critic = self.task.where.placement, self.services.critic
         moves = critic and place and place.learner.offload == "critic"
         room = critic.backend.optimizer_on_host() if moves else nullcontext()

@@ -44,8 +44,8 @@ def status(study: Study, states: list[JobState] | None = None) -> dict[str, Any]
 
     Returns:
         `study`; `jobs`: how many; by state how many of them; `seconds_left` of work, one job at a
-        time; `running`: whether the workflow is; `unfinished`: state, job and reason of each job
-        that is not done; `report`: where it is, or None; `report_current`.
+        time; `workflow_running`; `unfinished`: state, job and reason of each job that is not done;
+        `report`: where it is, or None; `report_current`: whether it has all of today's results.
     """
     states = job_states(study) if states is None else states
     counts = {name: sum(state.state == name for state in states) for name in STATES}
@@ -134,7 +134,7 @@ def status_of_all() -> dict[str, str]:
 
 
 def job_states(study: Study) -> list[JobState]:
-    """Every job of the methods that `snakemake all` makes, and of ablations that were begun."""
+    """Every job of `snakemake all`, and of the methods on demand that were begun."""
     states: dict[str, JobState] = {}
     for job in Jobs(study).all():
         unfinished = [j for j in job.needs if j.name in states and states[j.name].state != "done"]
@@ -188,7 +188,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _last_line(path: Path) -> str:
-    """How far the job is, by its own word."""
+    """The last progress line that the job printed, without its time."""
     messages = [match[2] for line in _lines(path) if (match := _CLOCK.match(line))]
     return messages[-1] if messages else "it has begun"
 

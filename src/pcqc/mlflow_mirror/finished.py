@@ -1,4 +1,4 @@
-"""Result files, as tracking reads them: no other module of it knows where they lie.
+"""The result files that are mirrored; no other module of this package knows where they lie.
 
 Every file is compared with its manifest before it is used.
 """
@@ -42,6 +42,7 @@ class FinishedRun:
 
     @property
     def title(self) -> str:
+        """Such as `PCQC, run A`."""
         return f"{self.study.method(self.method).title}, run {self.run}"
 
     @property
@@ -56,7 +57,7 @@ class FinishedRun:
 
         Empty where the run is not trained or Shared SFT is not evaluated yet.
         """
-        letters = self.study.methods[START].runs if START in self.study.methods else ()
+        letters = self.study.methods[START].runs
         if not self.training or not letters:
             return {}
         folder = latest(self.study, "evaluate", START, letters[0])
@@ -113,7 +114,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
     files["evaluation/selection.json"] = latest(study, "select", method, run) / "selection.json"
     if (grounding := latest(study, "grounding", method, run) / "grounding.csv").exists():
         files["continuation/grounding.csv"] = grounding
-    # A manifest vouches for itself, and for the others.
+    # A manifest has a digest of itself, which `read_manifest` checked, and of the other files.
     for artifact, path in files.items():
         if not artifact.endswith(f"/{MANIFEST}"):
             checked(path)

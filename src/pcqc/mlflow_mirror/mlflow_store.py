@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Experiment
 
 SQLITE = "sqlite:///"
+POINTS_PER_CALL = 1000  # MLflow's limit
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def is_elsewhere(study: Study, location: str) -> bool:
 def is_lost(study: Study) -> bool:
     """Whether a local database is missing, was moved, or has nothing of the study.
 
-    It is read without MLflow, which could migrate its tables. Of a server nothing is asked.
+    It is read without MLflow, which could migrate its tables. A server is not asked.
     """
     database = sqlite_file(tracking_uri(study))
     if database is None:
@@ -182,6 +183,33 @@ def check_writable(study: Study, database: Path) -> None:
     patience = study.tracking.timeout_seconds
     with closing(sqlite3.connect(path, uri=True, timeout=patience)) as file, file:
         file.execute("BEGIN IMMEDIATE")
+
+
+def log_points(
+    client: "MlflowClient",
+    run_id: str,
+    points: Iterable[tuple[str, float, int, int]],
+    synchronous: bool = True,
+) -> None:
+    """Write (name, value, milliseconds since 1970, update) of each point, rounded for readers.
+
+    Args:
+        client: of the store.
+        run_id: of the run that gets the points.
+        points: MLflow keeps one of two equal ones.
+        synchronous: whether to return when all are written; else threads of MLflow write them.
+    """
+    from mlflow.entities import Metric
+
+    entries = [Metric(name, rounded(value), time, update) for name, value, time, update in points]
+    for start in range(0, len(entries), POINTS_PER_CALL):
+        batch = entries[start : start + POINTS_PER_CALL]
+        client.log_batch(run_id, metrics=batch, synchronous=synchronous)
+
+
+def rounded(value: float) -> float:
+    """A number as the interface shows it: four decimals, and four digits where it is below 1."""
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def artifact_paths(client: "MlflowClient", run_id: str, folder: str | None = None) -> list[str]:

@@ -118,12 +118,12 @@ def has(study: Study) -> str:
 
 def baseline(study: Study) -> str:
     """Title of the method whose settings the others' are set beside."""
-    return study.methods[BASELINE].title if BASELINE in study.methods else "Shared SFT"
+    return study.methods[BASELINE].title
 
 
 def _differing(run: FinishedRun) -> list[tuple[str, str, str]]:
     """Name, baseline's value and own value of each setting that differs."""
-    if BASELINE not in run.study.methods or not run.training:
+    if not run.training:
         return []
     other, own = parameters(run.study, BASELINE), parameters(run.study, run.method)
     pairs = [(name, other.get(name, "none"), own.get(name, "none")) for name in other | own]

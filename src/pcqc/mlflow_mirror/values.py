@@ -13,7 +13,6 @@ from pcqc.settings import Study, digest
 
 # The interface draws groups of charts by name: "checkpoints" comes first.
 PREFIXES = {"update": "", "validation": "checkpoints/"}
-METRICS_PER_CALL = 1000  # MLflow's limit
 LONGEST = 500  # characters of a parameter that the interface still shows in one piece
 
 # Settings of the study that say nothing about one of its runs.
@@ -102,11 +101,6 @@ def means(runs: Sequence[FinishedRun]) -> Iterator[tuple[str, float, int, int]]:
         for update in sorted(set.intersection(*(set(points) for points in by_run))):
             reached = [points[update] for points in by_run]
             yield name, mean(v for v, _ in reached), update, max(elapsed for _, elapsed in reached)
-
-
-def rounded(value: float) -> float:
-    """A number as the interface shows it: four decimals, and four digits where it is below 1."""
-    return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
 
 
 def is_number(value: Any) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 
 from pcqc.errors import UserError
 from pcqc.mlflow_mirror.finished import milliseconds
-from pcqc.mlflow_mirror.mlflow_store import Store, answering, open_store
+from pcqc.mlflow_mirror.mlflow_store import Store, answering, log_points, open_store
 from pcqc.mlflow_mirror.prepare import prepare
-from pcqc.mlflow_mirror.values import METRICS_PER_CALL, of_event, rounded
+from pcqc.mlflow_mirror.values import of_event
 from pcqc.recipes.graph import Jobs
 from pcqc.recipes.manifest import lock
 from pcqc.recipes.recipe import Job
@@ -76,18 +76,14 @@ class Live:
                 self._send(store, job, rows)
 
     def _send(self, store: Store, job: Job, rows: list[dict[str, Any]]) -> None:
-        from mlflow.entities import Metric
-
         if job not in self.runs:
             self.runs[job] = _run(store, self.study, job, _time(rows[0]))
-        points = [
-            Metric(name, rounded(value), _time(row), row["update"])
+        points = (
+            (name, value, _time(row), row["update"])
             for row in rows[self.sent.get(job, 0) :]
             for name, value in of_event(row)
-        ]
-        for start in range(0, len(points), METRICS_PER_CALL):
-            batch = points[start : start + METRICS_PER_CALL]
-            store.client.log_batch(self.runs[job], metrics=batch, synchronous=False)
+        )
+        log_points(store.client, self.runs[job], points, synchronous=False)
         self.sent[job] = len(rows)
 
     def end(self) -> None:

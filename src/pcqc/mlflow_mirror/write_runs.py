@@ -4,14 +4,20 @@ A run is in MLflow once: it is recognised by its tag `contents`. Writing a run t
 nothing, and `FINISHED` is set last; so the next mirror completes a run that a kill cut short.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import starmap
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pcqc.mlflow_mirror import notes, page, values, write_models
 from pcqc.mlflow_mirror.finished import FinishedRun, read_finished
-from pcqc.mlflow_mirror.mlflow_store import Store, answering, artifact_paths, open_store
+from pcqc.mlflow_mirror.mlflow_store import (
+    Store,
+    answering,
+    artifact_paths,
+    log_points,
+    open_store,
+)
 from pcqc.mlflow_mirror.prepare import prepare
 from pcqc.recipes.tasks import Task
 from pcqc.settings import Study
@@ -135,23 +141,15 @@ def _log(
     points: Iterable[tuple[str, float, int, int]],
 ) -> None:
     """Write parameters and the points of `values.metrics`."""
-    from mlflow.entities import Metric, Param
+    from mlflow.entities import Param
 
-    run_id, start = target.info.run_id, target.info.start_time
-    for batch in _batches(list(starmap(Param, parameters.items())), PARAMETERS_PER_CALL):
-        client.log_batch(run_id, params=batch)
-    # Their times are fixed: MLflow keeps one of two equal points.
-    measured = [
-        Metric(name, values.rounded(value), start + elapsed, update)
-        for name, value, update, elapsed in points
-    ]
-    for batch in _batches(measured, values.METRICS_PER_CALL):
-        client.log_batch(run_id, metrics=batch)
-
-
-def _batches(items: list, size: int) -> Iterator[list]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+    run_id, begun = target.info.run_id, target.info.start_time
+    entries = list(starmap(Param, parameters.items()))
+    for start in range(0, len(entries), PARAMETERS_PER_CALL):
+        client.log_batch(run_id, params=entries[start : start + PARAMETERS_PER_CALL])
+    # Times follow from the run alone, so that a point that is written twice is one point.
+    timed = ((name, value, begun + elapsed, update) for name, value, update, elapsed in points)
+    log_points(client, run_id, timed)
 
 
 def _supersede(store: Store, run: FinishedRun, target: "Run", of_letter: list["Run"]) -> None:

@@ -46,8 +46,8 @@ DEVICES = {
     "CPU": Device(16.0, 5e10, 5e10, 1e9),
 }
 
-# Words of a driver's name for a device that do not make it another kind. A card (PCIe, NVL), a
-# laptop's chip or a part of a device is one: its peak is another.
+# Words of a driver's name for a device that do not make it another kind. PCIe and NVL cards, chips
+# of laptops and parts of a device are other kinds: their peak speed differs.
 FORM = re.compile(r"NVIDIA|GeForce|SXM\d*|HBM\w*|\d+GB")
 
 
@@ -59,7 +59,7 @@ def device(kind: str) -> Device:
 
 
 def named(name: str) -> str | None:
-    """Kind of the device that a driver calls so, as `NVIDIA H100 80GB HBM3`; None where unsure."""
+    """Kind of the device that a driver calls `NVIDIA H100 80GB HBM3`, say; None where unsure."""
     words = set(re.split(r"[ -]", name))
     parts = {kind: set(kind.split("-")) for kind in DEVICES}
     fitting = [

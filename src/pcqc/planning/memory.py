@@ -199,12 +199,16 @@ def activation_bytes(study: Study, shape: Architecture, number: int) -> float:
 
 
 def engine_memory(study: Study, role: str, tokens: int | None = None) -> RoleMemory:
-    """A role's engine: weights, and keys and values of so many tokens, or `engine.cache_tokens`.
+    """Memory of a role's engine: weights, and keys and values of so many tokens.
 
-    vLLM keeps no more in all. The transformers engine keeps
-    so many for finished prefixes, and those of `engine.batch_size` running sequences; for the actor
-    it uses the learner's weights unless they are sharded (ZeRO 3). The devices of a copy split keys
-    and values by key-value heads.
+    vLLM keeps no more in all. The transformers engine keeps so many for finished prefixes, and
+    those of `engine.batch_size` running sequences; for the actor it uses the learner's weights
+    unless they are sharded (ZeRO 3). The devices of a copy split keys and values by heads.
+
+    Args:
+        study: whose placement has the role.
+        role: `actor`, `patient` or `scorer`.
+        tokens: whose keys and values are kept; `engine.cache_tokens` by default.
     """
     place, number = engines(study)[role], BYTES[study.dtype(role)]
     name, shape = architecture(study, role)

@@ -82,6 +82,7 @@ class Job:
         settings: all that the job is told, as attributes.
         entries: modules in which the job starts.
         inputs: name -> what the job reads of another job's result, or a raw file.
+        unused: modules that the entries import and this job does not enter.
     """
 
     kind: str
@@ -90,7 +91,7 @@ class Job:
     settings: Any
     entries: tuple[str, ...]
     inputs: Mapping[str, "Job | Part | Path"] = field(default_factory=dict)
-    unused: tuple[str, ...] = ()  # modules that the entries import and this job does not enter
+    unused: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -165,6 +166,7 @@ class Part:
 
     @property
     def recipe_name(self) -> str:
+        """Name of the result's folder and the part, as the recipes of other jobs have it."""
         return f"{self.job.recipe_name}/{self.name}"
 
     @property

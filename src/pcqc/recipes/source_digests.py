@@ -77,7 +77,7 @@ def _other_packages(path: tuple[str, ...]) -> dict[str, Path]:
     """Packages of methods from other distributions on Python's path -> where their source is."""
     folders = {}
     named = {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}
-    # Where a folder of the same name stands on the path, the project's own are not to be searched.
+    # Our own packages are where `_PACKAGES` says, whatever else of their name is on the path.
     for package in named - _PACKAGES.keys():
         source = Path(importlib.util.find_spec(package).origin)
         folders[package] = source.parent if source.name == "__init__.py" else source.with_suffix("")

@@ -29,12 +29,13 @@ class Where:
 
     @classmethod
     def of(cls, study: Study) -> "Where":
+        """The placement, servers and assumptions of a study."""
         return cls(study.placement, study.servers, study.assumptions)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a job function is handed.
+    """What a job's function is handed.
 
     Attributes:
         arguments: such as `("pcqc", "A")`.

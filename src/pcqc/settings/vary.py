@@ -55,7 +55,7 @@ def vary(
     given = dict(_parsed(change) for change in changes)
     for setting in FIXED:
         if setting in given:
-            raise UserError(f"--set {setting}: not to be varied; give another setting")
+            raise UserError(f"--set {setting}: cannot be varied; give another setting")
     entry: dict[str, Any] = {
         "title": f"{settings.title}, {', '.join(f'{k} {_word(v)}' for k, v in given.items())}",
         "role": "ablation",

@@ -17,8 +17,8 @@ def single_threaded(deterministic: bool = False) -> None:
     import transformers.utils
 
     transformers.utils.logging.disable_progress_bar()
-    # To generate with a second model, which no job does, transformers would import scikit-learn:
-    # more than a second of every job.
+    # Transformers imports scikit-learn to generate with a second model, which no job does. The
+    # import takes more than a second.
     transformers.utils.is_sklearn_available = lambda: False
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     gpu = torch.cuda.is_available()

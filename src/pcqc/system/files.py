@@ -62,13 +62,13 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
 def _write_beside(path: Path, data: bytes) -> None:
     """Write `data` to a synced temporary file in the folder of `path`, and rename it.
 
-    What killed writers of the same file left goes first: a living one holds a lock on its own,
-    which is empty until then.
+    First it removes the temporary files of killed writers. A living writer's file is empty, or that
+    writer holds a lock on it.
     """
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(FileNotFoundError):  # it was renamed just now
-            if left.stat().st_size and not held(left):
-                left.unlink()
+            if leftover.stat().st_size and not held(leftover):
+                leftover.unlink()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
@@ -111,7 +111,8 @@ def hold(lock: str | Path, what: str, patience: float = 0.0) -> BinaryIO:
 def held(lock: Path) -> bool:
     """Whether a living process holds a lock file.
 
-    The lock is taken for an instant, shared: who wants it then waits that instant.
+    It takes the lock for an instant, shared with others who ask. So `hold` needs a little patience
+    where somebody may ask.
     """
     try:
         with open(lock, "rb") as file:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, reason
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -61,7 +61,10 @@ class Processes:
         self.gather(None)
 
     def apart(self) -> "Processes":
-        """The same processes, heard in a thread beside the main one; all call this together."""
+        """The same processes, for a thread beside the main one: what it sends is kept apart.
+
+        All processes call this together.
+        """
         if self.group is None:
             return self
         from torch.distributed import new_group
@@ -82,7 +85,7 @@ class Processes:
         return [result for part in results for result in part]
 
     def part(self, count: int, rank: int | None = None) -> range:
-        """Of so many items, the numbers of a process's part; by default this one's."""
+        """Numbers of the items, of `count`, that are a process's part; by default this one's."""
         rank = self.rank if rank is None else rank
         return range(count * rank // self.count, count * (rank + 1) // self.count)
 
@@ -117,7 +120,7 @@ def join(devices: Sequence[int]) -> Processes:
         devices: for each process, the index of its GPU on its machine.
 
     Raises:
-        UserError: the launcher started another number of processes.
+        UserError: the launcher started another number of processes, or the machine lacks a device.
     """
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
@@ -161,11 +164,11 @@ def require_gpu(kind: str) -> None:
         return
     try:
         torch.cuda.init()
-        reason = "torch finds no device"
+        why = "torch finds no device"
     except (AssertionError, RuntimeError) as problem:
-        reason = str(problem).strip().splitlines()[0].rstrip(".")
+        why = reason(problem).rstrip(".")
     raise UserError(
-        f"placement.device is {kind}, but no GPU can be used here ({reason}); run "
+        f"placement.device is {kind}, but no GPU can be used here ({why}); run "
         "`make gpu`, update the driver, or set placement.device to CPU"
     )
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -23,7 +24,7 @@ METHODS = ["shared_sft", "pcqc"]
 def mirrored(ready):
     """The study with two methods, all mirrored."""
     for name in set(ready.methods) - set(METHODS):
-        del ready.methods[name]
+        ready.methods[name] = dataclasses.replace(ready.methods[name], runs=())
     for method in METHODS:
         mirror(ready, method)
     return ready

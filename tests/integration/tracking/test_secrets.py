@@ -1,5 +1,6 @@
 """A password or token in MLFLOW_TRACKING_URI reaches no record, and nothing that MLflow keeps."""
 
+import dataclasses
 from pathlib import Path
 
 from hand_made import finish_job, folder_of
@@ -16,12 +17,13 @@ def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     for module in ("mlflow_store", "prepare"):
         monkeypatch.setattr(f"pcqc.mlflow_mirror.{module}.connection", lambda _: database)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
-    for name in set(study.methods) - {"shared_sft", "pcqc"}:
-        del study.methods[name]
+    methods = ("shared_sft", "pcqc")
+    for name in set(study.methods) - set(methods):
+        study.methods[name] = dataclasses.replace(study.methods[name], runs=())
     write_atomic(folder_of(study, "report") / "report.html", "<p>")
     finish_job(study, "report")
     prepare(study)
-    for method in study.methods:
+    for method in methods:
         mirror(study, method)
     collect(study)
     publish(study)
