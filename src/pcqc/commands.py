@@ -20,7 +20,8 @@ SIDE = "STUDY/METHOD/RUN, such as clinic/pcqc/A; or a Parquet file of prediction
 def register(commands) -> None:
     """Add the commands; each sets `handler`, called with the arguments."""
     _register_runs(commands)
-    _register_studies(commands)
+    _register_changes(commands)
+    _register_looks(commands)
 
 
 def _register_runs(commands) -> None:
@@ -53,7 +54,8 @@ def _register_runs(commands) -> None:
     accept.add_argument("--because", required=True, help="why; recorded with the run")
 
 
-def _register_studies(commands) -> None:
+def _register_changes(commands) -> None:
+    """What deletes, restores or varies."""
     text = "list results of earlier recipes, or delete them"
     clean = study_command(commands, "clean", _clean, text)
     clean.add_argument("--remove", action="store_true", help="delete them; asks first")
@@ -82,6 +84,10 @@ def _register_studies(commands) -> None:
         help="letters, e.g. A,B (default: the method's first); again with others, it adds them",
     )
     vary.set_defaults(handler=_vary)
+
+
+def _register_looks(commands) -> None:
+    """What looks at a study and at the machine."""
     text = "what is done, running, stale, failed or left"
     status = commands.add_parser("status", help=text, description=text)
     status.add_argument("study", nargs="?", help="all studies with results where none is named")

@@ -265,6 +265,11 @@ def test_an_edit_leaves_the_old_results_and_what_it_made_is_cleaned_away_alone(s
     earlier = outdated(small)
     assert [result.path for result in earlier] == sorted(job.path for job in made)
     assert f"{len(made)} results of earlier recipes" in listing(earlier)
+    # Before the user has agreed, a job goes on with one of them.
+    begun = next(job for job in made if job.path == earlier[0].path)
+    with hold_folder(begun), pytest.raises(UserError, match="is already under way"):
+        remove(earlier)
+    assert begun.manifest.exists()
     remove(earlier)
     assert outdated(small) == []
     assert all(path.is_dir() for path in old)

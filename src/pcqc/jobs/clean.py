@@ -12,7 +12,7 @@ from pcqc.errors import UserError
 from pcqc.recipes.graph import Jobs
 from pcqc.recipes.manifest import LATEST, MANIFEST, is_result, lock, read_manifest
 from pcqc.settings import Study
-from pcqc.system.files import describe, held
+from pcqc.system.files import describe, held, hold
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,17 @@ def _bytes(size: int) -> str:
 
 
 def remove(results: Sequence[Outdated]) -> None:
-    """Delete results for good. Raises UserError for one that cannot be deleted."""
+    """Delete results for good.
+
+    Raises:
+        UserError: one cannot be deleted, or a job has begun to write it since it was listed.
+    """
     for result in results:
         link = result.path.parent / LATEST
-        try:
-            if link.is_symlink() and os.readlink(link) == result.path.name:
-                link.unlink()
-            shutil.rmtree(result.path)
-        except OSError as problem:
-            raise UserError(f"cannot remove {result.path}: {describe(problem)}") from problem
+        with hold(lock(result.path), f"the job of {result.path}", patience=1.0):
+            try:
+                if link.is_symlink() and os.readlink(link) == result.path.name:
+                    link.unlink()
+                shutil.rmtree(result.path)
+            except OSError as problem:
+                raise UserError(f"cannot remove {result.path}: {describe(problem)}") from problem

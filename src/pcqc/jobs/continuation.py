@@ -69,8 +69,16 @@ Rows = list[dict]
 
 
 @dataclass(frozen=True)
-class Policy:
-    """A checkpoint, and with what its candidates and continuations are drawn."""
+class StudiedCheckpoint:
+    """A checkpoint, and with what its candidates and continuations are drawn.
+
+    Attributes:
+        update: after which it was written.
+        checkpoint: its digest.
+        context: actor and patient.
+        scorer: gives the candidates' utilities.
+        processes: that draw together.
+    """
 
     update: int
     checkpoint: str
@@ -91,38 +99,40 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
     context = make_context(task, weights)
     # Not the scorer: a share of the prompts would be other batches, and round otherwise.
     share_out((context.actor, context.patient), processes)
-    policy = Policy(update, checkpoint, context, make_scorer(task), processes)
-    sets = [States(task, MAIN, policy)]
+    policy = StudiedCheckpoint(update, checkpoint, context, make_scorer(task), processes)
+    sets = [StateSet(task, MAIN, policy)]
     sets[0].draw(cases, settings.states)
     if settings.ungrounded:
-        sets.append(UngroundedStates(task, UNGROUNDED, policy))
+        sets.append(UngroundedStateSet(task, UNGROUNDED, policy))
         sets[-1].draw(cases[sets[0].examined :], settings.ungrounded.states)
     if settings.early:
         checkpoint, weights = checkpoint_weights(task, settings.early)
         context.actor.engine.load_weights(weights.load().named_parameters())
         policy = replace(policy, update=settings.early, checkpoint=checkpoint)
-        sets.append(States(task, EARLY, policy))
+        sets.append(StateSet(task, EARLY, policy))
         sets[-1].draw(cases, settings.states)
     if processes.is_main:
-        _write(task, "candidates", CANDIDATES, {one.name: one.candidates for one in sets})
-        _write(task, "continuations", CONTINUATIONS, {one.name: one.continuations for one in sets})
+        candidates = {states.name: states.candidates for states in sets}
+        continuations = {states.name: states.continuations for states in sets}
+        _write(task, "candidates", CANDIDATES, candidates)
+        _write(task, "continuations", CONTINUATIONS, continuations)
     return {
         "seed": settings.seed,
         "benchmark": settings.development,
         "candidates": settings.candidates,
         "continuations": settings.continuations,
         **sets[0].summary(),
-        "further_sets": {one.name: one.summary() for one in sets[1:]},
+        "further_sets": {states.name: states.summary() for states in sets[1:]},
     }
 
 
-def _write(task: Task, name: str, columns: pa.Schema, rows: Mapping[str, Rows]) -> None:
+def _write(task: Task, name: str, columns: pa.Schema, rows_of_sets: Mapping[str, Rows]) -> None:
     """Write a table of all sets."""
-    named = [{"set": of, **row} for of, found in rows.items() for row in found]
+    named = [{"set": key, **row} for key, rows in rows_of_sets.items() for row in rows]
     write_table(task.folder / f"{name}.parquet", pa.Table.from_pylist(named, columns))
 
 
-class States:
+class StateSet:
     """A set of states under way; finished blocks of cases lie in the job's state folder.
 
     Attributes:
@@ -130,7 +140,7 @@ class States:
         candidates, continuations: rows of the two tables.
     """
 
-    def __init__(self, task: Task, name: str, policy: Policy):
+    def __init__(self, task: Task, name: str, policy: StudiedCheckpoint):
         self.task, self.settings, self.name = task, task.settings, name
         self.policy, self.asking = policy, policy.context
         self.examined = 0
@@ -234,10 +244,10 @@ class States:
         )
 
 
-class UngroundedStates(States):
+class UngroundedStateSet(StateSet):
     """States at which the clinic's patient is made to give some answers without grounds."""
 
-    def __init__(self, task: Task, name: str, policy: Policy):
+    def __init__(self, task: Task, name: str, policy: StudiedCheckpoint):
         super().__init__(task, name, policy)
         world = load_world(checked(task.inputs["world"]))
         share, seed = self.settings.ungrounded.share, self.settings.seed

@@ -113,9 +113,6 @@ def make_engine(
         server: that runs the role.
     """
     settings, where = task.settings.engine, task.where
-    sizes = {"batch_size": settings.batch_size, "cache_tokens": settings.cache_tokens}
-    if role == "actor" and where.cache_tokens:
-        sizes["cache_tokens"] = where.cache_tokens
     if server:
         from pcqc.engines.server import ServerEngine
 
@@ -124,26 +121,35 @@ def make_engine(
         return engine
     if where.placement:
         require_gpu(where.placement.device)
+    sizes = {"batch_size": settings.batch_size, "cache_tokens": settings.cache_tokens}
+    if role == "actor" and where.cache_tokens:
+        sizes["cache_tokens"] = where.cache_tokens
     if settings.kind == "vllm":
-        from pcqc.engines.vllm import VllmEngine
-
-        check_folder(weights.folder, weights.remedy)
-        placed = getattr(where.placement, role, None)
-        return VllmEngine(
-            weights.folder,
-            dtype=weights.dtype,
-            own_process=settings.process == "own",
-            tensor_parallel=placed.tensor_parallel if placed else 1,
-            sleeps=placed.sleeps if placed else where.placement is None,
-            working_gib=where.assumptions.engine_working_gib,
-            float32_head=settings.float32_head,
-            renewed=role == "actor",  # it sleeps in training alone
-            transfer=where.placement.transfer if where.placement else "handles",
-            **sizes,
-        )
+        return _vllm_engine(task, role, weights, sizes)
     from pcqc.engines.transformers import TransformersEngine
 
     return TransformersEngine(weights.load() if model is None else model, **sizes)
+
+
+def _vllm_engine(task: Task, role: str, weights: Weights, sizes: dict[str, int]) -> Engine:
+    """An engine in vLLM, placed as the study places the role."""
+    from pcqc.engines.vllm import VllmEngine
+
+    settings, where = task.settings.engine, task.where
+    check_folder(weights.folder, weights.remedy)
+    placed = getattr(where.placement, role, None)
+    return VllmEngine(
+        weights.folder,
+        dtype=weights.dtype,
+        own_process=settings.process == "own",
+        tensor_parallel=placed.tensor_parallel if placed else 1,
+        sleeps=placed.sleeps if placed else where.placement is None,
+        working_gib=where.assumptions.engine_working_gib,
+        float32_head=settings.float32_head,
+        renewed=role == "actor",  # it sleeps in training alone
+        transfer=where.placement.transfer if where.placement else "handles",
+        **sizes,
+    )
 
 
 def make_context(
