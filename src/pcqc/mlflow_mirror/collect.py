@@ -125,26 +125,13 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
     for run in runs:
         if run not in record["runs"]:
             raise UserError(f"run {run} of {method} is not in MLflow yet; {mirror} first")
-        run_id, artifacts = record["runs"][run]["run_id"], record["runs"][run]["artifacts"]
-        stored = store.client.search_runs(
-            [record["experiment_id"]], f"attributes.run_id = '{run_id}'"
-        )
-        if not stored:
-            raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
         folder = new / STATE / "fetched" / method / run
-        for artifact, sha256 in artifacts.items():
-            if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
-                continue
-            if sha256_file(_download(store, stored[0], artifact, folder, again)) != sha256:
-                raise UserError(
-                    f"artifact {artifact} of run {run_id} has changed in MLflow; delete run "
-                    f"{run_id} there, then {again}"
-                )
+        _fetch_artifacts(store, record["experiment_id"], record["runs"][run], folder, again)
         entries.append(
             {
                 "method": method,
                 "run": run,
-                "run_id": run_id,
+                "run_id": record["runs"][run]["run_id"],
                 "experiment_id": record["experiment_id"],
                 "training": _json_if_there(folder / "training" / "manifest.json"),
                 "evaluation": read_json(folder / "evaluation" / "manifest.json"),
@@ -153,6 +140,24 @@ def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) 
             }
         )
     return entries
+
+
+def _fetch_artifacts(
+    store: Store, experiment_id: str, mirrored: dict, folder: Path, again: str
+) -> None:
+    """Fetch what the analysis reads of a run, whose entry in the method's record is `mirrored`."""
+    run_id = mirrored["run_id"]
+    stored = store.client.search_runs([experiment_id], f"attributes.run_id = '{run_id}'")
+    if not stored:
+        raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
+    for artifact, sha256 in mirrored["artifacts"].items():
+        if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
+            continue
+        if sha256_file(_download(store, stored[0], artifact, folder, again)) != sha256:
+            raise UserError(
+                f"artifact {artifact} of run {run_id} has changed in MLflow; delete run {run_id} "
+                f"there, then {again}"
+            )
 
 
 def _json_if_there(path: Path) -> Any:

@@ -15,6 +15,7 @@ import yaml
 
 from pcqc.errors import UserError
 from pcqc.settings.load import load_study, study_path, variations
+from pcqc.settings.method import Method
 from pcqc.settings.study import Study
 from pcqc.settings.yaml_reader import read_settings
 from pcqc.system.files import write_atomic
@@ -47,15 +48,8 @@ def vary(
         UserError: no such method, setting or value, a name that is taken, or nothing changed.
     """
     study = load_study(study_name)
-    settings = study.method(method)
-    if settings.kind != "rl" or not settings.runs:
-        raise UserError(f"{method} has no runs of reinforcement learning to vary")
-    if settings.role == "ablation":
-        raise UserError(f"{method} is a variation itself; vary the method that it is of")
-    given = dict(_parsed(change) for change in changes)
-    for setting in FIXED:
-        if setting in given:
-            raise UserError(f"--set {setting}: cannot be varied; give another setting")
+    settings = _varied(study, method)
+    given = _values(changes)
     entry: dict[str, Any] = {
         "title": f"{settings.title}, {', '.join(f'{k} {_word(v)}' for k, v in given.items())}",
         "role": "ablation",
@@ -81,6 +75,25 @@ def vary(
         path.unlink() if before is None else write_atomic(path, before)
         raise UserError(f"--set {' '.join(changes)}: {problem}") from None
     return name, path
+
+
+def _varied(study: Study, method: str) -> Method:
+    """The method's settings; UserError where it cannot be varied."""
+    settings = study.method(method)
+    if settings.kind != "rl" or not settings.runs:
+        raise UserError(f"{method} has no runs of reinforcement learning to vary")
+    if settings.role == "ablation":
+        raise UserError(f"{method} is a variation itself; vary the method that it is of")
+    return settings
+
+
+def _values(changes: Sequence[str]) -> dict[str, Any]:
+    """Setting -> value; UserError for one that makes no variation."""
+    values = dict(_parsed(change) for change in changes)
+    for setting in FIXED:
+        if setting in values:
+            raise UserError(f"--set {setting}: cannot be varied; give another setting")
+    return values
 
 
 def _refuse_the_same(study: Study, name: str, method: str) -> None:
