@@ -100,7 +100,8 @@ def _register_looks(commands) -> None:
     study_command(commands, "check", _check, "check a study's settings and print them")
     text = "check this machine against a study, each line with its remedy"
     doctor = study_command(commands, "doctor", _doctor, text)
-    doctor.add_argument(
+    instead = doctor.add_mutually_exclusive_group()  # a measurement takes the place of the trial
+    instead.add_argument(
         "--measure",
         type=_count,
         nargs="?",
@@ -111,7 +112,7 @@ def _register_looks(commands) -> None:
     text = (
         "also hold consultations on N cases, and show what doctor, patient and scorer read and say"
     )
-    doctor.add_argument("--cases", type=_count, default=0, metavar="N", help=text)
+    instead.add_argument("--cases", type=_count, default=0, metavar="N", help=text)
     plan = study_command(commands, "plan", _plan, "say what a study needs; refuse what cannot fit")
     plan.epilog = PLAN
     _with_json(plan)

@@ -121,6 +121,7 @@ def test_what_each_command_of_the_makefile_needs_is_there_or_can_be_made():
         ("staus", "argument COMMAND: unknown 'staus'; did you mean 'status'?"),
         ("tables clinic --only clams", "argument --only: unknown 'clams'; did you mean 'claims'?"),
         ("consult clinic pcqc A --candidate 4", "'--candidate'; did you mean '--candidates'?"),
+        ("doctor clinic --measure --cases 2", "--cases: not allowed with argument --measure"),
         ("status clinic now", "unknown argument 'now' (`pcqc status --help` has more)"),
         ("data fech", "argument ACTION: unknown 'fech'; did you mean 'fetch'?"),
     ],

@@ -111,15 +111,7 @@ def consult(
         person = cast(Patient, Person(context.patient, _read_line))
         context = dataclasses.replace(context, patient=person)
     scorer = make_scorer(task) if candidates > 1 else None
-    show(f"{study.method(method).title}, run {run}, on {chosen.case_id}: {chosen.initial}")
-    show(chosen.question)
-    for label, text in chosen.options.items():
-        show(f"  {label}. {text}")
-    if be_patient:
-        show("You are the patient. This is what you know:")
-        for fact in chosen.facts:
-            show(f"  {fact}")
-        show(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
+    _show_case(f"{study.method(method).title}, run {run}", chosen, be_patient)
     try:
         _play(context, scorer, study.method(method), chosen, candidates, streams)
     except Left:
@@ -154,6 +146,19 @@ def _telling(context: RolloutContext, cases: Sequence[Case], candidates: int, se
         for (consultation,) in played
     ]
     return cases[int(np.argmax(distinct))]
+
+
+def _show_case(doctor: str, case: Case, be_patient: bool) -> None:
+    """What the doctor is told, and to a person who is the patient also what the patient knows."""
+    show(f"{doctor}, on {case.case_id}: {case.initial}")
+    show(case.question)
+    for label, text in case.options.items():
+        show(f"  {label}. {text}")
+    if be_patient:
+        show("You are the patient. This is what you know:")
+        for fact in case.facts:
+            show(f"  {fact}")
+        show(f"Answer in a line; an empty line means: {UNANSWERABLE} Ctrl-D leaves.")
 
 
 def _play(
