@@ -79,6 +79,7 @@ def uv_variables() -> dict[str, str]:
 
 
 def pip(*arguments: str) -> None:
+    """Run pip of this interpreter's environment. Raises CalledProcessError where it fails."""
     subprocess.run([sys.executable, "-m", "pip", *arguments], check=True)
 
 

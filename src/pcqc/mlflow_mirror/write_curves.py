@@ -71,9 +71,11 @@ class Live:
         if not begun:
             return
         with answering(self.study, "the trainings go on without it"):
-            store = self.store = self.store or _open(self.study)
+            if self.store is None:
+                prepare(self.study)
+                self.store = open_store(self.study)
             for job, rows in begun.items():
-                self._send(store, job, rows)
+                self._send(self.store, job, rows)
 
     def _send(self, store: Store, job: Job, rows: list[dict[str, Any]]) -> None:
         if job not in self.runs:
@@ -93,11 +95,6 @@ class Live:
                 if self.store.client.get_run(run_id).info.lifecycle_stage == "active":
                     state = "FINISHED" if job.manifest.exists() else "KILLED"
                     self.store.client.set_terminated(run_id, state)
-
-
-def _open(study: Study) -> Store:
-    prepare(study)
-    return open_store(study)
 
 
 def events(job: Job) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from pcqc.errors import UserError
 from pcqc.settings.load import load_study
-from pcqc.settings.method import Method
 from pcqc.settings.models import Models
 from pcqc.settings.study import Study
 
@@ -34,11 +33,8 @@ def replicates(study: Study) -> list[Study]:
                 "(models or scratch_model.seed)"
             )
         bases[_base(other)] = other.name
-    return [replace(other, methods={**_without_runs(study), **other.methods}) for other in others]
-
-
-def _without_runs(study: Study) -> dict[str, Method]:
-    return {name: replace(method, runs=()) for name, method in study.methods.items()}
+    without_runs = {name: replace(method, runs=()) for name, method in study.methods.items()}
+    return [replace(other, methods={**without_runs, **other.methods}) for other in others]
 
 
 def _base(study: Study) -> Models | int | None:
