@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def comparable(study: Study) -> bool:
-    """Whether a study's numbers are on the scale of the paper's: its benchmarks, in earnest."""
+    """Whether the numbers compare with the paper's: its benchmarks, and no test of the path."""
     real = not study.synthetic and not study.path_test
     return real and bool({*study.benchmarks} & {*published().benchmarks})
 
@@ -42,9 +42,9 @@ def companion(ours: Table, study: Study) -> list[Table]:
 def differences(ours: Table, paper: Table) -> Table:
     """One row per cell that both tables have, ours minus published, with its uncertainty.
 
-    What ours has at a fixed update too is compared with the same row of the paper.
-    These combine both sides' standard errors (over runs, or over cases for one run) and are
-    missing where a side has none.
+    Our row at a fixed update is compared with the same row of the paper as that at selected ones.
+    The uncertainty combines the standard errors of both sides, over runs or, for one run, over
+    cases. It is missing where a side has none.
     """
     keys = [column.key for column in paper.columns]
     printed = {row.key: dict(zip(keys, row.cells, strict=True)) for row in paper.rows}

@@ -1,11 +1,10 @@
 """Equal budgets of training, and what each run had learned when it had spent them.
 
-The largest budget of a kind is the least that any run spent which made all its updates; the others
-are a half and a quarter of it. A run that levelled off before stays what it was at its last
-checkpoint: that is what levelling off means, and else the shortest run would set the budget. If
-all levelled off, the largest budget is the most that any spent. Between two checkpoints a run is
-taken to learn evenly: its outcomes at a budget lie on the straight line between those of the
-checkpoints before and after. Every run starts as Shared SFT, which has spent nothing.
+The largest budget of a kind is the smallest total of the runs that made all their updates. The
+others are a half and a quarter of it. A run that levelled off and ended early keeps its last
+checkpoint; otherwise the shortest run would set the budget. If all runs levelled off, the largest
+budget is the largest total. A run's outcomes at a budget lie on the straight line between those of
+the checkpoints before and after it. Every run starts as Shared SFT, which has spent nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -160,7 +159,7 @@ def estimate_at(
 ) -> Estimate | None:
     """A metric of `VALIDATED` of a method between updates, mean and sample SD over its runs.
 
-    None where some run's is unknown: the mean would be of other runs than those beside it.
+    None where the value of a run is unknown: a mean of the rest could not be compared.
 
     Args:
         weights: run -> updates with their weights.

@@ -60,7 +60,7 @@ class ExactDoctor:
 def exact_doctor(
     world: World, held: Sequence[tuple[Case, list[Exchange]]], rates: np.ndarray, most: int
 ) -> ExactDoctor:
-    """A doctor by its consultations.
+    """What a doctor reaches with its questions, by how many of them may be asked.
 
     Args:
         world: the clinic.

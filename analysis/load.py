@@ -123,9 +123,10 @@ def evaluated_methods(study: Study) -> list[str]:
 
 
 def known_runs(study: Study) -> Iterator[Run]:
-    """Runs of methods, controls and ablations: as evaluated here or, for want of it, as collected.
+    """Runs of methods, controls and ablations that are evaluated on this machine or collected.
 
-    A method counts here where every run of it is evaluated.
+    A run that is not collected counts once every run of its method is evaluated here. A run that is
+    both is read as it was evaluated here.
     """
     here, collected = evaluated_methods(study), latest(study, "collect") / "runs.json"
     runs = read_json(checked(collected), CollectedRuns) if collected.exists() else []
@@ -142,7 +143,7 @@ def peers_folder(study: Study) -> Path:
 
 
 def load_methods(study: Study, wanted: list[str]) -> Collected:
-    """Of the wanted methods those of which every run is known; all count as methods here.
+    """The wanted methods whose every run is known, each in the role of a method.
 
     A method's runs are those evaluated on this machine, else those restored from an archive, else
     those collected.
@@ -175,7 +176,7 @@ def load_methods(study: Study, wanted: list[str]) -> Collected:
 
 
 def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
-    """Those of some methods of which every run is known; None where there are none."""
+    """The runs of those methods whose every run is known; None where there is no such method."""
     whole = [
         name
         for name in methods
@@ -196,7 +197,7 @@ def read_world(study: Study) -> World:
 
 
 class CasesById(dict[str, Case]):
-    """Case id -> case of a benchmark, or of the training where `benchmark` is none of them."""
+    """Case id -> case of a benchmark or, under any other name, of the training."""
 
     def __init__(self, study: Study, benchmark: str):
         name = benchmark if benchmark in study.benchmarks else "train"

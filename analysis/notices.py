@@ -25,9 +25,9 @@ def notice(study: Study) -> tuple[str, str] | None:
 
 
 def captioned(study: Study, text: str) -> str:
-    """A text about the study's own runs; of several base models, it says that they are the first's.
+    """A text about the study's own runs; it says so where there are runs of other base models.
 
-    Claims are judged on all base models, so that a reader could take other numbers for theirs.
+    Claims are judged on all base models, so a reader expects numbers of all of them.
     """
     if not study.replicates:
         return text

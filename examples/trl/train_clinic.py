@@ -24,14 +24,14 @@ from pcqc.methods.base import Services
 from pcqc.models.folder import load_model, load_tokenizer
 from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.settings import load_study
+from pcqc.settings import Study, load_study
 
 
 @dataclass(frozen=True)
 class Clinic:
     """What consultations are held with: the study, its roles, training and validation cases."""
 
-    study: object
+    study: Study
     context: RolloutContext
     scorer: Scorer
     train: list[Case]

@@ -131,7 +131,7 @@ def _over_cases(
 
 
 def reader_of(credit: Credit) -> str:
-    """Whose beliefs a credit reads, `actor` or `scorer`; one of somebody's file need not tell."""
+    """Whose beliefs a credit reads, `actor` or `scorer`: `scorer` where its docstring is silent."""
     try:
         return "actor" if "policy's own" in credit.section("Needs") else "scorer"
     except ValueError:

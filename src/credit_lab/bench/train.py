@@ -56,7 +56,7 @@ class Trained:
 
 
 def quick_study(entry: Method | None = None) -> Study:
-    """The study `clinic` with Clinic-Dev alone, validated oftener, and an entry named `own`."""
+    """The study `clinic` with Clinic-Dev alone, validated more often, and an entry named `own`."""
     study = load_study("clinic")
     development = replace(study.benchmarks[study.development], cases=CASES)
     methods = study.methods | ({"own": entry} if entry else {})

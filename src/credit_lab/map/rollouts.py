@@ -38,7 +38,7 @@ class Turn:
         seen: the states.
         here: bool [R, M], the consultation was not over.
         answers: bool [R, M], it ends with this turn.
-        chosen: whether the policy chose to answer; at the end the answer is demanded.
+        chosen: whether the policy chose between asking and answering; at the end it must answer.
         finding: int [R, M], the question if it asks.
         named: int [R, M], the option if it answers.
         candidates: of this turn; None where none were drawn.

@@ -83,8 +83,8 @@ class Axis:
     """Values of a setting; one of the three is given.
 
     Attributes:
-        between: lowest and highest, all between them alike.
-        by_factors: lowest and highest, all factors between them alike.
+        between: lowest and highest of a uniform distribution.
+        by_factors: lowest and highest of a log-uniform distribution.
         among: the only values.
     """
 
@@ -146,7 +146,7 @@ class Map:
         runs: trained policies of each method in each cell.
         cells: how many.
         block: how many of them one job trains.
-        half: so many in turn are for fitting and for testing.
+        half: this many cells are for fitting, the next as many for testing, and so on.
         axes: setting of a cell -> its values.
         training: how every cell is trained.
         measured: cases on which quantities are measured before training.

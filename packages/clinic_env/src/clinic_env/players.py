@@ -89,12 +89,12 @@ def measure(player: Player, episodes: int = 1000, seed: int = 0, **settings) -> 
 
     Args:
         player: the doctor.
-        episodes: number of cases; case i has the seed `seed` + i.
+        episodes: number of cases, at least 2; case i has the seed `seed` + i.
         seed: of the first case.
         settings: of `ClinicEnv`.
     """
     envs = [ClinicEnv(exact=False, **settings) for _ in range(episodes)]
-    values = envs[0].values if envs else None
+    values = envs[0].values
     for number, env in enumerate(envs):
         env.values = values  # of one world: what one consultation computes serves all
         env.reset(seed=seed + number)
