@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from string import ascii_uppercase
 
 from data_prep import own_cases
 from data_prep.check import check_file
@@ -16,7 +17,6 @@ from pcqc.settings.data import data_folder
 from pcqc.settings.load import ROOT
 from pcqc.system.files import describe, write_atomic
 
-LABELS = "ABCDEFGH"
 FEWEST = 10  # cases: four train, six evaluate
 TRAINED = 0.4  # share of the cases that train
 
@@ -121,7 +121,7 @@ def _json_lines(table: Path) -> bytes:
 
 def _check_columns(table: Path, names: Sequence[str]) -> None:
     """UserError unless a table has each column once."""
-    wanted = [*(own_cases.FIELDS - {"options"}), *LABELS[:2]]
+    wanted = [*(own_cases.FIELDS - {"options"}), *ascii_uppercase[:2]]
     lacking = [f"'{name}'" for name in sorted(wanted) if name not in names]
     twice = sorted(f"'{name}'" for name, count in Counter(names).items() if count > 1 and name)
     if lacking or twice:
@@ -135,7 +135,7 @@ def _check_columns(table: Path, names: Sequence[str]) -> None:
 def _case(row: dict) -> dict:
     """A row of a table as a case; an empty cell of an option is none, of another field missing."""
     cells = {name: cell for name, cell in row.items() if name and cell}
-    options = {label: cells.pop(label) for label in LABELS if label in cells}
+    options = {label: cells.pop(label) for label in ascii_uppercase if label in cells}
     if "facts" in cells:
         cells["facts"] = [fact.strip() for fact in cells["facts"].split("|")]
     return cells | {"options": options}

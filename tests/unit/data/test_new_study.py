@@ -63,6 +63,15 @@ def test_a_table_becomes_a_study_with_two_fifths_to_train(place, capsys):
     assert study.benchmarks["own"].raw.path.exists()
 
 
+def test_an_option_of_any_letter_is_kept(place):
+    path = table(place / "cases.csv")
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    path.write_text("\n".join(f"{line},{'Reflux' if n else 'I'}" for n, line in enumerate(lines)))
+    assert main(["init", "my-study", "--cases", "cases.csv"]) == 0
+    _, row = next(read_jsonl(place / "data/raw/my-study/train.jsonl"))
+    assert row["options"] == {"A": "Angina", "B": "Pericarditis", "I": "Reflux"}
+
+
 def test_the_lines_that_the_study_has_in_reserve_are_settings(place):
     table(place / "cases.csv")
     assert main(["init", "my-study", "--cases", "cases.csv"]) == 0
