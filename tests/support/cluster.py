@@ -91,7 +91,8 @@ class OneNodeSlurm:
         self.node.wait()
         # The step's daemon first: it would report the death of what it watches.
         for process in running("slurmstepd"):
-            kill(process)
+            if process.cwd() == str(self.folder):
+                kill(process)
         for process in psutil.process_iter(["environ"]):
             if (process.info["environ"] or {}).get("SLURM_CLUSTER_NAME") == self.name:
                 kill(process)
