@@ -5,6 +5,7 @@ import pytest
 
 from analysis import lost_points
 from analysis.table import Number
+from pcqc.recipes.graph import Jobs
 from pcqc.settings import load_study
 
 STUDY = load_study("clinic")
@@ -64,3 +65,18 @@ def test_the_course_begins_at_shared_sft():
     lines = {line.get_label(): line for line in panel.get_lines()}
     assert [*lines["PCQC"].get_xdata()] == [0, 6, 12]
     assert [*lines["PCQC"].get_ydata()] == pytest.approx([50, 90, 12.5])
+
+
+def test_the_points_of_a_replicate_join_once_its_table_is_made(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def inputs():
+        return Jobs(load_study("clinic-full")).job("lost_points_table").inputs
+
+    assert not [name for name in inputs() if name.startswith("replicate")]
+    made = Jobs(load_study("clinic-full-2")).job("lost_points_table")
+    made.path.mkdir(parents=True)
+    made.manifest.write_text("{}")
+    (joined,) = (name for name in inputs() if name.startswith("replicate"))
+    assert joined == "replicate clinic-full-2"
+    assert inputs()[joined].path == made.path
