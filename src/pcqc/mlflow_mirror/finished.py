@@ -55,14 +55,16 @@ class FinishedRun:
     def at_start(self) -> dict:
         """How Shared SFT, from which training starts, did on the development benchmark.
 
-        Empty where the run is not trained or Shared SFT is not evaluated yet.
+        Empty where the run is not trained or Shared SFT is not evaluated yet, which the mirror does
+        not wait for.
         """
         letters = self.study.methods[START].runs
         if not self.training or not letters:
             return {}
         folder = latest(self.study, "evaluate", START, letters[0])
-        benchmarks = read_manifest(folder)["benchmarks"] if folder.exists() else {}
-        return benchmarks.get(self.study.development, {})
+        if not (folder / MANIFEST).exists():
+            return {}
+        return read_manifest(folder)["benchmarks"].get(self.study.development, {})
 
     @property
     def duration(self) -> int:

@@ -17,6 +17,7 @@ from pcqc.mlflow_mirror import page
 from pcqc.mlflow_mirror.finished import read_finished
 from pcqc.mlflow_mirror.mlflow_store import open_store
 from pcqc.mlflow_mirror.values import metrics
+from pcqc.recipes.graph import latest
 from pcqc.system.files import read_json, sha256_file, write_json
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
@@ -164,6 +165,13 @@ def test_a_method_without_training_shows_its_evaluation(ready):
     assert list(written["runs"]) == ["A"]
     (run,) = of_letter(ready, "A")
     assert run.data.tags["stage"] == "evaluation"
+
+
+def test_curves_begin_at_shared_sft_once_that_is_evaluated(ready):
+    begun = read_finished(ready, "grpo", "A")
+    assert begun.at_start["accuracy"] > 0
+    (latest(ready, "evaluate", "shared_sft", "A") / "manifest.json").unlink()
+    assert begun.at_start == {}
 
 
 def test_a_changed_run_supersedes_the_old_one_which_stays(ready):
