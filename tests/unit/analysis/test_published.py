@@ -1,7 +1,5 @@
 """The numbers that the paper prints: as in the reference, and in agreement with each other."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import yaml
@@ -12,7 +10,6 @@ from pcqc.evaluation.intervals_over_cases import NORMAL
 from pcqc.evaluation.paired import mcnemar, paired_comparison
 
 PAPER = published()
-REFERENCE = Path(__file__).parents[4] / "shared" / "reference" / "paper_results.yaml"
 PAIRED = [
     (*row.key.split(":"), row.cells)
     for name in ("paired", "question_supervision_paired")
@@ -44,9 +41,8 @@ def numbers(value):
     return {float(value)}
 
 
-@pytest.mark.needs_shared
-def test_every_number_of_the_reference_stands_in_the_same_table():
-    reference = yaml.safe_load(REFERENCE.read_text(encoding="utf-8"))
+def test_every_number_of_the_reference_stands_in_the_same_table(shared_file):
+    reference = yaml.safe_load(shared_file("reference/paper_results.yaml").read_text("utf-8"))
     reference["pcqc_runs"] = reference.pop("seed_robustness")
     for name in reference.keys() & PAPER.tables.keys():
         printed = numbers(PAPER.tables[name])
