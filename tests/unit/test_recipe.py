@@ -217,3 +217,17 @@ def test_the_number_format_of_a_frozen_role_is_told_to_the_jobs_that_ask_it():
     assert told == told_other
     told, told_other = (rollouts(each) for each in (study, other))
     assert told != told_other
+
+
+def test_the_table_of_peers_is_another_once_more_is_made(tmp_path, monkeypatch):
+    """It may be written early, or from an archive, and must not be taken for the whole later."""
+    monkeypatch.chdir(tmp_path)
+    study = load_study("clinic-full")
+    assert Jobs(study).job("peers").inputs == {}
+    workflow = Jobs(study, ["peers"]).job("peers").inputs.keys()
+    assert {"evaluate shared_sft A", "evaluate pcqc E", "evaluate infopo C"} <= workflow
+    assert "evaluate terminal_only A" not in workflow  # no row of the table
+    made = Jobs(study).job("evaluate", "infopo", "C")
+    made.path.mkdir(parents=True)
+    made.manifest.write_text("{}")
+    assert list(Jobs(study).job("peers").inputs) == ["evaluate infopo C"]

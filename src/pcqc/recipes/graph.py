@@ -93,7 +93,8 @@ class Jobs:
 
     Args:
         study: the settings.
-        wanted: methods on demand that the workflow is told to make; the report will have them.
+        wanted: what the workflow is told to make: methods on demand, which the report will have,
+            and targets such as `peers`.
     """
 
     def __init__(self, study: Study, wanted: Collection[str] = ()):

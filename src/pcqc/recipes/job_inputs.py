@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pcqc.errors import UserError
 from pcqc.settings.load import ROOT, tracking_uri
-from pcqc.settings.study import Study
+from pcqc.settings.study import START, Study
 from pcqc.settings.yaml_reader import nearest
 
 if TYPE_CHECKING:
@@ -241,11 +241,12 @@ def report(jobs: "Jobs") -> Given:
 
 
 def peers(jobs: "Jobs") -> Given:
-    """The table of published credits; it shows runs of the paper's methods too where made."""
+    """The table of published credits: it shows what is made, or what the workflow is making."""
     inputs: dict[str, Any] = {}
     for method, run in jobs.runs():
         job = jobs.job("evaluate", method, run)
-        if method in jobs.compared or job.manifest.exists():
+        coming = "peers" in jobs.wanted or job.manifest.exists()
+        if method in (START, *jobs.compared) and coming:
             inputs[f"evaluate {method} {run}"] = job
     return Settings(study=jobs.study.to_dict()), inputs
 
