@@ -4,7 +4,6 @@ Points are rows of one frame: `base` (the study of a base model), `method`, `run
 `case_id`, and in shares of a right diagnosis `policy`, `exact` and each of `PLACES`.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from analysis.statistics.intervals_over_runs_and_cases import Sample, crossed_ef
 from analysis.table import Cell, Column, Row, Table, difference, listed, mean_of_runs
 from analysis.tables import write_forms
 from analysis.tables_and_figures import FORMS
-from pcqc.recipes.graph import latest
 from pcqc.recipes.job_inputs import PLACES
 from pcqc.recipes.manifest import checked
 from pcqc.settings import START, Study
@@ -40,24 +38,25 @@ def run(task: "Task", study: Study) -> None:
     points = pd.concat([_read(name, path, study) for name, path in task.inputs.items()])
     write_atomic(task.folder / POINTS, points.to_parquet(index=False))
     write_forms(task.folder, "lost_points", tables(study, points))
-    for form in FORMS["figure"]:
-        for name, _, content in figures(study, points, form):
-            write_atomic(task.folder / f"{name}.{form}", content)
+    for name, draw in FIGURES.items():
+        with house_style():
+            drawn = draw(study, points)
+            for form in FORMS["figure"]:
+                write_atomic(task.folder / f"{name}.{form}", encode(drawn, form))
 
 
 def _read(name: str, folder: Path, study: Study) -> pd.DataFrame:
     """Points of an input: `METHOD RUN` of this study, or all of a replicate."""
-    points = pd.read_parquet(checked(folder / POINTS))
+    points = read(folder)
     if name.startswith("replicate "):
         return points
     method, letter = name.split()
     return points.assign(base=study.name, method=method, run=letter)
 
 
-def made(study: Study) -> pd.DataFrame | None:
-    """All points that the newest table has; None where there is none."""
-    folder = latest(study, "lost_points_table")
-    return pd.read_parquet(checked(folder / POINTS)) if folder.exists() else None
+def read(folder: Path) -> pd.DataFrame:
+    """All points of a table, from its folder."""
+    return pd.read_parquet(checked(folder / POINTS))
 
 
 def tables(study: Study, points: pd.DataFrame) -> list[Table]:
@@ -65,24 +64,14 @@ def tables(study: Study, points: pd.DataFrame) -> list[Table]:
     return [table(study, points), differences(study, points)]
 
 
-def figures(study: Study, points: pd.DataFrame, form: str) -> Iterator[tuple[str, str, bytes]]:
-    """Name, caption and file of each figure, in a form such as `svg`."""
+def captions(study: Study, points: pd.DataFrame) -> dict[str, str]:
+    """Name of each figure -> what it shows."""
     where = f"on {study.benchmarks[study.development].title}"
-    with house_style():
-        for name, draw, caption in (
-            (
-                "lost_points",
-                by_place,
-                f"Points lost {where} after the last update. A dot is a run, a bar the mean of a "
-                f"method's{on_base_models(points.base.nunique())}.",
-            ),
-            (
-                "lost_points_by_update",
-                by_update,
-                f"Points lost {where} in the course of each method's first run.",
-            ),
-        ):
-            yield name, caption, encode(draw(study, points), form)
+    return {
+        "lost_points": f"Points lost {where} after the last update. A dot is a run, a bar the mean "
+        f"of a method's{on_base_models(points.base.nunique())}.",
+        "lost_points_by_update": f"Points lost {where} in the course of each method's first run.",
+    }
 
 
 def table(study: Study, points: pd.DataFrame) -> Table:
@@ -92,18 +81,17 @@ def table(study: Study, points: pd.DataFrame) -> Table:
         *(Column(key, title) for key, title in RIGHT.items()),
         *(Column(place, place.capitalize(), "Points lost in") for place in PLACES),
     )
-    last, rows = _last(points), []
+    means, rows = _means(points), []
     for method in _methods(points):
-        means = 100 * last[last.method == method].groupby(["base", "run"])[[*RIGHT, *PLACES]].mean()
         cells: list[Cell] = [study.methods[method].title]
-        cells += [mean_of_runs(means[key], 1) for key in (*RIGHT, *PLACES)]
+        cells += [mean_of_runs(means.loc[method, key], 1) for key in (*RIGHT, *PLACES)]
         rows.append(Row(method, tuple(cells)))
     return Table(
         "lost_points",
         f"Where points are lost: {study.title}.",
-        f"On {last.case_id.nunique()} cases of {study.benchmarks[study.development].title}, after "
-        f"the last update; mean ± SD over runs{on_base_models(last.base.nunique())}. Right: "
-        "percent of right diagnoses of the doctor as trained. All exact: the same, had an exact "
+        f"On {points.case_id.nunique()} cases of {study.benchmarks[study.development].title}, "
+        f"after the last update; mean ± SD over runs{on_base_models(points.base.nunique())}. "
+        "Right: percent of right diagnoses of the doctor as trained. All exact: the same, had an exact "
         f"doctor played every part of it ({listed(PLACES)}). Every consultation is played with "
         "each set of parts taken over by the exact doctor, and Shapley values split the difference "
         "of the two into points lost in each part, case by case. A negative number: the part does "
@@ -140,17 +128,12 @@ def differences(study: Study, points: pd.DataFrame) -> Table:
 
 def by_place(study: Study, points: pd.DataFrame) -> Figure:
     """Points that every run lost in each place after its last update, with each method's mean."""
-    last, methods = _last(points), _methods(points)
+    means, methods = _means(points), _methods(points)
     figure = Figure(figsize=(WIDTH, 0.9 + 0.22 * len(methods)), layout="constrained")
     panels = figure.subplots(1, len(PLACES), sharex=True, sharey=True)
     for ax, place in zip(panels, PLACES, strict=True):
         for height, method in enumerate(methods):
-            _dots(
-                ax,
-                100 * last[last.method == method].groupby(["base", "run"])[place].mean(),
-                -height,
-                method,
-            )
+            _dots(ax, means.loc[method, place], -height, method)
         ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
         ax.set_title(place.capitalize(), loc="left", fontsize=8.5, fontweight="bold")
     panels[0].set_yticks([-height for height in range(len(methods))])
@@ -170,20 +153,17 @@ def _dots(ax: Axes, means: pd.Series, height: float, method: str) -> None:
 def by_update(study: Study, points: pd.DataFrame) -> Figure:
     """Points that a method's first run lost in each place, by RL update; Shared SFT stands at 0."""
     own = points[points.base == study.name]
+    courses = {}
+    for method in _methods(own):
+        first = own[(own.method == method) & (own.run == study.methods[method].runs[0])]
+        courses[method] = 100 * first.groupby("update")[[*PLACES]].mean()
+    start = courses.get(START)
     figure = Figure(figsize=(WIDTH, 2.5), layout="constrained")
     panels = figure.subplots(1, len(PLACES), sharey=True)
     for ax, place in zip(panels, PLACES, strict=True):
-        start = (
-            100 * float(own.loc[own.method == START, place].mean())
-            if START in set(own.method)
-            else None
-        )
-        for method in _methods(own):
-            of_method = own[own.method == method]
-            first_run = of_method[of_method.run == study.methods[method].runs[0]]
-            course = 100 * first_run.groupby("update")[place].mean()
-            begun = None if method == START else start
-            line_from_start(ax, study, method, course.index, course, begun, 3.5)
+        for method, course in courses.items():
+            begun = None if method == START or start is None else float(start[place].iloc[0])
+            line_from_start(ax, study, method, course.index, course[place], begun, 3.5)
         ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
         ax.set_title(place.capitalize(), loc="left", fontsize=8.5, fontweight="bold")
         ax.set_xlabel("RL update")
@@ -191,6 +171,9 @@ def by_update(study: Study, points: pd.DataFrame) -> Figure:
     panels[0].set_ylabel("Points lost")
     legend_below(figure, panels[0].get_legend_handles_labels()[0])
     return figure
+
+
+FIGURES = {"lost_points": by_place, "lost_points_by_update": by_update}
 
 
 def _methods(points: pd.DataFrame) -> list[str]:
@@ -201,6 +184,12 @@ def _last(points: pd.DataFrame) -> pd.DataFrame:
     """The rows of each run's last update."""
     last = points.groupby(["base", "method", "run"])["update"].transform("max")
     return points[points["update"] == last]
+
+
+def _means(points: pd.DataFrame) -> pd.DataFrame:
+    """Means over cases after the last update, in percent: a row for each method, base and run."""
+    runs = _last(points).groupby(["method", "base", "run"])
+    return 100 * runs[[*RIGHT, *PLACES]].mean()
 
 
 def _sample(last: pd.DataFrame, method: str, place: str) -> Sample:

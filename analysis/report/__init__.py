@@ -16,6 +16,7 @@ from analysis.load import load
 from analysis.pages import templates
 from analysis.report import sections
 from analysis.statistics.verdicts import VERDICTS
+from pcqc.recipes.job_inputs import LOST_POINTS
 from pcqc.settings import Study
 from pcqc.system.files import write_atomic
 
@@ -36,7 +37,7 @@ def run(task: "Task", study: Study) -> None:
     if not paper.latex():
         print("pdflatex is not installed: paper.tex was written, paper.pdf was skipped")
     transcripts.write(study, folder)
-    write(collected, folder)
+    write(collected, folder, task.inputs.get(LOST_POINTS))
     show(study, folder)
 
 
@@ -56,18 +57,18 @@ def link(path: Path, target: Path) -> None:
         os.replace(new, path)
 
 
-def write(collected: Collected, folder: Path) -> Path:
-    """Write `report.html` into a folder; equal inputs give equal bytes."""
+def write(collected: Collected, folder: Path, lost: Path | None = None) -> Path:
+    """Write `report.html` into a folder; equal inputs give equal bytes. See `sections.content`."""
     path = folder / "report.html"
-    write_atomic(path, build(collected, folder))
+    write_atomic(path, build(collected, folder, lost))
     return path
 
 
-def build(collected: Collected, folder: Path) -> str:
-    """The report's HTML with the figures that are drawn in a folder; every text is escaped."""
+def build(collected: Collected, folder: Path, lost: Path | None = None) -> str:
+    """The report's HTML, of what `sections.content` has; every text is escaped."""
     environment = templates(FOLDER)
     environment.filters["symbols"] = lambda text: Markup(html_text(str(text)))
     environment.globals["verdicts"] = (*VERDICTS, "not tested")
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))
     report = environment.get_template("report.html")
-    return report.render(style=style, **sections.content(collected, folder)) + "\n"
+    return report.render(style=style, **sections.content(collected, folder, lost)) + "\n"

@@ -21,11 +21,18 @@ from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
 from analysis.tables_and_figures import Item, contents
 from pcqc.recipes.graph import latest
+from pcqc.recipes.manifest import checked
 from pcqc.settings import Study, load_study
 
 
-def content(collected: Collected, folder: Path) -> dict[str, Any]:
-    """Everything that the report's template shows; figures are those drawn in the folder."""
+def content(collected: Collected, folder: Path, lost: Path | None = None) -> dict[str, Any]:
+    """Everything that the report's template shows.
+
+    Args:
+        collected: of the study.
+        folder: with the figures that are drawn.
+        lost: folder of the table of lost points, where it is made.
+    """
     numbers = {"table": count(1), "figure": count(1)}
     parts = [
         {
@@ -43,8 +50,9 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
         if made := on_demand.build(collected.study):
             shown = {"kind": "table", "number": next(numbers["table"]), "ours": made}
             parts.append({"key": key, "title": title, "lead": lead, "shown": [shown]})
-    if shown := _lost_points(collected.study, numbers):
+    if lost:
         lead = "An exact doctor takes over parts of each consultation."
+        shown = _lost_points(collected.study, lost, numbers)
         parts.append({"key": "lost", "title": "Lost points", "lead": lead, "shown": shown})
     links = [(part["key"], part["title"]) for part in parts]
     return {
@@ -71,20 +79,18 @@ def content(collected: Collected, folder: Path) -> dict[str, Any]:
     }
 
 
-def _lost_points(study: Study, numbers: dict[str, Any]) -> list[dict[str, Any]]:
-    """Figures and tables of `snakemake lost_points`, where it was run."""
-    points = lost_points.made(study)
-    if points is None:
-        return []
+def _lost_points(study: Study, folder: Path, numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """Figures and tables of `snakemake lost_points`."""
+    points = lost_points.read(folder)
     figures = [
-        {"kind": "figure", "number": next(numbers["figure"]), "ours": _plot(name, text, svg)}
-        for name, text, svg in lost_points.figures(study, points, "svg")
+        _plot(name, text, checked(folder / f"{name}.svg").read_bytes())
+        for name, text in lost_points.captions(study, points).items()
     ]
-    tables = [
-        {"kind": "table", "number": next(numbers["table"]), "ours": table}
-        for table in lost_points.tables(study, points)
+    return [
+        {"kind": kind, "number": next(numbers[kind]), "ours": ours}
+        for kind, every in (("figure", figures), ("table", lost_points.tables(study, points)))
+        for ours in every
     ]
-    return [*figures, *tables]
 
 
 def _longer(study: Study) -> str:

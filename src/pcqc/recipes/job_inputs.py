@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Given = tuple[Settings, dict[str, Any]]
 
 STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
+LOST_POINTS = "lost points"  # what the report's job calls their table
 LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 # Where a doctor can lose points (`pcqc.clinic.lost_points`).
 PLACES = ("asking", "remembering", "concluding", "stopping")
@@ -234,7 +235,7 @@ def report(jobs: "Jobs") -> Given:
         inputs |= {f"convert {name}": jobs.job("convert", name) for name in study.raw_files}
         inputs["overlap"] = jobs.job("overlap")
     elif (lost := jobs.job("lost_points_table")).manifest.exists():
-        inputs["lost points"] = lost
+        inputs[LOST_POINTS] = lost
     templates = [p for p in (ROOT / "analysis").rglob("*") if p.suffix in TEMPLATES]
     inputs |= {f"template {p.name}": p for p in sorted(templates)}
     return Settings(study=study.to_dict()), inputs
