@@ -91,11 +91,11 @@ def table(study: Study, points: pd.DataFrame) -> Table:
         f"Where points are lost: {study.title}.",
         f"On {points.case_id.nunique()} cases of {study.benchmarks[study.development].title}, "
         f"after the last update; mean ± SD over runs{on_base_models(points.base.nunique())}. "
-        "Right: percent of right diagnoses of the doctor as trained. All exact: the same, had an exact "
-        f"doctor played every part of it ({listed(PLACES)}). Every consultation is played with "
-        "each set of parts taken over by the exact doctor, and Shapley values split the difference "
-        "of the two into points lost in each part, case by case. A negative number: the part does "
-        "better than the exact doctor, by luck or because it makes up for other parts.",
+        "Right: percent of right diagnoses of the doctor as trained. All exact: the same, had an "
+        f"exact doctor played every part of it ({listed(PLACES)}). Every consultation is played "
+        "with each set of parts taken over by the exact doctor, and Shapley values split the "
+        "difference of the two into points lost in each part, case by case. A negative number: the "
+        "part does better than the exact doctor, by luck or because it makes up for other parts.",
         columns,
         tuple(rows),
     )
