@@ -42,7 +42,7 @@ Doctor's question:
 Your response:
 """
 
-# Beyond the paper: for answers that a patient without facts imagines (methods/repairs.md).
+# Beyond the paper: for answers that a patient without facts imagines (`imagined_answers`).
 IMAGINING_INSTRUCTION = """\
 You play a patient in a medical consultation. Your record is not given: imagine it.
 
@@ -122,20 +122,6 @@ def scorer_prompt(case: PublicCase, exchanges: Sequence[Exchange]) -> str:
         + "\n".join(_evidence(case, exchanges))
         + f"\nQuestion: {case.question}\nOptions:\n{options}{ANSWER_CUE}"
     )
-
-
-def with_thought(prompt: str, thought: str) -> str:
-    """A scorer's prompt with a doctor's thought between the task and the answer.
-
-    With a prompt of no exchanges, the scorer knows of the dialogue what the thought has kept.
-    """
-    return f"{prompt.removesuffix(ANSWER_CUE)}\n{THINK_OPEN}{thought}{THINK_CLOSE}{ANSWER_CUE}"
-
-
-def thought(response: str) -> str:
-    """The text of a response's closed thinking, without its tags; empty where it has none."""
-    thinking = response.rpartition(THINK_CLOSE)[0]
-    return thinking.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ").strip()
 
 
 def visible(response: str) -> str:

@@ -38,16 +38,6 @@ class KnownWorld:
         told = {f: is_so for f, is_so in (present | known).items() if f in known or f not in asked}
         return tuple(state_finding(self.world.findings[f], is_so) for f, is_so in told.items())
 
-    def kept(self, case: Case, thought: str) -> np.ndarray:
-        """float [options], P(option | complaint) among those that a thought lists.
-
-        A thought that lists no option of the case leaves them all.
-        """
-        names = {name.strip() for name in thought.split(",")}
-        listed = np.array([name in names for name in case.options.values()])
-        belief = posterior(self.world, case, {}) * (listed if listed.any() else 1)
-        return belief / belief.sum()
-
 
 def heard(world: World, dialogue: Turn | Consultation) -> tuple[dict[int, bool], set[int]]:
     """Findings that had been answered, before a turn or in all, and those that were asked about."""

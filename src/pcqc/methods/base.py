@@ -39,9 +39,6 @@ class World(Protocol):
     ) -> tuple[str, ...]:
         """Facts of another patient for whom the option is right, who would have said the same."""
 
-    def kept(self, case: Case, thought: str) -> np.ndarray:
-        """float [options], the belief of a reader who knows a thought and nothing that was said."""
-
 
 @dataclass
 class Services:

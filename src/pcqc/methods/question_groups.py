@@ -32,7 +32,6 @@ class QuestionGroup:
         credits: question credit of every response [K]; 0 before it is credited, and where it is not
             trained on.
         spans: what is credited of every response beside its question; nothing in PCQC.
-        thought_scores: of every response [K]; None where its reader failed or there was none.
     """
 
     case: Case
@@ -42,7 +41,6 @@ class QuestionGroup:
     utilities: np.ndarray
     credits: np.ndarray = field(init=False)
     spans: list[Spans] = field(init=False, default_factory=list)
-    thought_scores: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self):
         self.credits = np.zeros(len(self.utilities))

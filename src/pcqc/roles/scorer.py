@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pcqc.cases.prompts import Exchange, scorer_prompt, with_thought
+from pcqc.cases.prompts import Exchange, scorer_prompt
 from pcqc.cases.public_case import PublicCase
 from pcqc.cases.text_encoder import TextEncoder
 from pcqc.engines.base import Engine, Failure
 
-# A case with the exchanges so far or, in their place, a thought that was written on them.
-Evidence = tuple[PublicCase, tuple[Exchange, ...] | str]
+Evidence = tuple[PublicCase, tuple[Exchange, ...]]  # a case with the exchanges so far
 Key = tuple[str, tuple[str, ...]]  # quoted prompt and labels, which determine what is read
 Pass = tuple[list[int], list[int]]  # of the model: a prompt's ids, and those that may come next
 
@@ -19,9 +18,8 @@ class Scorer:
     """s_phi of the paper: a frozen model's option probabilities (eq:scorer_option_probabilities).
 
     It sees initial information, question, options and answered questions (`scorer_prompt`), never
-    facts. A thought it sees alone, in place of the answered questions (`with_thought`), where a
-    method credits thoughts. It never learns which option is correct; the caller picks that entry
-    from what it returns.
+    facts. It never learns which option is correct; the caller picks that entry from what it
+    returns.
 
     Attributes:
         read_during_rollouts: log-probabilities of labels that were read before they are asked for;
@@ -54,8 +52,6 @@ class Scorer:
     def key(self, evidence: Evidence) -> Key:
         """What is read of the evidence."""
         (case, known), quote = evidence, self.encoder.quote
-        if isinstance(known, str):
-            return with_thought(quote(scorer_prompt(case, ())), quote(known)), case.labels
         return quote(scorer_prompt(case, known)), case.labels
 
     def passes(self, key: Key) -> list[Pass]:

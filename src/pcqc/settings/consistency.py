@@ -165,8 +165,7 @@ def _real(study: Study) -> Iterator[Problem]:
             yield (
                 f"methods.{name}",
                 "needs probabilities that only the synthetic clinic has; change its settings "
-                "(imagined_answers: 1 or more, imagined_from: nothing, thought_reader: scorer), "
-                "or set runs: []",
+                "(imagined_answers: 1 or more, imagined_from: nothing), or set runs: []",
             )
 
 

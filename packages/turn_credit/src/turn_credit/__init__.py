@@ -14,7 +14,6 @@ from turn_credit.arithmetic import (
 from turn_credit.group import Group, Ragged, join
 from turn_credit.questions import c3, executed_local, expected_answer, pcqc, same_state_q1
 from turn_credit.registry import CREDITS, Credit, credit, credit_update, table
-from turn_credit.thoughts import quadratic_scores
 from turn_credit.tokens import Span, Term, token_advantages
 from turn_credit.tree import Tree, atpo
 from turn_credit.turns import gigpo, grpo, igpo, mt_grpo, share_alone, tips, tips_scale, vineppo
@@ -51,7 +50,6 @@ __all__ = [
     "mt_grpo",
     "pcqc",
     "pooled_variance",
-    "quadratic_scores",
     "same_state_credit",
     "same_state_q1",
     "share_alone",
