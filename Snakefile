@@ -12,7 +12,6 @@ min_version("9.0")
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/jobs.smk"
-include: "workflow/rules/credit_lab.smk"
 
 
 rule all:

@@ -28,11 +28,10 @@ contents = {
     "docs/glossary docs/troubleshooting",
     "Studies": "docs/own-cases docs/real-study docs/data docs/plan docs/engines docs/deepspeed "
     "docs/clusters docs/benchmarks benchmarks/nodes",
-    "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map "
-    "results/archive/map",
+    "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map",
     "Findings": "src/pcqc/clinic/lost_points src/pcqc/methods/stopping src/pcqc/methods/repairs "
     "src/pcqc/methods/newer_peers src/pcqc/methods/atpo/positions src/pcqc/clinic/learning_rates "
-    "src/credit_lab/map/cells src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
+    "src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "

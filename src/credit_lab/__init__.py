@@ -1,6 +1,5 @@
 """Experiments on credit for questions in worlds where the right credit can be computed exactly.
 
 `bench` is CreditBench: how good is a credit? It stands on `audit`, a clinic small enough to
-enumerate. `map` trains linear policies in twenty small clinics. The package imports `pcqc` and
-`analysis`; nothing imports it.
+enumerate. The package imports `pcqc` and `analysis`; nothing imports it.
 """

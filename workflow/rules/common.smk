@@ -176,8 +176,3 @@ def command(kind, start):
         return f"{start} pcqc.cli {shlex.join(words)}"
 
     return of
-
-
-def escaped(text):
-    """A text that Snakemake leaves as it is when it fills in a shell command."""
-    return text.replace("{", "{{").replace("}", "}}")

@@ -15,7 +15,7 @@ RESERVED_BENCHMARKS = (
 RULES = (
     *("all", "atpo_ablations", "base", "clinic", "collect", "continuation", "continue_candidates"),
     *("convert", "evaluate", "ground_answers", "instruction", "lost_points"),
-    *("lost_points_of_a_run", "lost_points_table", "map", "map_block", "map_figure"),
+    *("lost_points_of_a_run", "lost_points_table"),
     *("mirror", "overlap", "peers", "peers_table", "prepare", "publish", "replicate", "report"),
     *("select", "sft", "train"),
 )
