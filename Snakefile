@@ -81,7 +81,7 @@ def conclude(targets):
         table = JOBS.job("peers").path / "peers.md"
         print(table.read_text(encoding="utf-8"), file=sys.stderr, flush=True)
     if methods or (targets <= {"all"} and JOBS.job("report").manifest.exists()):
-        command = [sys.executable, "-m", "pcqc.cli", "answer", STUDY_ARGUMENT, *methods]
+        command = [sys.executable, "-m", "pcqc_study.cli", "answer", STUDY_ARGUMENT, *methods]
         subprocess.run(command, stdout=sys.stderr)
 
 
@@ -95,7 +95,7 @@ STARTED = time.time()
 
 # Errors are printed once more, below Snakemake's own messages.
 onerror:
-    from pcqc.jobs.status import failures
+    from pcqc_study.status import failures
 
     atexit.register(print, *failures(STUDY, STARTED), sep="\n", file=sys.stderr)
 
@@ -108,7 +108,7 @@ if TYPED:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
     # A dry run shows recipes by their digests alone; this says what changed.
     if TYPED.dryrun:
-        from pcqc.jobs.status import stale
+        from pcqc_study.status import stale
 
         if lines := stale(STUDY):
             atexit.register(print, *lines, sep="\n", file=sys.stderr)

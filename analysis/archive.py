@@ -18,12 +18,13 @@ from typing import Any
 from analysis.load import load, peers_folder
 from analysis.tables import peers
 from pcqc.errors import UserError, few
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.recipes.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
-from pcqc.recipes.recipe import Job
-from pcqc.settings import ROOT, Study
-from pcqc.settings.replicates import replicates
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import parse_json, write_atomic
+from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, write_manifest
+from pcqc_study.fingerprint import Job
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.settings import Study
+from pcqc_study.settings.replicates import replicates
 
 ARCHIVES = ROOT / "results" / "archive"
 SETTINGS = "settings.json"

@@ -9,8 +9,8 @@ from dataclasses import replace
 from analysis.published import published
 from analysis.table import MISSING, Cell, Column, Number, Row, Table
 from analysis.tables.layout import FIXED
-from pcqc.evaluation.intervals_over_cases import NORMAL
-from pcqc.settings import Study
+from pcqc_study.intervals_over_cases import NORMAL
+from pcqc_study.settings import Study
 
 COLUMNS = (
     Column("of", "Row", numeric=False),

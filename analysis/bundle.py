@@ -17,21 +17,14 @@ from analysis.collected import Collected
 from analysis.load import load
 from analysis.report import link, show
 from pcqc.errors import UserError
-from pcqc.mlflow_mirror.finished import CHECKPOINTS, milliseconds
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.recipes.manifest import (
-    LATEST,
-    MANIFEST,
-    checked,
-    git_commit,
-    is_result,
-    read_manifest,
-    result_of,
-)
-from pcqc.settings import ROOT, Study
-from pcqc.settings.load import variations
-from pcqc.settings.replicates import replicates
+from pcqc.system.checkout import ROOT, git_commit
 from pcqc.system.files import sha256_file, write_atomic
+from pcqc.system.manifest import LATEST, MANIFEST, checked, is_result, read_manifest, result_of
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.mlflow_mirror.finished import CHECKPOINTS, milliseconds
+from pcqc_study.settings import Study
+from pcqc_study.settings.load import variations
+from pcqc_study.settings.replicates import replicates
 
 RESULTS = Path("results")
 BUNDLES = RESULTS / "bundle"

@@ -12,7 +12,8 @@ from analysis.statistics.estimates import Estimate, average_over_benchmarks
 from analysis.statistics.intervals_over_runs_and_cases import Sample
 from analysis.table import listed
 from pcqc.errors import UserError
-from pcqc.settings import Benchmark, Study
+from pcqc.settings import Benchmark
+from pcqc_study.settings import Study
 
 ROWS = ("method", "control")  # roles of what tables and figures show
 

@@ -20,7 +20,7 @@ from pcqc.evaluation.choice import (
     highest_utility,
     selected_success,
 )
-from pcqc.evaluation.intervals_over_cases import (
+from pcqc_study.intervals_over_cases import (
     RESAMPLES,
     SEED,
     Interval,

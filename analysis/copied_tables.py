@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pcqc.errors import UserError
-from pcqc.recipes.graph import latest
-from pcqc.settings import ROOT, Study, digest
-from pcqc.system.files import write_atomic
+from pcqc.system.checkout import ROOT
+from pcqc.system.files import digest, write_atomic
+from pcqc_study.graph import latest
+from pcqc_study.settings import Study
 
 PAGES = ("README.md", "docs/*.md", "packages/*/README.md", "src/credit_lab/bench/README.md")
 _COPY = re.compile(

@@ -18,11 +18,11 @@ from clinic_env import posterior
 from clinic_env.world import World, read_findings
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
-from pcqc.clinic import quality
-from pcqc.clinic.consultations import best_exchanges, random_exchanges
-from pcqc.clinic.quality import AskedQuestion
 from pcqc.evaluation.choice import selected_success
-from pcqc.system.seeds import generator
+from pcqc.seeds import generator
+from pcqc_clinic import quality
+from pcqc_clinic.consultations import best_exchanges, random_exchanges
+from pcqc_clinic.quality import AskedQuestion
 
 DRAWS = 8  # consultations of a case with random questions
 

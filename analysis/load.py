@@ -16,17 +16,17 @@ from typing_extensions import TypedDict
 from analysis.collected import Collected
 from clinic_env.world import World
 from pcqc.cases.case import Case, read_cases
-from pcqc.clinic.world import load_world
 from pcqc.errors import UserError
 from pcqc.evaluation.predictions import SCHEMA
-from pcqc.finished_runs import Run, read_frame
-from pcqc.finished_runs import load as load_run
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.recipes.json_shapes import CollectedRuns
-from pcqc.recipes.manifest import MANIFEST, checked, read_manifest
-from pcqc.settings import Study
-from pcqc.settings.replicates import replicates
 from pcqc.system.files import read_json, read_jsonl
+from pcqc.system.json_shapes import CollectedRuns
+from pcqc.system.manifest import MANIFEST, checked, read_manifest
+from pcqc_clinic.world import load_world
+from pcqc_study.finished_runs import Run, read_frame
+from pcqc_study.finished_runs import load as load_run
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.settings import Study
+from pcqc_study.settings.replicates import replicates
 
 TRAINING_FILES = ("consultations.jsonl", "candidate_groups.jsonl", "trees.jsonl")
 

@@ -1,6 +1,6 @@
 """What a reader of a study's numbers must know first."""
 
-from pcqc.settings import Study
+from pcqc_study.settings import Study
 
 SYNTHETIC = (
     "This clinic is synthetic.",

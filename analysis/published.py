@@ -10,8 +10,8 @@ import yaml
 
 from analysis.statistics.estimates import Estimate, binomial_error
 from analysis.table import Cell, Column, Number, Range, Row, Statement, Table
-from pcqc.evaluation.intervals_over_cases import NORMAL
 from pcqc.settings import Benchmark
+from pcqc_study.intervals_over_cases import NORMAL
 
 FILE = Path(__file__).with_name("published.yaml")
 RUNS = 3  # independent RL runs behind a mean with a standard deviation

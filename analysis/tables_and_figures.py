@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from analysis.notices import captioned
 from pcqc.errors import UserError
-from pcqc.settings import Study
+from pcqc_study.settings import Study
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pcqc.jobs.timed_updates import gpu_name
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import write_atomic, write_json
 from pcqc.system.machine import machine
+from pcqc_gpu.timed_updates import gpu_name
 
 BENCHMARKS = ("pcqc_cost", "rollouts", "update")
 RESULT = Path("results") / "benchmarks.json"

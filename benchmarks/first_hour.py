@@ -20,11 +20,11 @@ from typing import Any
 from tabulate import tabulate
 
 from pcqc.errors import UserError
-from pcqc.jobs.measure import utilisations
-from pcqc.settings import Study, load_study
 from pcqc.system.files import read_json, read_jsonl, write_atomic, write_json
+from pcqc_gpu.measure import utilisations
+from pcqc_study.settings import Study, load_study
 
-PCQC = [sys.executable, "-m", "pcqc.cli"]
+PCQC = [sys.executable, "-m", "pcqc_study.cli"]
 FIRST_STATE = 1800.0  # seconds until a run has one; a GPU compiles for minutes
 ROLES = ("actor", "patient", "scorer", "update")  # whose rates are shown
 

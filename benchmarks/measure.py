@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from pcqc.jobs.timed_updates import timed
+from pcqc_gpu.timed_updates import timed
 
 
 @dataclass(frozen=True)

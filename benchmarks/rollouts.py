@@ -20,13 +20,13 @@ import torch
 from benchmarks.measure import Finding, Quartiles, interleaved, ratios, report
 from pcqc.cases.case import read_cases
 from pcqc.consultation import RolloutContext, roll_out
+from pcqc.determinism import single_threaded
 from pcqc.engines.base import Request, Sampling, WrappedEngine
-from pcqc.engines.vllm import VllmEngine, sampling_params
 from pcqc.jobs.make_roles import make_context, role_weights
-from pcqc.jobs.run_job import rollout_task
-from pcqc.recipes.graph import Jobs
-from pcqc.settings import load_study
-from pcqc.system.determinism import single_threaded
+from pcqc_gpu.engines.vllm import VllmEngine, sampling_params
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import rollout_task
+from pcqc_study.settings import load_study
 
 LEAST_OF_BARE = 0.85
 ROLLOUTS, CANDIDATES = 4, 4

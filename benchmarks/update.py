@@ -30,9 +30,6 @@ from clinic_env.world import draw_patient
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.cases.prompts import parse_action
-from pcqc.clinic.pretrain import make_model
-from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import as_case, make_world
 from pcqc.consultation import RolloutContext
 from pcqc.engines.base import Completion, Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
@@ -41,8 +38,12 @@ from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.models.folder import load_model, save_model
 from pcqc.roles import Actor, Patient
-from pcqc.settings import Decoding, Protocol, Rl, load_study
+from pcqc.settings import Decoding, Protocol, Rl
 from pcqc.training.policy import Policy, UpdateReport
+from pcqc_clinic.pretrain import make_model
+from pcqc_clinic.tokenizer import make_tokenizer
+from pcqc_clinic.world import as_case, make_world
+from pcqc_study.settings import load_study
 
 CASES, GROUP, COMPLETION = 16, 8, 16
 VOCABULARY = 128  # with the sizes below: 131,776 parameters

@@ -24,7 +24,7 @@ from pcqc.system.files import (
 )
 
 if TYPE_CHECKING:
-    from pcqc.recipes.tasks import Task
+    from pcqc.task import Task
 
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.recipes.manifest import checked
 from pcqc.system.files import read_json, write_atomic
+from pcqc.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.recipes.tasks import Task
+    from pcqc.task import Task
 
 
 def run(task: "Task") -> dict:

@@ -14,7 +14,7 @@ from data_prep.check import check_file
 from data_prep.rows import read_rows
 from pcqc.errors import UserError
 from pcqc.settings.data import data_folder
-from pcqc.settings.load import ROOT
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import describe, write_atomic
 
 FEWEST = 10  # cases: four train, six evaluate

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from data_prep.overlap import KINDS, MEASURES, Pair, Prompt, find_overlap, read_prompts
 from pcqc.errors import UserError
-from pcqc.recipes.manifest import checked
 from pcqc.system.files import csv_text, no_formula, sha256_file, write_atomic, write_json
+from pcqc.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.recipes.tasks import Task
+    from pcqc.task import Task
 
 ALL = "all training data"
 NamedFiles = Sequence[tuple[str, Path]]

@@ -14,13 +14,13 @@ from pcqc.cases.sft_rows import read_sft_rows
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import load_tokenizer
-from pcqc.recipes.manifest import checked
+from pcqc.seeds import generator
 from pcqc.system.files import write_json, write_jsonl
-from pcqc.system.seeds import generator
+from pcqc.system.manifest import checked
 
 if TYPE_CHECKING:
-    from pcqc.recipes.tasks import Task
     from pcqc.settings import Data
+    from pcqc.task import Task
 
 TRAINING = "train"
 CARD = "card "

@@ -14,8 +14,7 @@ from data_prep import (
     symptomcheck,
 )
 from data_prep.rows import BadRow, parse, read_rows
-from pcqc.errors import UserError, one_line
-from pcqc.settings.yaml_reader import nearest
+from pcqc.errors import UserError, nearest, one_line
 
 MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck, dxbench)
 FORMATS = {module.NAME: module for module in MODULES}

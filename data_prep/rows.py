@@ -9,8 +9,7 @@ from typing import Any
 
 from pcqc.cases.case import Case
 from pcqc.cases.sft_rows import SftRow
-from pcqc.errors import UserError, one_line
-from pcqc.settings.yaml_reader import nearest
+from pcqc.errors import UserError, nearest, one_line
 from pcqc.system.files import parse_json, parse_object, read_bytes, read_lines
 
 _BETWEEN = re.compile(r"[\s,]*")  # rows of an array

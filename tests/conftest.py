@@ -112,7 +112,7 @@ def printed(mini):
 @pytest.fixture(scope="session")
 def draw_clinic(tmp_path_factory):
     """Puts a study's cases into the working directory; a study's are drawn once in a test run."""
-    from pcqc.jobs.run_job import run_job
+    from pcqc_study.run_job import run_job
 
     def draw(study):
         def make(folder):

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.budgets import BEST_QUESTIONS, VALIDATED, start_of, trained
 from analysis.collected import METRICS, Collected
 from analysis.drawing.style import WIDTH, legend_below, look
-from pcqc.settings import START, Study
+from pcqc_study.settings import START, Study
 from turn_credit.arithmetic import SMALL_SPREAD
 
 TICKS = 5  # at most, on an axis of updates

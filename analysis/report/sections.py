@@ -20,9 +20,9 @@ from analysis.table import listed
 from analysis.tables import ablations, build, peers
 from analysis.tables.layout import sizes
 from analysis.tables_and_figures import Item, contents
-from pcqc.recipes.graph import latest
-from pcqc.recipes.manifest import checked
-from pcqc.settings import Study, load_study
+from pcqc.system.manifest import checked
+from pcqc_study.graph import latest
+from pcqc_study.settings import Study, load_study
 
 
 def content(collected: Collected, folder: Path, lost: Path | None = None) -> dict[str, Any]:

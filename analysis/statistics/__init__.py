@@ -1,1 +1,1 @@
-"""Intervals over runs, verdicts. Over cases: `pcqc.evaluation.intervals_over_cases`."""
+"""Intervals over runs, verdicts. Over cases: `pcqc_study.intervals_over_cases`."""

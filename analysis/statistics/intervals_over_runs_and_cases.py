@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import t
 
-from pcqc.evaluation.intervals_over_cases import CONFIDENCE
+from pcqc_study.intervals_over_cases import CONFIDENCE
 
 MOST_RUNS = 50  # that `Effect.runs_to_decide` looks at
 POWER = 0.8  # of the smallest effect that a comparison could detect

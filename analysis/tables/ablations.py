@@ -9,8 +9,8 @@ from analysis.load import evaluated_methods, load_methods
 from analysis.notices import captioned
 from analysis.table import MISSING, Cell, Column, Number, Row, Table, difference
 from analysis.tables.layout import mean_cell, random_parts
-from pcqc.recipes.recipe import flat
-from pcqc.settings import Study
+from pcqc_study.fingerprint import flat
+from pcqc_study.settings import Study
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

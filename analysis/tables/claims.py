@@ -30,7 +30,7 @@ from analysis.tables.layout import (
     development_cases,
     random_parts,
 )
-from pcqc.settings import START
+from pcqc_study.settings import START
 
 COLUMNS = (
     Column("claim", "Claim", numeric=False),

@@ -15,7 +15,7 @@ from analysis.continuation import (
 )
 from analysis.instrument import first_questions
 from analysis.table import MISSING, Cell, Column, Number, Range, Row, Table, listed
-from pcqc.evaluation.intervals_over_cases import RESAMPLES
+from pcqc_study.intervals_over_cases import RESAMPLES
 
 COLUMNS = (
     Column("selection", "Question selection", numeric=False),

@@ -9,7 +9,7 @@ from analysis.instrument import Consultations, Instrument, instrument_of
 from analysis.statistics.intervals_over_runs_and_cases import Effect, crossed_effect
 from analysis.table import MISSING, Cell, Column, Range, Row, Table, mean_of_runs, number
 from analysis.tables.layout import development_cases, random_parts
-from pcqc.settings import START
+from pcqc_study.settings import START
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

@@ -6,8 +6,8 @@ from analysis.notices import in_words, on_base_models
 from analysis.table import MISSING, Cell, Column, Row, Table, difference, mark_best, number
 from analysis.tables.layout import checkpoints_sentence, random_parts
 from analysis.tables.question_quality import ALL, by_base
-from pcqc.clinic.quality import EARLY
-from pcqc.settings import START
+from pcqc_clinic.quality import EARLY
+from pcqc_study.settings import START
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

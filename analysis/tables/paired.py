@@ -6,8 +6,8 @@ from dataclasses import replace
 from analysis.collected import Collected
 from analysis.table import MISSING, Cell, Column, Number, Probability, Range, Row, Table
 from analysis.tables.layout import FIXED, checkpoints_sentence, sizes
-from pcqc.evaluation.intervals_over_cases import RESAMPLES
-from pcqc.evaluation.paired import paired_comparison
+from pcqc_study.intervals_over_cases import RESAMPLES
+from pcqc_study.paired import paired_comparison
 
 COLUMNS = (
     Column("benchmark", "Benchmark", numeric=False),

@@ -22,13 +22,13 @@ from analysis.table import (
 )
 from analysis.tables import write_forms
 from analysis.tables.layout import mean_cell
-from pcqc.clinic.quality import EARLY
 from pcqc.errors import UserError
-from pcqc.recipes.graph import RIVALS, latest
-from pcqc.settings import START, Study
+from pcqc_clinic.quality import EARLY
+from pcqc_study.graph import RIVALS, latest
+from pcqc_study.settings import START, Study
 
 if TYPE_CHECKING:
-    from pcqc.recipes.tasks import Task
+    from pcqc.task import Task
 
 KINDS = ("trajectories", CLOCK)
 COLUMNS = (

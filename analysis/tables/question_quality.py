@@ -13,7 +13,7 @@ from analysis.statistics.intervals_over_runs_and_cases import Effect
 from analysis.table import Cell, Column, Row, Table, difference, mean_of_runs
 from analysis.tables.layout import development_cases
 from pcqc.cases.case import Case
-from pcqc.clinic.quality import EARLY, AskedQuestion, summary
+from pcqc_clinic.quality import EARLY, AskedQuestion, summary
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

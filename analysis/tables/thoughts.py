@@ -12,7 +12,7 @@ from clinic_env.world import World
 from pcqc.cases import prompts
 from pcqc.cases.case import Case
 from pcqc.cases.prompts import Exchange
-from pcqc.clinic.consultations import still_likely
+from pcqc_clinic.consultations import still_likely
 
 COLUMNS = (
     Column("method", "Method", numeric=False),

@@ -18,8 +18,8 @@ from analysis.notices import notice
 from analysis.pages import templates
 from analysis.transcripts.consultations import consultations, places
 from pcqc.errors import UserError
-from pcqc.settings import Study
 from pcqc.system.files import write_atomic
+from pcqc_study.settings import Study
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER / "page.html"

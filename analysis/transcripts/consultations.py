@@ -12,8 +12,8 @@ from analysis.load import CasesById, known_runs, read_world, training_rows
 from analysis.transcripts.candidates import Groups, Trees, Value, continued
 from analysis.transcripts.exact import ExactValues
 from pcqc.evaluation.choice import MAIN
-from pcqc.finished_runs import Run
-from pcqc.settings import Study
+from pcqc_study.finished_runs import Run
+from pcqc_study.settings import Study
 
 TRAINING = "training"
 

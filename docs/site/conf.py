@@ -29,8 +29,8 @@ contents = {
     "Studies": "docs/own-cases docs/real-study docs/data docs/plan docs/engines docs/deepspeed "
     "docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map",
-    "Findings": "src/pcqc/clinic/lost_points src/pcqc/methods/stopping src/pcqc/methods/repairs "
-    "src/pcqc/methods/newer_peers src/pcqc/methods/atpo/positions src/pcqc/clinic/learning_rates "
+    "Findings": "src/pcqc_clinic/lost_points packages/pcqc_peers/stopping src/pcqc/methods/repairs "
+    "packages/pcqc_peers/newer_peers src/pcqc/methods/atpo/positions src/pcqc_clinic/learning_rates "
     "src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",

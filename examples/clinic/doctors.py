@@ -71,8 +71,8 @@ def selected(name: str, methods: Sequence[str]) -> dict[str, Path]:
     """
     from pcqc.errors import UserError
     from pcqc.jobs.make_roles import selected_weights
-    from pcqc.jobs.run_job import latest_task
-    from pcqc.settings import load_study
+    from pcqc_study.run_job import latest_task
+    from pcqc_study.settings import load_study
 
     study, folders = load_study(name), {}
     for method in (SHARED_SFT, *methods):

@@ -16,7 +16,6 @@ from trl import GRPOConfig
 
 from pcqc.cases.case import Case, read_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.build import build_clinic
 from pcqc.consultation import RolloutContext
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.evaluation.benchmark import evaluate
@@ -24,7 +23,8 @@ from pcqc.methods.base import Services
 from pcqc.models.folder import load_model, load_tokenizer
 from pcqc.models.pretrained import install
 from pcqc.roles import Actor, Patient, Scorer
-from pcqc.settings import Study, load_study
+from pcqc_clinic.build import build_clinic
+from pcqc_study.settings import Study, load_study
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ A finished run as data frames, and two runs against each other:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pcqc.finished_runs import Run, compare, load
+    from pcqc_study.finished_runs import Run, compare, load
 
 __all__ = ["Run", "compare", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """What `pcqc.finished_runs` has, imported with pandas when it is first asked for."""
+    """What `pcqc_study.finished_runs` has, imported with pandas when it is first asked for."""
     if name in __all__:
-        from pcqc import finished_runs
+        from pcqc_study import finished_runs
 
         return getattr(finished_runs, name)
     raise AttributeError(f"module 'pcqc' has no attribute '{name}'")

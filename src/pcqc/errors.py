@@ -1,6 +1,7 @@
 """The one exception that a user is meant to read, and how text from outside enters its message."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
@@ -36,3 +37,10 @@ def one_line(text: str, most: int = 300) -> str:
     """`text` as one printable line of at most `most` characters, for a message."""
     shown = text if len(text) <= most else f"{text[:most]}…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or the list of them."""
+    known = list(known)
+    match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean '{match[0]}'?" if match else f"; known are {', '.join(sorted(known))}"

@@ -9,8 +9,8 @@ from helpers import SECRET_ADDRESS, make_tokenizer, tiny_model
 from once import once
 from small_runs import small_study
 
-from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import save_model
+from pcqc_study.run_job import run_job
 
 
 @pytest.fixture(scope="session")

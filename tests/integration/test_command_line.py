@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pcqc.cli import _parser, main
-from pcqc.recipes.graph import KINDS
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
+from pcqc_study.cli import _parser, main
+from pcqc_study.graph import KINDS
 
 # What is typed in an empty folder, and what the only line says.
 COMMANDS = {
@@ -175,7 +175,7 @@ def test_the_version_is_that_of_the_citation(capsys):
 def test_settings_are_checked_without_loading_what_is_slow_to_load():
     heavy = ("torch", "transformers", "mlflow", "scipy", "pandas", "matplotlib")
     code = (
-        "import sys; from pcqc.cli import main; main(['check', 'clinic']); "
+        "import sys; from pcqc_study.cli import main; main(['check', 'clinic']); "
         f"sys.exit(any(m in sys.modules for m in {heavy}))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -185,7 +185,7 @@ def test_settings_are_checked_without_loading_what_is_slow_to_load():
 def test_a_reader_that_leaves_ends_a_command_without_a_word():
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "pcqc.cli", "check", "clinic"]
+    command = [sys.executable, "-m", "pcqc_study.cli", "check", "clinic"]
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, "")
@@ -195,7 +195,7 @@ def test_a_pipe_of_something_else_that_breaks_is_not_hidden(monkeypatch):
     def broken(_):
         raise BrokenPipeError("a worker's")
 
-    monkeypatch.setattr("pcqc.commands._check", broken)
-    monkeypatch.setattr("pcqc.cli._reader_left", lambda: False)
+    monkeypatch.setattr("pcqc_study.commands._check", broken)
+    monkeypatch.setattr("pcqc_study.cli._reader_left", lambda: False)
     with pytest.raises(BrokenPipeError, match="a worker's"):
         main(["check", "clinic"])

@@ -17,9 +17,9 @@ from credit_lab.bench.bundle import SCHEMA, State, read_bundle
 from credit_lab.bench.methods import credits_of
 from credit_lab.bench.record import Sizes, record_run
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
-from pcqc.settings import load_study
 from pcqc.system.files import read_jsonl
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import load_study
 from turn_credit import CREDITS, Credit
 
 FEW = {"terminal_group": 2, "updates": 2, "runs": ["A"]}

@@ -25,13 +25,14 @@ from pcqc.engines.base import Request, Sampling
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.errors import UserError
-from pcqc.jobs.launch import _reason, processes_wanted
-from pcqc.settings import LearnerPlacement, load_study
+from pcqc.settings import LearnerPlacement
 from pcqc.system.processes import Processes, join, report_to_launcher
 from pcqc.training.backend import adamw_backend, share
 from pcqc.training.policy import Policy
 from pcqc.training.state import ModelState, States, load_state
 from pcqc.training.token_trees import TokenTree, merge_prefixes
+from pcqc_gpu.launch import _reason, processes_wanted
+from pcqc_study.settings import load_study
 
 STAGES = ("zero-1", "zero-2", "zero-3")
 DEFAULT = ("zero-1", "zero-3")  # small steps are of zero 2
@@ -180,7 +181,7 @@ def test_a_state_of_the_other_kind_is_refused(trained, tmp_path):
     model = tiny_model(0)
     optimizer = torch.optim.AdamW(model.parameters())
     States(tmp_path, {"actor": ModelState(model, [optimizer])}).save({"step": 1})
-    from pcqc.training.deepspeed_backend import ShardedState
+    from pcqc_gpu.deepspeed_backend import ShardedState
 
     with pytest.raises(UserError, match=r"began without placement\.learner and cannot resume with"):
         load_state(tmp_path, {"actor": ShardedState(SimpleNamespace())})

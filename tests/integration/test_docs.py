@@ -10,7 +10,8 @@ import pytest
 import yaml
 from docs_pages import BLOCK, blocks
 
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.settings import load_study
 
 OF_METHODS = "add-a-method.md"  # has entries of config/methods.yaml
 SITE = runpy.run_path(str(ROOT / "docs" / "site" / "conf.py"))
@@ -43,7 +44,7 @@ def test_the_method_of_the_docs_is_its_model_but_for_what_it_names(tmp_path, mon
     shutil.copytree(ROOT / "config", tmp_path / "config")
     with open(tmp_path / "config" / "methods.yaml", "a", encoding="utf-8") as entries:
         entries.write(f"\n{text}")
-    monkeypatch.setattr("pcqc.settings.load.ROOT", tmp_path)
+    monkeypatch.setattr("pcqc_study.settings.load.ROOT", tmp_path)
     ((name, given),) = yaml.safe_load(text).items()
     for study in map(load_study, ("clinic", "paper")):
         model = study.method(given["like"])

@@ -12,9 +12,10 @@ from snakemake.cli import get_argument_parser
 from workplace import STUDY
 
 from data_prep.convert import convert_file
-from pcqc.cli import _parser
-from pcqc.recipes.graph import KINDS
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.cli import _parser
+from pcqc_study.graph import KINDS
+from pcqc_study.settings import load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
 GPUS, NETWORK = "needs GPUs", "downloads from the network"

@@ -6,13 +6,14 @@ import pytest
 from hand_made import finish_job, folder_of
 from stub_server import Stub, completion
 
-from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.jobs import doctor
-from pcqc.jobs.doctor import examine
 from pcqc.models.folder import save_folder
-from pcqc.settings import Servers, load_study
+from pcqc.settings import Servers
 from pcqc.settings.models import Server
+from pcqc_gpu import doctor
+from pcqc_gpu.doctor import examine
+from pcqc_study.cli import main
+from pcqc_study.settings import load_study
 
 
 @pytest.fixture(autouse=True)

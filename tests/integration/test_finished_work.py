@@ -13,12 +13,12 @@ from small_runs import killed_at, small_study
 
 from pcqc.errors import UserError
 from pcqc.jobs import rl_loop
-from pcqc.jobs.clean import outdated
-from pcqc.jobs.explain import explain, explained
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes import recipe
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import hold_folder
+from pcqc.system.manifest import hold_folder
+from pcqc_study import fingerprint as recipe
+from pcqc_study.clean import outdated
+from pcqc_study.explain import explain, explained
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import run_job
 
 METHOD, RUN = "pcqc", "A"
 ROOT = Path("results/small")

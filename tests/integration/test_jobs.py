@@ -14,16 +14,16 @@ from stub_server import Stub, completion
 from clinic_env.posterior import Values
 from pcqc.cases.case import read_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.quality import early_quality
-from pcqc.clinic.world import load_world
 from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.jobs import engines, rl_loop
-from pcqc.jobs.explain import explain, explained
-from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import load_tokenizer
-from pcqc.recipes.graph import latest
 from pcqc.settings import Server, Servers
 from pcqc.system.files import read_json, read_jsonl, sha256_file
+from pcqc_clinic.quality import early_quality
+from pcqc_clinic.world import load_world
+from pcqc_study.explain import explain, explained
+from pcqc_study.graph import latest
+from pcqc_study.run_job import run_job
 
 METHOD, RUN = "pcqc", "A"
 make_study = small_study

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from small_runs import small_study
 
-from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.jobs import measure
-from pcqc.planning.architecture import Architecture
-from pcqc.planning.cost import update_passes
-from pcqc.planning.devices import named
-from pcqc.planning.storage import sync_gib
-from pcqc.settings import load_study
 from pcqc.system.files import read_json
 from pcqc.training.batching import SelectedTokens
 from pcqc.training.token_trees import merge_prefixes
+from pcqc_gpu import measure
+from pcqc_gpu.planning.architecture import Architecture
+from pcqc_gpu.planning.cost import update_passes
+from pcqc_gpu.planning.devices import named
+from pcqc_gpu.planning.storage import sync_gib
+from pcqc_study.cli import main
+from pcqc_study.settings import load_study
 
 make_study = small_study
 LAYER = 4 * 6 + 2 * 4 * 3 + 6 * 4 + 3 * 4 * 5  # queries; keys, values; output; feed-forward

@@ -8,12 +8,13 @@ import pytest
 from small_runs import small_study
 
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import read_manifest
-from pcqc.settings import ROOT, load_study
 from pcqc.settings.method import method_module
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_jsonl
+from pcqc.system.manifest import read_manifest
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import load_study
 
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text()
 CODE, ENTRY_POINT, ENTRY = (

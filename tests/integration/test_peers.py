@@ -7,13 +7,13 @@ from helpers import changed
 from small_runs import killed_at, small_study
 
 from pcqc.jobs import rl_loop
-from pcqc.jobs.run_job import run_job, task_of
 from pcqc.methods.atpo import critic
 from pcqc.methods.atpo.critic import Critic
 from pcqc.methods.pcqc import Pcqc
-from pcqc.recipes.graph import Jobs
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.processes import SINGLE_PROCESS
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import run_job, task_of
 
 # By the actor's beliefs, without any, without an answer, and by consultations that are played on;
 # `test_creditbench_train.py` trains others by the scorer's beliefs.

@@ -12,14 +12,14 @@ from learner_material import UNCLIPPED as RL
 
 from pcqc.errors import UserError
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.planning.architecture import SCRATCH_VOCABULARY
-from pcqc.settings import load_study
 from pcqc.training import scoring_head
 from pcqc.training.batching import micro_batches
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy import Policy
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.training_sequence import KL, TrainingSequence
+from pcqc_gpu.planning.architecture import SCRATCH_VOCABULARY
+from pcqc_study.settings import load_study
 
 
 def by_hand(seqs, coefficients) -> tuple[dict, torch.Tensor]:

@@ -7,7 +7,7 @@ from helpers import make_case, scripted_context, scripted_scorer
 
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
-from pcqc.jobs.rehearse import IN_ITS_PLACE, rehearse
+from pcqc_gpu.rehearse import IN_ITS_PLACE, rehearse
 
 CASE = replace(make_case(), facts=("Has a fever.", "No rash."))
 SAYS = {0: "Question: Any fever?", 1: "Final Answer: B"}

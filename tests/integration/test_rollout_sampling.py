@@ -7,9 +7,9 @@ from small_runs import small_study
 
 from pcqc.engines.metered import MeteredEngine
 from pcqc.jobs import rl_loop
-from pcqc.jobs.run_job import task_of
-from pcqc.recipes.graph import Jobs
 from pcqc.system.processes import SINGLE_PROCESS
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import task_of
 
 DECODED = (0.7, 0.9)  # temperature and top-p of the study's evaluation and of its patient
 

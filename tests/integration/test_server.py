@@ -12,7 +12,6 @@ from stub_server import Stub, completion
 
 from pcqc.consultation import roll_out
 from pcqc.engines.base import Completion, Failure, Request, Sampling
-from pcqc.engines.server import ServerEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import Weights, make_engine
@@ -20,9 +19,11 @@ from pcqc.methods.base import Services
 from pcqc.methods.grpo import Grpo
 from pcqc.methods.pcqc import Pcqc
 from pcqc.models.folder import save_model
-from pcqc.recipes.tasks import Where
 from pcqc.roles import Patient, Scorer
-from pcqc.settings import Decoding, Server, load_study
+from pcqc.settings import Decoding, Server
+from pcqc.task import Where
+from pcqc_gpu.engines.server import ServerEngine
+from pcqc_study.settings import load_study
 
 STOP = 7
 GRPO = Grpo("Test", "grpo", terminal_group=2)
@@ -109,7 +110,7 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 
 
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
-    monkeypatch.setattr("pcqc.engines.replicas.MAX_REPLY", 300)
+    monkeypatch.setattr("pcqc_gpu.engines.replicas.MAX_REPLY", 300)
     engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine()
     assert result_of(engine).kind == "malformed"
     assert engine.counts == {"retries": 2, "malformed": 1}
@@ -120,8 +121,8 @@ def test_what_the_server_refuses_is_not_repeated_and_counted_once(serve):
     engine = stub.engine()
     assert result_of(engine) == Failure("refused", "400: prompt too long")
     assert engine.counts == {"refused": 1, "retries": 0}
-    assert engine.take_counts() == {"retries": 0, "failures": 1}
-    assert engine.take_counts() == {"retries": 0, "failures": 0}
+    assert engine.take_faults() == {"retries": 0, "failures": 1}
+    assert engine.take_faults() == {"retries": 0, "failures": 0}
 
 
 def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch):
@@ -136,7 +137,7 @@ def test_retries_back_off_and_wait_as_long_as_the_server_asks(serve, monkeypatch
     assert 0.2 <= waits[0] <= 0.3
     assert 0.4 <= waits[1] <= 0.5
     assert waits[2:] == [3, 5]  # no longer than one attempt may last
-    assert engine.take_counts() == {"retries": 5, "failures": 0}
+    assert engine.take_faults() == {"retries": 5, "failures": 0}
 
 
 def by_prompt(body, attempt):
@@ -171,14 +172,14 @@ def test_one_of_two_servers_dies_in_an_update_and_nothing_is_lost(serve):
     dying.reply = dies
     engine = dying.engine(replicas=(other.url,), concurrent=4, timeout_seconds=5.0)
     assert engine.generate(wanted, SAMPLING) == alone
-    counts = engine.take_counts()
+    counts = engine.take_faults()
     assert (counts["failures"], counts["down"]) == (0, 1)
     assert counts["retries"] >= 1
     before = len(dying.bodies)
     assert engine.generate(wanted, SAMPLING) == alone
     engine.wake()
     assert len(dying.bodies) == before
-    assert engine.take_counts() == {"retries": 0, "failures": 0, "down": 1}
+    assert engine.take_faults() == {"retries": 0, "failures": 0, "down": 1}
 
 
 def test_a_server_that_is_back_is_asked_again_if_it_has_the_roles_weights(serve, tmp_path):
@@ -204,7 +205,7 @@ def test_a_run_starts_with_those_that_answer(serve):
     second.close()
     engine = second.engine(replicas=(first.url,))
     assert isinstance(engine.generate([Request((1,), (2,))], SAMPLING)[0][0], Completion)
-    assert engine.take_counts()["down"] == 1
+    assert engine.take_faults()["down"] == 1
     first.close()
     with pytest.raises(UserError, match=rf"{second.url}: it serves no model"):
         second.engine(replicas=(first.url,))
@@ -319,4 +320,4 @@ def test_a_state_that_the_scorer_failed_on_has_no_question_credit(serve):
     assert [group.case.case_id for group in drawn.groups] == ["case-0"]
     assert drawn.failures["failures/scorer"] == 1
     assert len(drawn.cases) == 2
-    assert scorer.engine.take_counts()["failures"] == 1
+    assert scorer.engine.take_faults()["failures"] == 1

@@ -8,13 +8,13 @@ import torch
 from helpers import plain_logprobs, tiny_model
 from learner_material import COEFFICIENTS, updated
 
-from pcqc.jobs.measure import update_flops
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.planning.architecture import KNOWN
 from pcqc.training import token_trees
 from pcqc.training.batching import SelectedTokens, TokenModel
 from pcqc.training.token_trees import TokenTree, merge_prefixes, pad_token_trees
 from pcqc.training.training_sequence import KL, Term, TrainingSequence
+from pcqc_gpu.measure import update_flops
+from pcqc_gpu.planning.architecture import KNOWN
 
 
 def branching() -> list[TrainingSequence]:

@@ -10,7 +10,8 @@ from urllib.request import Request, urlopen
 from helpers import free_port
 from workplace import STUDY
 
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.settings import load_study
 
 
 def test_the_link_leads_to_the_runs_of_the_study(copy):

@@ -27,12 +27,12 @@ from helpers import ROUNDING, free_port, make_tokenizer, tiny_model
 from stub_server import Stub, completion
 
 from pcqc.engines.base import Request
-from pcqc.engines.server import ServerEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
+from pcqc.seeds import stream
 from pcqc.settings import Server
-from pcqc.system.seeds import stream
+from pcqc_gpu.engines.server import ServerEngine
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("vllm") is None, reason="vLLM is not installed"
@@ -53,7 +53,7 @@ def folders(tmp_path_factory):
 @pytest.fixture(scope="module")
 def engines(folders):
     """Engines of both kinds side by side in this process, which is left as it was found."""
-    from pcqc.engines.vllm import VllmEngine
+    from pcqc_gpu.engines.vllm import VllmEngine
 
     set_num_threads, environment = torch.set_num_threads, dict(os.environ)
     made = {name: VllmEngine(folder, cache_tokens=4096) for name, folder in folders.items()}
@@ -139,14 +139,14 @@ def test_the_probe_passes_rounding_and_catches_stale_weights(fresh, kind):
 def test_the_probe_catches_a_tied_output_layer_left_behind(engines, monkeypatch):
     learner = make_model(4, tied=True)
     with monkeypatch.context() as patch:
-        patch.setattr("pcqc.engines.vllm_worker._tie", lambda model: None)
+        patch.setattr("pcqc_gpu.engines.vllm_worker._tie", lambda model: None)
         with pytest.raises(UserError, match="does not compute with the learner's weights"):
             sync(engines[TIED], learner)(learner.named_parameters())
     assert sync(engines[TIED], learner)(learner.named_parameters()) < ROUNDING
 
 
 def test_what_cannot_work_is_said_before_it_starts(engines, folders, tmp_path, monkeypatch):
-    from pcqc.engines.vllm import VllmEngine
+    from pcqc_gpu.engines.vllm import VllmEngine
 
     with pytest.raises(UserError, match=r"1020 tokens and 12 new ones exceed the 1024"):
         engines[TIED].generate([Request([1] * 1020, (1,))], SAMPLING)
@@ -162,7 +162,7 @@ def test_what_cannot_work_is_said_before_it_starts(engines, folders, tmp_path, m
 
 
 def test_a_refusal_of_vllm_is_one_line(engines, folders, monkeypatch):
-    from pcqc.engines.vllm import VllmEngine
+    from pcqc_gpu.engines.vllm import VllmEngine
 
     @pydantic.dataclasses.dataclass
     class Config:
@@ -199,7 +199,7 @@ def test_a_servers_own_defaults_do_not_change_its_samples():
     """A server fills what a request leaves out from its model's generation config."""
     from vllm.entrypoints.openai.completion.protocol import CompletionRequest
 
-    from pcqc.engines.vllm import sampling_params
+    from pcqc_gpu.engines.vllm import sampling_params
 
     with closing(Stub(lambda body, attempt: completion([3, STOP]))) as stub:
         stub.engine().generate([Request((1,), (12,))], SAMPLING)
@@ -245,7 +245,7 @@ def test_a_real_server_does_what_every_engine_must(server_url, check):
 ALONE = """
 import sys, time
 from pathlib import Path
-from pcqc.engines.vllm import VllmEngine
+from pcqc_gpu.engines.vllm import VllmEngine
 engine = VllmEngine(Path(sys.argv[1]), cache_tokens=4096, own_process=True)
 print("ready", file=sys.stderr, flush=True)
 time.sleep(600)
@@ -281,7 +281,7 @@ def test_a_killed_learner_leaves_no_vllm_behind(folders):
 @pytest.mark.long  # each starts vLLM anew, in another process
 def test_in_a_process_of_its_own_beneath_a_launcher(folders, monkeypatch):
     """Last of all: when it closes, vLLM forgets what engines within this process need."""
-    from pcqc.engines.vllm import VllmEngine
+    from pcqc_gpu.engines.vllm import VllmEngine
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")

@@ -8,7 +8,7 @@ import sys
 
 from workplace import Workplace
 
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_json
 
 STUDY = "clinic-mini-engines"

@@ -30,11 +30,11 @@ from pcqc.system.processes import join, shutdown
 from pcqc.training import scoring_head
 from pcqc.training.backend import model_weights
 from pcqc.training.batching import TokenModel
-from pcqc.training.deepspeed_backend import DeepSpeedBackend
 from pcqc.training.policy import Policy
 from pcqc.training.sft import sft_plan
 from pcqc.training.state import States, load_state
 from pcqc.training.supervised import train_supervised
+from pcqc_gpu.deepspeed_backend import DeepSpeedBackend
 
 TWO = (0, 1)
 # The learning rate of SFT in the paper.

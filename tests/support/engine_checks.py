@@ -13,7 +13,7 @@ from helpers import ROUNDING, plain_logprobs, tiny_model
 from transformers import Qwen3ForCausalLM
 
 from pcqc.engines.base import Request, Sampling
-from pcqc.system.seeds import stream
+from pcqc.seeds import stream
 
 VOCABULARY, STOP = 120, 29
 SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
 from pcqc.evaluation.predictions import SCHEMA, write_table
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
-from pcqc.settings import Study
+from pcqc.system.manifest import MANIFEST, begin, finish, read_manifest, write_manifest
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import Study
 
 
 def folder_of(study: Study, kind: str, *arguments: str) -> Path:

@@ -17,15 +17,15 @@ from transformers import LlamaConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen
 
 from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
 from pcqc.consultation import RolloutContext
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.evaluation.grounding import ModelJudge
-from pcqc.planning.architecture import Architecture
 from pcqc.roles import Actor, Patient, Scorer
+from pcqc.seeds import stream
 from pcqc.settings import Decoding, Protocol
 from pcqc.system.processes import Processes
-from pcqc.system.seeds import stream
+from pcqc_clinic.tokenizer import CHAT_TEMPLATE, SPECIAL, THINKING
+from pcqc_gpu.planning.architecture import Architecture
 
 INSTRUCTION = "Ask or answer."
 WORDS = ("Question:", "Final Answer:", " cough", " fever", " any", " A", " B", " C", " D")

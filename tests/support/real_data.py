@@ -9,11 +9,11 @@ from hand_made import finish_job, folder_of
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import Case, read_cases, write_cases
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.recipes.manifest import read_manifest
-from pcqc.settings import Study
 from pcqc.system.files import write_atomic, write_json
+from pcqc.system.manifest import read_manifest
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import Study
 
 
 def lay_down(study: Study, name: str, rows: list[Case] | None, *systems: str) -> None:

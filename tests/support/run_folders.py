@@ -8,8 +8,8 @@ from helpers import make_case
 
 from pcqc.cases.case import Case
 from pcqc.evaluation.benchmark import Evaluation
-from pcqc.settings import Study, Tracking, load_study
 from pcqc.system.files import write_json, write_jsonl
+from pcqc_study.settings import Study, Tracking, load_study
 
 MADE = {
     "git_commit": "0123456789abcdef0123456789abcdef01234567",

@@ -17,9 +17,10 @@ from hand_made import asked, concluded, dialogue, evaluation, finish_job, folder
 from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
 from pcqc.cases.case import Case, write_cases
-from pcqc.clinic.world import as_case, make_world, save_world
-from pcqc.settings import Method, Study, load_study
+from pcqc.settings import Method
 from pcqc.system.files import write_json, write_jsonl
+from pcqc_clinic.world import as_case, make_world, save_world
+from pcqc_study.settings import Study, load_study
 
 STUDY = Path(__file__).with_suffix(".yaml")
 STATES, UNGROUNDED_STATES, CANDIDATES, CONTINUATIONS = 40, 20, 4, 8

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pcqc.settings import ROOT, load_study
-from pcqc.settings.yaml_reader import read_settings
+from pcqc.system.checkout import ROOT
+from pcqc_study.settings import load_study
+from pcqc_study.settings.yaml_reader import read_settings
 
 
 class Killed(BaseException):

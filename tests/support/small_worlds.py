@@ -2,10 +2,10 @@
 
 from clinic_env.world import World, draw_patient
 from pcqc.cases.case import Case
-from pcqc.clinic.build import TRAINING
-from pcqc.clinic.world import as_case
+from pcqc.seeds import generator
 from pcqc.settings import Clinic
-from pcqc.system.seeds import generator
+from pcqc_clinic.build import TRAINING
+from pcqc_clinic.world import as_case
 
 FIVE_DISEASES = Clinic(
     diseases=5,

@@ -5,9 +5,9 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from pcqc.engines.base import Request, Sampling
-from pcqc.engines.server import ServerEngine
 from pcqc.engines.transformers import TransformersEngine
 from pcqc.settings import Server
+from pcqc_gpu.engines.server import ServerEngine
 
 
 class Stub:

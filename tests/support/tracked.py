@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pcqc.jobs.run_job import mirror_some, run_job
-from pcqc.recipes.graph import latest
-from pcqc.recipes.manifest import MANIFEST, read_manifest
-from pcqc.settings import Study
+from pcqc.system.manifest import MANIFEST, read_manifest
+from pcqc_study.graph import latest
+from pcqc_study.run_job import mirror_some, run_job
+from pcqc_study.settings import Study
 
 
 def mirror(study: Study, method: str, letters: Sequence[str] | None = None) -> Path:

@@ -10,9 +10,9 @@ from hand_made import asked, candidate_group, concluded, dialogue, finish_job, f
 
 from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
-from pcqc.clinic.world import save_world
-from pcqc.settings import Study, load_study
 from pcqc.system.files import write_jsonl
+from pcqc_clinic.world import save_world
+from pcqc_study.settings import Study, load_study
 
 WORLD = World(
     ("amber", "azure"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import warm
 
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
 
 STUDY = "clinic-mini"
 SETTINGS = f"config/studies/{STUDY}.yaml"
@@ -38,7 +38,7 @@ CODE = (
     "pyproject.toml",
 )
 # What a reader types, and how it is started here.
-PROGRAMS = {"pcqc": "-m pcqc.cli", "snakemake": "-m snakemake", "python": ""}
+PROGRAMS = {"pcqc": "-m pcqc_study.cli", "snakemake": "-m snakemake", "python": ""}
 # Of two cores each worker of a parallel test run has its share.
 CORES = max(1, 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 # Where MLflow keeps absolute paths. A user's copy is mirrored anew, which takes too long here.
@@ -99,7 +99,7 @@ class Workplace:
 
     def command(self, *arguments: str) -> list[str]:
         """`pcqc ...` as it is typed, from this copy of the code."""
-        return [self.python(), "-m", "pcqc.cli", *arguments]
+        return [self.python(), "-m", "pcqc_study.cli", *arguments]
 
     def workflow(self, *arguments: str, study: str = STUDY) -> list[str]:
         """What `make results` runs."""

@@ -11,10 +11,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, LlamaForCausalLM, Qwen3ForCausalLM
 
 from pcqc.errors import UserError
-from pcqc.planning.architecture import KNOWN, Architecture, architecture, read_config
-from pcqc.settings import Pretrained, load_study
+from pcqc.settings import Pretrained
 from pcqc.system.files import write_json
 from pcqc.training.tree_attention import take_trees, tree_mask
+from pcqc_gpu.planning.architecture import KNOWN, Architecture, architecture, read_config
+from pcqc_study.settings import load_study
 
 PUBLISHED = {
     "Qwen3-0.6B": 596_049_920,

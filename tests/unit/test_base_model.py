@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pcqc.clinic.pretrain import LEVELS, WINDOW, is_finished, learning_rate
-from pcqc.settings import load_study
+from pcqc_clinic.pretrain import LEVELS, WINDOW, is_finished, learning_rate
+from pcqc_study.settings import load_study
 
 SETTINGS = replace(
     load_study("clinic-scratch").scratch_model,

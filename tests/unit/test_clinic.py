@@ -16,11 +16,11 @@ from clinic_env.posterior import (
     random_accuracy,
 )
 from clinic_env.world import draw_patient, read_findings
-from pcqc.clinic.build import TRAINING
-from pcqc.clinic.world import as_case, load_world, make_world, save_world
 from pcqc.errors import UserError
+from pcqc.seeds import generator
 from pcqc.settings import Benchmark
-from pcqc.system.seeds import generator
+from pcqc_clinic.build import TRAINING
+from pcqc_clinic.world import as_case, load_world, make_world, save_world
 
 
 @pytest.fixture(scope="module")

@@ -8,20 +8,21 @@ from small_worlds import FIVE_DISEASES, drawn
 from clinic_env.posterior import Values
 from clinic_env.world import ask, asked_findings, read_findings, state_finding
 from pcqc.cases.prompts import Exchange, parse_action
-from pcqc.clinic import build
-from pcqc.clinic.build import TRAINING, _Sampler
-from pcqc.clinic.consultations import (
+from pcqc.errors import UserError
+from pcqc.seeds import generator
+from pcqc.settings import Benchmark
+from pcqc_clinic import build
+from pcqc_clinic.build import TRAINING, _Sampler
+from pcqc_clinic.consultations import (
     best_exchanges,
     best_question,
     random_exchanges,
     recorded_conversation,
     still_likely,
 )
-from pcqc.clinic.pretrain import LEVELS, WINDOW, draw_batch
-from pcqc.clinic.world import make_world
-from pcqc.errors import UserError
-from pcqc.settings import Benchmark, load_study
-from pcqc.system.seeds import generator
+from pcqc_clinic.pretrain import LEVELS, WINDOW, draw_batch
+from pcqc_clinic.world import make_world
+from pcqc_study.settings import load_study
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ import pytest
 
 from clinic_env.posterior import best_accuracy, random_accuracy
 from pcqc.cases.case import read_cases
-from pcqc.clinic.build import build_clinic
-from pcqc.clinic.world import load_world
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_clinic.build import build_clinic
+from pcqc_clinic.world import load_world
+from pcqc_study.settings import load_study
 
 ROW = re.compile(r"^\| (Clinic-\w+) \|[^|]*\| (best|random) \|((?: [\d.]+ \|)+)$", re.M)
 ACCURACY = {"best": best_accuracy, "random": random_accuracy}

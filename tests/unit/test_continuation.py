@@ -13,17 +13,17 @@ from helpers import make_case, scripted_context, scripted_judge, scripted_scorer
 from small_worlds import WORLD
 
 from pcqc.cases.case import write_cases
-from pcqc.clinic.world import save_world
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import selected_success
 from pcqc.evaluation.continuation import draw_candidates, draw_continuations
 from pcqc.jobs import continuation as job
-from pcqc.jobs import grounding
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes.manifest import read_manifest
-from pcqc.settings import Continuation, Ungrounded, load_study
 from pcqc.system.files import csv_text
+from pcqc.system.manifest import read_manifest
+from pcqc_clinic.jobs import grounding
+from pcqc_clinic.world import save_world
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import Continuation, Ungrounded, load_study
 
 CASES = [make_case(i) for i in range(3)]
 NAME = "candidates.parquet"
@@ -178,7 +178,7 @@ def ground(monkeypatch, study, judges, review=None):
     def votes(task, items):
         return {name: judge.judge(items) for name, judge in judges.items()}
 
-    monkeypatch.setattr(grounding, "_votes", votes)
+    monkeypatch.setattr(grounding, "by_rules", votes)
     changed = dataclasses.replace(study, continuation=settings)
     folder = run_job(changed, "grounding", "pcqc", "A").path
     return [list(csv.DictReader((folder / n).open())) for n in ("grounding.csv", "review.csv")]

@@ -10,7 +10,8 @@ import pytest
 from clinic_env.posterior import posterior
 from clinic_env.world import read_findings
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.corpus import (
+from pcqc.training.supervised import Example
+from pcqc_clinic.corpus import (
     KINDS,
     Subject,
     draw_subject,
@@ -19,11 +20,10 @@ from pcqc.clinic.corpus import (
     summary,
     weighted,
 )
-from pcqc.clinic.pretrain import FACTS
-from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import make_world
-from pcqc.settings import load_study
-from pcqc.training.supervised import Example
+from pcqc_clinic.pretrain import FACTS
+from pcqc_clinic.tokenizer import make_tokenizer
+from pcqc_clinic.world import make_world
+from pcqc_study.settings import load_study
 
 
 def subjects(count: int, **settings: float) -> Iterator[Subject]:

@@ -10,12 +10,13 @@ from helpers import qwen3_chat
 from analysis.table import Probability
 from analysis.tables_and_figures import TABLES
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.planning.cost import run_cost
-from pcqc.planning.storage import checkpoints
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
 from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
 from pcqc.training.mismatch import LARGEST as MOST
+from pcqc_gpu.planning.cost import run_cost
+from pcqc_gpu.planning.storage import checkpoints
+from pcqc_study.settings import load_study
 from turn_credit.arithmetic import EPSILON, THRESHOLD
 
 PAGE = ROOT / "docs" / "deviations.md"

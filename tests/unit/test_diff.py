@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import run_folders
 
-from pcqc.cli import main
-from pcqc.jobs.diff import diff, told
-from pcqc.jobs.explain import about, in_words
+from pcqc_study.cli import main
+from pcqc_study.diff import diff, told
+from pcqc_study.explain import about, in_words
 
 
 @pytest.fixture(scope="module")

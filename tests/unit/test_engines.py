@@ -19,7 +19,7 @@ from helpers import ROUNDING, tiny_model
 from pcqc.engines.base import Request, Sampling
 from pcqc.engines.sampling import draw
 from pcqc.engines.transformers import TransformersEngine
-from pcqc.system.seeds import stream
+from pcqc.seeds import stream
 
 
 def plain_generate(model, wanted: list[Request], sampling: Sampling):

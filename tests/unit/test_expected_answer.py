@@ -6,12 +6,12 @@ from helpers import make_case, scripted_context, scripted_scorer
 
 from clinic_env.world import ask, draw_world, state_complaint
 from pcqc.cases.prompts import Exchange
-from pcqc.clinic.known_world import KnownWorld
 from pcqc.consultation import Turn
-from pcqc.methods import expected_answer
 from pcqc.methods.base import Services
-from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.settings import Assumptions
+from pcqc_clinic.known_world import KnownWorld
+from pcqc_peers import expected_answer
+from pcqc_peers.expected_answer import ExpectedAnswer
 
 CASES = [make_case(0)]
 METHOD = ExpectedAnswer("Expected", "expected_answer", terminal_group=2, imagined_answers=2)

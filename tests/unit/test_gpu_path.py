@@ -9,18 +9,18 @@ import pytest
 import torch
 from helpers import changed, config_of
 
-from pcqc.engines import vllm_start
-from pcqc.engines.vllm import VllmEngine
+from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
-from pcqc.planning.architecture import architecture
-from pcqc.planning.devices import DEVICES, GIB
-from pcqc.planning.memory import engine_memory, engines, learner_memory
-from pcqc.recipes.tasks import Where
-from pcqc.settings import load_study
 from pcqc.system import processes
-from pcqc.system.determinism import single_threaded
+from pcqc_gpu.engines import vllm_start
+from pcqc_gpu.engines.vllm import VllmEngine
+from pcqc_gpu.planning.architecture import architecture
+from pcqc_gpu.planning.devices import DEVICES, GIB
+from pcqc_gpu.planning.memory import engine_memory, engines, learner_memory
+from pcqc_study.run_job import placed
+from pcqc_study.settings import load_study
 
 DOCS = Path(__file__).parents[2] / "docs"
 # In bytes per sequence and word: logits, sorted logits, their order, probabilities, their sums.
@@ -68,7 +68,7 @@ def gpu(monkeypatch, tmp_path):
 
 
 def task_of(study) -> SimpleNamespace:
-    return SimpleNamespace(settings=study, where=Where.of(study))
+    return SimpleNamespace(settings=study, where=placed(study))
 
 
 def write_config(study, role: str, folder: Path) -> None:

@@ -5,8 +5,6 @@ from helpers import make_case, scripted_judge
 
 from clinic_env.world import World
 from pcqc.cases.prompts import UNANSWERABLE
-from pcqc.clinic.judge import ClinicJudge
-from pcqc.clinic.ungrounded import UngroundedPatient
 from pcqc.errors import UserError
 from pcqc.evaluation.grounding import (
     Answered,
@@ -16,6 +14,8 @@ from pcqc.evaluation.grounding import (
     reviewed,
 )
 from pcqc.roles.patient import Inquiry
+from pcqc_clinic.judge import ClinicJudge
+from pcqc_clinic.ungrounded import UngroundedPatient
 
 WORLD = World(
     ("amber", "coral"),

@@ -2,7 +2,7 @@
 
 import torch
 
-from pcqc.training.host_memory import HostMemory
+from pcqc_gpu.host_memory import HostMemory
 
 
 def test_views_of_one_storage_come_back_whole():

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.settings import load_study
+from pcqc_study.settings import load_study
 
 
 @pytest.mark.parametrize(

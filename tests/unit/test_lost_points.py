@@ -9,8 +9,8 @@ from small_worlds import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
 from pcqc.cases.chat import ChatFormat
-from pcqc.clinic.lost_points import PLACES, ExactPlaces, shapley, split
 from pcqc.consultation import RolloutContext, roll_out
+from pcqc_clinic.lost_points import PLACES, ExactPlaces, shapley, split
 
 ANSWERS = {"coral": "coral spots present.", "olive": "olive spots absent.", "jade": UNKNOWN}
 

@@ -12,13 +12,13 @@ from hand_made import finish_all, finish_job
 from small_runs import small_study
 
 from pcqc.errors import UserError
-from pcqc.jobs.clean import listing, outdated, remove
-from pcqc.jobs.explain import accept, why
-from pcqc.jobs.run_job import perform
-from pcqc.recipes import recipe
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import begin, checked, finish, hold_folder, read_manifest, verify
-from pcqc.recipes.recipe import Job
+from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, verify
+from pcqc_study import fingerprint as recipe
+from pcqc_study.clean import listing, outdated, remove
+from pcqc_study.explain import accept, why
+from pcqc_study.fingerprint import Job
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import perform
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Told:
 
 
 def make_job(root: Path, kind: str = "first", number: int = 1, **inputs) -> Job:
-    return Job(kind, (), root / kind, Told(number), ("pcqc.jobs.clinic",), inputs)
+    return Job(kind, (), root / kind, Told(number), ("pcqc_clinic.jobs.clinic",), inputs)
 
 
 def test_inputs_are_told_apart_by_content(tmp_path):

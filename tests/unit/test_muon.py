@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pcqc.clinic.muon import Muon, orthogonalized
+from pcqc_clinic.muon import Muon, orthogonalized
 
 SHAPES = [(64, 128), (128, 64), (48, 48)]
 

@@ -8,8 +8,8 @@ import yaml
 
 from pcqc.cases.order import batches_per_pass
 from pcqc.methods.sequences import QUESTION
-from pcqc.planning.plan import make_plan
-from pcqc.settings import Study, load_study
+from pcqc_gpu.planning.plan import make_plan
+from pcqc_study.settings import Study, load_study
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "paper_settings.yaml"
 SETTINGS = yaml.safe_load(FIXTURE.read_text())

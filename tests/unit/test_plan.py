@@ -8,16 +8,18 @@ import pytest
 import torch
 from helpers import changed, make_tokenizer, tiny_model
 
-from pcqc.cli import main
 from pcqc.errors import UserError
 from pcqc.models.folder import save_model
-from pcqc.planning.checks import loads, misfits, require_fit
-from pcqc.planning.cost import run_cost
-from pcqc.planning.memory import learner_memory, role_memories
-from pcqc.planning.plan import make_plan, render
-from pcqc.planning.storage import storage
-from pcqc.settings import ROOT, LearnerPlacement, Placement, Pretrained, Servers, load_study
+from pcqc.settings import LearnerPlacement, Placement, Pretrained, Servers
+from pcqc.system.checkout import ROOT
 from pcqc.training.state import ModelState, States
+from pcqc_gpu.planning.checks import loads, misfits, require_fit
+from pcqc_gpu.planning.cost import run_cost
+from pcqc_gpu.planning.memory import learner_memory, role_memories
+from pcqc_gpu.planning.plan import make_plan, render
+from pcqc_gpu.planning.storage import storage
+from pcqc_study.cli import main
+from pcqc_study.settings import load_study
 
 PHASES = ("start", "sync", "rollout", "patient", "scorer", "update", "validation", "saving")
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"

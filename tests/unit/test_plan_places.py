@@ -7,11 +7,12 @@ import pytest
 from helpers import changed
 
 from pcqc.errors import UserError
-from pcqc.planning.checks import loads, require_fit
-from pcqc.planning.cost import run_cost
-from pcqc.planning.memory import learner_memory, role_memories
-from pcqc.planning.plan import make_plan, render
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_gpu.planning.checks import loads, require_fit
+from pcqc_gpu.planning.cost import run_cost
+from pcqc_gpu.planning.memory import learner_memory, role_memories
+from pcqc_gpu.planning.plan import make_plan, render
+from pcqc_study.settings import load_study
 
 EIGHT = tuple(range(8))
 SIX = EIGHT[:6]

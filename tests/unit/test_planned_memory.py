@@ -15,13 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM
 
-from pcqc.planning.architecture import KNOWN
-from pcqc.planning.memory import activation_bytes, longest
-from pcqc.settings import load_study
 from pcqc.training.batching import Padded, SelectedTokens, TokenModel
 from pcqc.training.kl import kl_estimate
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.token_trees import merge_prefixes, pad_token_trees
+from pcqc_gpu.planning.architecture import KNOWN
+from pcqc_gpu.planning.memory import activation_bytes, longest
+from pcqc_study.settings import load_study
 
 SHALLOW = dataclasses.replace(KNOWN["Qwen3-0.6B"], layers=4)
 # Deep enough for the inputs of layers to count; `test_architecture.py` has what one more adds.

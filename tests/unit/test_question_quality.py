@@ -4,7 +4,7 @@ import pytest
 from small_worlds import CASE, UNKNOWN, WORLD
 
 from clinic_env.posterior import Values
-from pcqc.clinic.quality import early_quality, judge_questions, summary
+from pcqc_clinic.quality import early_quality, judge_questions, summary
 
 
 def judged(*exchanges, most=4):

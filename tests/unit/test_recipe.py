@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pcqc.recipes import source_digests
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.job_inputs import rollouts
-from pcqc.recipes.recipe import Recipe
-from pcqc.recipes.source_digests import module_digests
-from pcqc.settings import load_study
+from pcqc_study import source_digests
+from pcqc_study.fingerprint import Recipe
+from pcqc_study.graph import Jobs
+from pcqc_study.job_inputs import rollouts
+from pcqc_study.settings import load_study
+from pcqc_study.source_digests import module_digests
 
 PLAIN = """import os
 from a import b
@@ -172,9 +172,9 @@ ENTERED = {
     "atpo": {"turn_credit.tree"},
     "pcqc": {"pcqc.methods.pcqc"},
     # Not what else the package of credits holds: a new credit must not retrain another's runs.
-    "gigpo": {"pcqc.methods.turn_credit", "turn_credit.turns"},
+    "gigpo": {"pcqc_peers.turn_credit", "turn_credit.turns"},
     "c3": {"pcqc.methods.pcqc"},
-    "expected_answer": {"pcqc.methods.pcqc", "pcqc.clinic.known_world"},
+    "expected_answer": {"pcqc.methods.pcqc", "pcqc_clinic.known_world"},
 }
 
 
@@ -188,8 +188,8 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
     outside = (
         "analysis.",
         "data_prep.",
-        "pcqc.cli.",
-        "pcqc.mlflow_mirror.write_runs",
+        "pcqc_study.cli.",
+        "pcqc_study.mlflow_mirror.write_runs",
         "pcqc.settings.",
     )
     assert not any(f"{module}.".startswith(outside) for module in modules)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from pcqc.system.seeds import stream, uniform
+from pcqc.seeds import stream, uniform
 
 
 def test_neighbouring_coordinates_do_not_run_together():

@@ -11,9 +11,10 @@ from annotated_types import Ge, Gt, Le
 
 from clinic_env.world import COMPLAINTS, FINDINGS
 from pcqc.errors import UserError
-from pcqc.recipes.graph import KINDS
-from pcqc.settings import ROOT, Study, load_study, tracking_uri
-from pcqc.settings.consistency import RULES
+from pcqc.system.checkout import ROOT
+from pcqc_study.graph import KINDS
+from pcqc_study.settings import Study, load_study, tracking_uri
+from pcqc_study.settings.consistency import RULES
 
 STUDIES = sorted(path.stem for path in (ROOT / "config" / "studies").glob("*.yaml"))
 TEXT = {name: (ROOT / f"config/studies/{name}.yaml").read_text() for name in STUDIES}

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-import pcqc.engines.vllm
+import pcqc_gpu.engines.vllm
 from pcqc.jobs import make_roles as setup
 from pcqc.jobs.make_roles import Weights, make_engine
 from pcqc.jobs.rl_loop import Run
-from pcqc.jobs.run_job import where_of
-from pcqc.recipes.tasks import Where
-from pcqc.settings import load_study
 from pcqc.settings.placement import EnginePlacement
+from pcqc_study.run_job import placed, where_of
+from pcqc_study.settings import load_study
 
 
 @pytest.fixture
@@ -23,13 +22,13 @@ def started(monkeypatch):
     made = []
     monkeypatch.setattr(setup, "check_folder", lambda *arguments: {})
     monkeypatch.setattr(
-        pcqc.engines.vllm, "VllmEngine", lambda folder, **sizes: made.append(sizes) or sizes
+        pcqc_gpu.engines.vllm, "VllmEngine", lambda folder, **sizes: made.append(sizes) or sizes
     )
     return made
 
 
 def make(study, role: str):
-    task = SimpleNamespace(settings=study, where=Where.of(study))
+    task = SimpleNamespace(settings=study, where=placed(study))
     return make_engine(task, role, Weights(Path(role), study.dtype(role)))
 
 

@@ -7,8 +7,8 @@ from helpers import make_case, scripted_context, scripted_scorer
 from scripted_methods import chances, say
 
 from credit_lab.bench.methods import CreditedQuestions
-from pcqc.jobs import consult as shown
-from pcqc.settings import load_study
+from pcqc_study import consult as shown
+from pcqc_study.settings import load_study
 from turn_credit.arithmetic import THRESHOLD
 
 CASE = make_case(0)

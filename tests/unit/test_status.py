@@ -7,13 +7,13 @@ import pytest
 from hand_made import finish_all
 from rich.console import Console
 
-from pcqc.jobs import status as module
-from pcqc.jobs import watch
-from pcqc.jobs.status import job_states, status_of_all, told
-from pcqc.recipes.graph import Jobs, log_path
-from pcqc.recipes.manifest import hold_folder, lock, make_latest
-from pcqc.settings import load_study
 from pcqc.system.files import hold, write_atomic, write_jsonl
+from pcqc.system.manifest import hold_folder, lock, make_latest
+from pcqc_study import status as module
+from pcqc_study import watch
+from pcqc_study.graph import Jobs, log_path
+from pcqc_study.settings import load_study
+from pcqc_study.status import job_states, status_of_all, told
 
 RUN = ("train", "select", "evaluate")
 

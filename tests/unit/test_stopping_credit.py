@@ -7,9 +7,9 @@ import scripted_methods
 from helpers import PROTOCOL, make_case
 from scripted_methods import pieces
 
-from pcqc.methods.pcqc_stopping import DECISION, PcqcStopping
 from pcqc.methods.sequences import QUESTION, TERMINAL
 from pcqc.settings import Assumptions
+from pcqc_peers.pcqc_stopping import DECISION, PcqcStopping
 
 CASES = [make_case(0)]
 METHOD = PcqcStopping(

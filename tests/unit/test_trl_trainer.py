@@ -10,8 +10,8 @@ from helpers import make_tokenizer, tiny_model
 from learner_material import gradients, learned
 from scripted_methods import CASES, PCQC, draw
 
-from pcqc.settings import load_study
 from pcqc.training.policy import Policy
+from pcqc_study.settings import load_study
 
 METHOD = dataclasses.replace(PCQC, kl_coefficient=0.0)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "trl"

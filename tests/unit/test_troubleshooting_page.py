@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 FRAGMENTS = [

@@ -17,15 +17,15 @@ from scripted_methods import draw, pieces, say
 
 from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import roll_out
-from pcqc.methods.answer_shifts import answer_shifts
 from pcqc.methods.base import Services
-from pcqc.methods.c3 import C3
-from pcqc.methods.continuations import after_candidates, before_turns, continue_all
 from pcqc.methods.sequences import TERMINAL
-from pcqc.methods.turn_credit import TurnCredit
-from pcqc.methods.turn_process import TurnProcess
 from pcqc.settings import Assumptions
 from pcqc.training.policy import Policy
+from pcqc_peers.answer_shifts import answer_shifts
+from pcqc_peers.c3 import C3
+from pcqc_peers.continuations import after_candidates, before_turns, continue_all
+from pcqc_peers.turn_credit import TurnCredit
+from pcqc_peers.turn_process import TurnProcess
 from turn_credit import Group, ProcessGroup, a2tgpo, arew, gigpo, igpo, infopo, mt_grpo, tips
 
 CASES = [make_case(0)]

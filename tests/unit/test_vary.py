@@ -5,11 +5,12 @@ import shutil
 import pytest
 
 from analysis.tables.ablations import parent
-from pcqc.cli import main
 from pcqc.errors import UserError
-from pcqc.recipes.graph import Jobs
-from pcqc.settings import ROOT, load_study
-from pcqc.settings.vary import vary
+from pcqc.system.checkout import ROOT
+from pcqc_study.cli import main
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import load_study
+from pcqc_study.settings.vary import vary
 
 
 def told(study, method):

@@ -7,9 +7,9 @@ import pytest
 import torch
 from helpers import in_processes
 
-from pcqc.engines import weight_files
 from pcqc.errors import UserError
 from pcqc.system.files import hold
+from pcqc_gpu.engines import weight_files
 
 WEIGHTS = [("a", torch.arange(4.0)), ("b", torch.ones(2, 3))]
 Usage = namedtuple("Usage", "total used free")

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch.storage import TypedStorage
 
-from pcqc.engines import weight_files, weight_handles
 from pcqc.engines.base import Request, Sampling
-from pcqc.engines.vllm import VllmEngine
-from pcqc.engines.vllm_worker import WeightReceiver
-from pcqc.engines.weight_checksums import checksum
 from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
+from pcqc_gpu.engines import weight_files, weight_handles
+from pcqc_gpu.engines.vllm import VllmEngine
+from pcqc_gpu.engines.vllm_worker import WeightReceiver
+from pcqc_gpu.engines.weight_checksums import checksum
 
 PROMPTS = [[1, 2], [3], [4, 5]]
 

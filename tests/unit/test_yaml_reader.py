@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from pcqc.errors import UserError
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.settings import load_study
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"

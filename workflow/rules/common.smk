@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(workflow.basedir)))
 from snakemake.cli import parse_args
 
 from pcqc.errors import UserError
-from pcqc.jobs.check_results import prepare_to_run
-from pcqc.recipes.graph import KINDS, Jobs, log_path
-from pcqc.settings import load_study
-from pcqc.settings.replicates import replicates
-from pcqc.settings.yaml_reader import nearest
+from pcqc_study.check_results import prepare_to_run
+from pcqc_study.graph import KINDS, Jobs, log_path
+from pcqc_study.settings import load_study
+from pcqc_study.settings.replicates import replicates
+from pcqc.errors import nearest
 from pcqc.system.files import hold
 
 # Where the published files of a real study lie; jobs inherit it.
@@ -101,7 +101,7 @@ onstart:
         for job in JOBS.method(name)
     ]
     if any(job.kind == "train" and not job.manifest.exists() for job in made):
-        command = [sys.executable, "-m", "pcqc.cli", "follow", STUDY_ARGUMENT]
+        command = [sys.executable, "-m", "pcqc_study.cli", "follow", STUDY_ARGUMENT]
         subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
@@ -173,6 +173,6 @@ def command(kind, start):
         arguments = [getattr(wildcards, name) for name in KINDS[kind].arguments]
         # A study is named or is a path, which may hold any character.
         words = [kind, STUDY_ARGUMENT, *arguments, "--recipe", wildcards.recipe]
-        return f"{start} pcqc.cli {shlex.join(words)}"
+        return f"{start} pcqc_study.cli {shlex.join(words)}"
 
     return of

@@ -1,5 +1,5 @@
 # One rule for each kind of job: it needs the results that its job reads, and makes the job's own.
-# `src/pcqc/recipes/graph.py` says which kinds there are, `job_inputs.py` beside it what each reads.
+# `src/pcqc_study/graph.py` says which kinds there are, `job_inputs.py` beside it what each reads.
 
 MESSAGES = {
     "clinic": "Cases and SFT conversations of the clinic",

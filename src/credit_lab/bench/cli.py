@@ -4,11 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
-import pcqc.cli
+import pcqc_study.cli
 from pcqc.errors import UserError
-from pcqc.jobs.cli import load, run_command
-from pcqc.settings import ROOT
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import write_atomic
+from pcqc_study.job_commands import load, run_command
 
 # `analysis` belongs to the checkout: a name so common is not installed.
 sys.path.insert(0, str(ROOT))
@@ -17,13 +17,13 @@ OWNER = "creditbench"  # of the tables in the bench's README
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a subcommand; see `pcqc.cli.main`."""
-    return pcqc.cli.main(arguments, parser())
+    """Run a subcommand; see `pcqc_study.cli.main`."""
+    return pcqc_study.cli.main(arguments, parser())
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all subcommands; each sets `handler`, called with the arguments."""
-    top: argparse.ArgumentParser = pcqc.cli.Parser(prog="creditbench", description=__doc__)
+    top: argparse.ArgumentParser = pcqc_study.cli.Parser(prog="creditbench", description=__doc__)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     text = "score the credits of a Python file, which is run, beside the bench's controls"
     command = _command(commands, "run", _run, text)

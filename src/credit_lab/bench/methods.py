@@ -18,12 +18,12 @@ from credit_lab.bench.probes import Behaviour, behaviour
 from pcqc.consultation import RolloutContext
 from pcqc.errors import UserError
 from pcqc.methods.base import Services
-from pcqc.methods.c3 import C3
-from pcqc.methods.expected_answer import ExpectedAnswer
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
-from pcqc.methods.turn_credit import TurnCredit
-from pcqc.settings.yaml_reader import STRICT, Whole
+from pcqc.settings.types import STRICT, Whole
+from pcqc_peers.c3 import C3
+from pcqc_peers.expected_answer import ExpectedAnswer
+from pcqc_peers.turn_credit import TurnCredit
 from turn_credit import CREDITS, Credit, Group, credit_update
 
 # What training has for a credit: fields of `Group`.

@@ -15,24 +15,24 @@ from clinic_env import ClinicCase, ClinicEnv, Consultation, read_action
 from clinic_env.world import read_findings
 from credit_lab.bench.bundle import state_name, write_bundle
 from pcqc.cases.case import Case
-from pcqc.clinic.known_world import heard
-from pcqc.clinic.world import load_world
 from pcqc.consultation import Consultation as ConsultationLog
 from pcqc.consultation import Dialogue, RolloutContext, require_answers, roll_out
+from pcqc.determinism import single_threaded
 from pcqc.errors import UserError
 from pcqc.jobs.make_roles import Weights, make_context, make_scorer, role_weights, weights_of
 from pcqc.jobs.rl_loop import policy_sampler
-from pcqc.jobs.run_job import latest_task
-from pcqc.methods.beliefs import actor_beliefs, scorer_beliefs
-from pcqc.methods.continuations import after_candidates, continue_each
 from pcqc.methods.question_groups import QuestionGroup, score_groups
 from pcqc.methods.reward import correctness
-from pcqc.recipes.manifest import checked, read_manifest, result_of
-from pcqc.recipes.tasks import Task
 from pcqc.roles import Scorer
-from pcqc.settings import Study
-from pcqc.system.determinism import single_threaded
 from pcqc.system.files import sha256_file, write_atomic
+from pcqc.system.manifest import checked, read_manifest, result_of
+from pcqc.task import Task
+from pcqc_clinic.known_world import heard
+from pcqc_clinic.world import load_world
+from pcqc_peers.beliefs import actor_beliefs, scorer_beliefs
+from pcqc_peers.continuations import after_candidates, continue_each
+from pcqc_study.run_job import latest_task
+from pcqc_study.settings import Study
 
 CARD = Path(__file__).with_name("card.md")  # of every bundle, to be filled in
 STAGE = "creditbench"

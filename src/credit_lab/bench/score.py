@@ -12,7 +12,7 @@ from clinic_env.world import asked_findings
 from credit_lab.audit.gradients import Beside, compare
 from credit_lab.bench.bundle import State, each_executed
 from credit_lab.bench.probes import Behaviour, behaviour, costs
-from pcqc.evaluation.intervals_over_cases import percentile_interval, resampled_means
+from pcqc_study.intervals_over_cases import percentile_interval, resampled_means
 from turn_credit import Credit, Group, credit_update
 
 VALUES = ("q_star", "last")

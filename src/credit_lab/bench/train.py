@@ -11,12 +11,13 @@ from analysis.table import number
 from credit_lab.bench.methods import CreditedQuestions, CreditedTurns, credits_of, known
 from credit_lab.bench.score import reader_of
 from credit_lab.bench.table import markdown
-from pcqc.jobs import train as training
-from pcqc.jobs.run_job import perform, run_job, task_of
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import checked, read_manifest
-from pcqc.settings import START, Method, Study, load_study
+from pcqc.settings import Method
 from pcqc.system.files import read_jsonl
+from pcqc.system.manifest import checked, read_manifest
+from pcqc_clinic.jobs import train as training
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import perform, run_job, task_of
+from pcqc_study.settings import START, Study, load_study
 from turn_credit import Credit
 
 CASES = 400  # of Clinic-Dev, on which every third update is validated

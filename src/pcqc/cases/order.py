@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pcqc.system.seeds import generator
+from pcqc.seeds import generator
 
 
 def batches_per_pass(count: int, size: int) -> int:

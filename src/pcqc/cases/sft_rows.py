@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pcqc.errors import UserError
-from pcqc.settings.yaml_reader import STRICT
+from pcqc.settings.types import STRICT
 from pcqc.system.files import read_jsonl
 
 Text = Annotated[str, Field(pattern=r"\S")]  # not blank

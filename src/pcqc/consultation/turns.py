@@ -11,8 +11,8 @@ from pcqc.consultation.question_mask import question_start
 from pcqc.engines.base import Completion, Failure
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.roles.patient import Inquiry
+from pcqc.seeds import stream
 from pcqc.settings import Protocol
-from pcqc.system.seeds import stream
 
 
 @dataclass(frozen=True)

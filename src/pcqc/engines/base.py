@@ -17,7 +17,7 @@ class Request:
 
     Attributes:
         prompt: token ids.
-        streams: 64-bit name of the random stream of each sample (`pcqc.system.seeds.stream`).
+        streams: 64-bit name of the random stream of each sample (`pcqc.seeds.stream`).
     """
 
     prompt: Sequence[int]
@@ -133,6 +133,10 @@ class Engine(Protocol):
 
     def load_weights(self, weights: "Iterable[tuple[str, torch.Tensor]]") -> None:
         """Load named weights and forget everything computed with the old ones."""
+
+    def take_faults(self) -> dict[str, int]:
+        """Retries and failed requests since the last call, of an engine behind a network."""
+        return {}
 
     def reset_cache(self) -> None:
         """Forget cached prefixes."""

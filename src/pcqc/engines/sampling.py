@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from pcqc.engines.base import Sampling
-from pcqc.system.seeds import uniform
+from pcqc.seeds import uniform
 
 
 def draw(

@@ -15,8 +15,8 @@ from pcqc.cases.case import Case
 from pcqc.cases.chat import ChatFormat
 from pcqc.engines.base import Engine, Failure, Request, Sampling
 from pcqc.errors import UserError
+from pcqc.seeds import stream
 from pcqc.system.files import read_bytes
-from pcqc.system.seeds import stream
 
 CRITERIA = ("supported", "confined", "free")
 AGREEMENT, REVIEW = "agreement", "review"  # in place of a single judge's name

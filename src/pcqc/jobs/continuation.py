@@ -7,15 +7,14 @@ made to lack grounds, for the filter alone.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pcqc.cases.case import Case
-from pcqc.clinic.ungrounded import UngroundedPatient
-from pcqc.clinic.world import load_world
 from pcqc.consultation import RolloutContext
+from pcqc.determinism import single_threaded
 from pcqc.engines.sharded import share_out
 from pcqc.errors import UserError
 from pcqc.evaluation.choice import EARLY, MAIN, UNGROUNDED, selected_success
@@ -28,14 +27,11 @@ from pcqc.jobs.make_roles import (
     make_scorer,
     selected_weights,
 )
-from pcqc.recipes.manifest import checked
-from pcqc.recipes.tasks import Task
-from pcqc.roles import Patient, Scorer
-from pcqc.settings import digest
-from pcqc.system.determinism import single_threaded
-from pcqc.system.files import read_json, write_json
+from pcqc.roles import Scorer
+from pcqc.system.files import digest, read_json, write_json
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.system.progress import Progress
+from pcqc.task import Task
 
 CANDIDATES = pa.schema(
     [
@@ -87,10 +83,19 @@ class StudiedCheckpoint:
     processes: Processes
 
 
-def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
+def run(
+    task: Task,
+    processes: Processes = SINGLE_PROCESS,
+    ungrounded: "type[StateSet] | None" = None,
+) -> dict:
     """Draw the study of one policy, resuming it block by block; entries of the manifest.
 
     Every process draws its share of each block and scores all of it; the first writes.
+
+    Args:
+        task: settings, models and cases.
+        processes: that draw together.
+        ungrounded: states at which some answers are made to lack grounds; the clinic has them.
     """
     settings = task.settings
     single_threaded(settings.deterministic)
@@ -103,7 +108,7 @@ def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:
     sets = [StateSet(task, MAIN, policy)]
     sets[0].draw(cases, settings.states)
     if settings.ungrounded:
-        sets.append(UngroundedStateSet(task, UNGROUNDED, policy))
+        sets.append(ungrounded(task, UNGROUNDED, policy))
         sets[-1].draw(cases[sets[0].examined :], settings.ungrounded.states)
     if settings.early:
         checkpoint, weights = checkpoint_weights(task, settings.early)
@@ -242,26 +247,6 @@ class StateSet:
                 seed=self.settings.seed,
             )
         )
-
-
-class UngroundedStateSet(StateSet):
-    """States at which the clinic's patient is made to give some answers without grounds."""
-
-    def __init__(self, task: Task, name: str, policy: StudiedCheckpoint):
-        super().__init__(task, name, policy)
-        world = load_world(checked(task.inputs["world"]))
-        share, seed = self.settings.ungrounded.share, self.settings.seed
-        self.patient = UngroundedPatient(policy.context.patient, world, share, seed)
-        self.asking = replace(policy.context, patient=cast(Patient, self.patient))
-
-    def _ask(self, cases: list[Case]) -> list:
-        """Candidates with the truth of their answers."""
-        facts = {case.case_id: case.facts for case in cases}
-        drawn = super()._ask(cases)
-        for candidate in (c for group in drawn for c in group or ()):
-            key = (facts[candidate["case_id"]], candidate["question"], candidate["answer"])
-            candidate["ungrounded"] = key in self.patient.changed
-        return drawn
 
 
 def _blocks(items: list) -> list[list]:

@@ -7,12 +7,11 @@ from typing import Any
 from pcqc.cases.case import Case
 from pcqc.consultation import RolloutContext
 from pcqc.engines.metered import MeteredEngine
-from pcqc.engines.server import ServerEngine
 from pcqc.engines.sharded import ShardedEngine
 from pcqc.jobs.make_roles import make_weight_update
-from pcqc.recipes.tasks import Task
 from pcqc.roles import Scorer
 from pcqc.system.processes import Processes
+from pcqc.task import Task
 from pcqc.training.policy import Policy
 
 
@@ -44,7 +43,7 @@ class Engines:
         self.policy, self.processes = policy, processes
         self.sync = make_weight_update(task, context, policy, cases)
         own = {name: role.engine for name, role in roles.items()}
-        self.servers = {n: engine for n, engine in own.items() if isinstance(engine, ServerEngine)}
+        self.own = dict(own)
         self.sampler = own["actor"]
         self.synced: tuple[int, float | None] | None = None  # version of the weights, and the gap
         # Inside the shards, so that a process counts its own; what compares weights is not counted.
@@ -81,8 +80,8 @@ class Engines:
         for role, meter in self.meters.items():
             for name, count in meter.take_counts().items():
                 health[f"{name}/{role}"] = sum(self.processes.gather(count))
-        for role, server in self.servers.items():
-            for name, count in server.take_counts().items():
+        for role, engine in self.own.items():
+            for name, count in engine.take_faults().items():
                 health[f"servers/{role}/{name}"] = sum(self.processes.gather(count))
         for engine in self.engines:
             engine.sleep()

@@ -2,13 +2,13 @@
 
 from pcqc.cases.case import Case
 from pcqc.consultation.play import RolloutContext
+from pcqc.determinism import single_threaded
 from pcqc.engines.sharded import share_out
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.jobs.make_roles import checked_cases, checkpoint_weights, make_context, selected_weights
-from pcqc.recipes.tasks import Task
-from pcqc.system.determinism import single_threaded
 from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.system.progress import Progress
+from pcqc.task import Task
 
 
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict:

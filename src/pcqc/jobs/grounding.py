@@ -1,7 +1,8 @@
 """Eligible answers of a continuation study: the judges' agreement, then a person's review."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from pcqc.determinism import single_threaded
 from pcqc.evaluation.choice import EARLY
 from pcqc.evaluation.grounding import (
     COLUMNS,
@@ -19,21 +20,26 @@ from pcqc.evaluation.grounding import (
 from pcqc.evaluation.predictions import read_table
 from pcqc.jobs.continuation import CANDIDATES
 from pcqc.jobs.make_roles import chat_format, checked_cases, make_engine, role_weights, weights_of
-from pcqc.recipes.manifest import checked
-from pcqc.recipes.tasks import Task
-from pcqc.system.determinism import single_threaded
 from pcqc.system.files import csv_text, no_formula, write_atomic
+from pcqc.system.manifest import checked
+from pcqc.task import Task
 
 Key = tuple[str, int]  # case id and candidate
+Votes = dict[str, list[Judgement]]  # judge -> what it says of every answer
 
 
-def run(task: Task) -> None:
-    """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review."""
+def run(task: Task, judge: Callable[[Task, Sequence[Answered]], Votes] | None = None) -> None:
+    """Write `grounding.csv` of one policy's candidates, and the sheet for a person's review.
+
+    Args:
+        task: settings, candidates and cases.
+        judge: gives every judge's judgements on the answers; by default models do.
+    """
     by_id = {c.case_id: c for c in checked_cases(task.inputs["development"])}
     rows = read_table(checked(task.inputs["candidates"]), CANDIDATES).to_pylist()
     rows = [row for row in rows if row["set"] != EARLY]  # so that case and number name a candidate
     items = [Answered(by_id[r["case_id"]], r["question"], r["answer"]) for r in rows]
-    votes = _votes(task, items)
+    votes = (judge or model_votes)(task, items)
     keys = [(row["case_id"], row["candidate"]) for row in rows]
     judged = dict(zip(keys, agreed(votes), strict=True))
     decided: dict[Key, dict[str, bool]] = {}
@@ -83,18 +89,11 @@ def _word(value: bool | None) -> str:
     return "" if value is None else YES if value else NO
 
 
-def _votes(task: Task, items: Sequence[Answered]) -> dict[str, list[Judgement]]:
+def model_votes(task: Task, items: Sequence[Answered]) -> Votes:
     """Every judge's judgements; models are loaded one after another.
 
-    The clinic's answers are judged by rules, those of other studies by its judges or, where it
-    names none, by the scorer's model.
+    They are the study's judges or, where it names none, the scorer's model.
     """
-    if "world" in task.inputs:
-        from pcqc.clinic.judge import ClinicJudge
-        from pcqc.clinic.world import load_world
-
-        world = load_world(checked(task.inputs["world"]))
-        return {"rules": ClinicJudge(world).judge(items)}
     single_threaded(task.settings.deterministic)
     if not task.settings.judges:
         weights = role_weights(task, "scorer")

@@ -1,8 +1,8 @@
 """The actor's system message: the study's own, or the one that its published cases carry."""
 
-from pcqc.recipes.manifest import checked
-from pcqc.recipes.tasks import Task
 from pcqc.system.files import read_bytes
+from pcqc.system.manifest import checked
+from pcqc.task import Task
 
 
 def instruction(task: Task) -> str:

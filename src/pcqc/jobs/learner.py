@@ -2,21 +2,24 @@
 
 import functools
 from pathlib import Path
+from pkgutil import resolve_name
 
 from pcqc.models.folder import save_model
-from pcqc.recipes.tasks import Where
 from pcqc.system.processes import Processes
+from pcqc.task import Where
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
+
+# Learns on several devices. Other packages are named, not imported: this package needs none.
+DEEPSPEED = "pcqc_gpu.deepspeed_backend:DeepSpeedBackend"
 
 
 def make_backend(where: Where, processes: Processes) -> MakeBackend:
     """What takes a module's optimiser steps: DeepSpeed, where the study places its learner."""
     if where.placement is None:
         return adamw_backend
-    from pcqc.training.deepspeed_backend import DeepSpeedBackend
-
+    deepspeed = resolve_name(DEEPSPEED)
     learner = where.placement.learner
-    return functools.partial(DeepSpeedBackend, placement=learner, processes=processes)
+    return functools.partial(deepspeed, placement=learner, processes=processes)
 
 
 def write_model(path: Path, model, backend: Backend, tokenizer, extra: dict) -> str | None:

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Literal
 
 import torch
@@ -16,14 +17,17 @@ from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
-from pcqc.recipes.manifest import checked, read_manifest
-from pcqc.recipes.tasks import Task
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.settings.models import Server
 from pcqc.system.files import read_json, sha256_file
+from pcqc.system.manifest import checked, read_manifest
 from pcqc.system.processes import require_gpu
+from pcqc.task import Task
 from pcqc.training.policy import Policy
 
+# Engines of another package, named here and not imported: this package needs none.
+VLLM = "pcqc_gpu.engines.vllm:VllmEngine"
+SERVER = "pcqc_gpu.engines.server:ServerEngine"
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability, on average: the
 # logit of an unlikely token is tens below the likeliest, where bfloat16 has steps of a quarter.
@@ -114,9 +118,7 @@ def make_engine(
     """
     settings, where = task.settings.engine, task.where
     if server:
-        from pcqc.engines.server import ServerEngine
-
-        engine = ServerEngine(server)
+        engine = resolve_name(SERVER)(server)
         engine.check_weights(weights.folder)
         return engine
     if where.placement:
@@ -133,12 +135,10 @@ def make_engine(
 
 def _vllm_engine(task: Task, role: str, weights: Weights, sizes: dict[str, int]) -> Engine:
     """An engine in vLLM, placed as the study places the role."""
-    from pcqc.engines.vllm import VllmEngine
-
     settings, where = task.settings.engine, task.where
     check_folder(weights.folder, weights.remedy)
     placed = getattr(where.placement, role, None)
-    return VllmEngine(
+    return resolve_name(VLLM)(
         weights.folder,
         dtype=weights.dtype,
         own_process=settings.process == "own",

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pcqc.cases.case import Case
 from pcqc.cases.order import batch_of_step
 from pcqc.consultation.turns import RolloutContext
-from pcqc.errors import UserError
+from pcqc.errors import UserError, nearest
 from pcqc.evaluation.benchmark import evaluate
 from pcqc.evaluation.selection import levelled_off
 from pcqc.jobs.engines import Engines
@@ -23,13 +23,12 @@ from pcqc.jobs.make_roles import (
 from pcqc.jobs.run_files import RECORDS, RunFolder, consultation_rows, event_row
 from pcqc.methods.base import SERVICES, Services, World
 from pcqc.methods.rollouts import RolloutBatch
-from pcqc.recipes.tasks import Task
 from pcqc.roles.actor import Actor
 from pcqc.settings import Decoding
-from pcqc.settings.yaml_reader import nearest
 from pcqc.system.machine import now
 from pcqc.system.processes import Processes
 from pcqc.system.progress import Phases, Progress
+from pcqc.task import Task
 from pcqc.training.policy import Policy
 from pcqc.training.state import States, load_state
 

@@ -1,9 +1,9 @@
 """Selection of a run's checkpoint: a job of a moment, so it imports no model."""
 
 from pcqc.evaluation.selection import select
-from pcqc.recipes.manifest import read_manifest
-from pcqc.recipes.tasks import Task
 from pcqc.system.files import write_json
+from pcqc.system.manifest import read_manifest
+from pcqc.task import Task
 
 
 def run(task: Task) -> None:

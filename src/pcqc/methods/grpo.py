@@ -19,7 +19,7 @@ from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
 from pcqc.settings import Assumptions, Work
-from pcqc.settings.yaml_reader import STRICT, Count
+from pcqc.settings.types import STRICT, Count
 from pcqc.training.training_sequence import KL, TrainingSequence
 from turn_credit.arithmetic import terminal_advantages
 

@@ -34,7 +34,7 @@ from pcqc.methods.question_groups import (
 )
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
 from pcqc.settings import Assumptions, Work
-from pcqc.settings.yaml_reader import STRICT, Weight
+from pcqc.settings.types import STRICT, Weight
 from pcqc.training.training_sequence import TrainingSequence
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
 

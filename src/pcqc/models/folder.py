@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pcqc.errors import UserError
-from pcqc.recipes.json_shapes import FolderManifest
 from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
+from pcqc.system.json_shapes import FolderManifest
 
 if TYPE_CHECKING:
     import torch

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from pcqc.errors import UserError, reason
 from pcqc.models.folder import save_folder, save_model
-from pcqc.recipes.json_shapes import WeightIndex
 from pcqc.settings import Pretrained
-from pcqc.settings.load import local_folder
+from pcqc.system.checkout import local_folder
 from pcqc.system.files import read_json, sha256_file
+from pcqc.system.json_shapes import WeightIndex
 
 INDEX = "model.safetensors.index.json"  # of weights in several files
 # The files of a model: weights, configuration, tokenizer. No pickled weights and no code.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, nearest
 from pcqc.settings.placement import Assumptions
-from pcqc.settings.yaml_reader import STRICT, Title, Weight, Whole, nearest
+from pcqc.settings.types import STRICT, Title, Weight, Whole
 
 GROUP = "pcqc.methods"  # of our own modules, and of the entry points of other distributions
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from pcqc.settings.yaml_reader import STRICT, Count, Positive, Weight, Whole
+from pcqc.settings.types import STRICT, Count, Positive, Weight, Whole
 
 # Sizes of the learner's buffers, which a plan counts.
 # Logits held at a time: 883 tokens of Qwen3's vocabulary, more than the clinic ever has.

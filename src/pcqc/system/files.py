@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import errno
 import fcntl
 import functools
@@ -158,6 +159,14 @@ def sha256_file(path: str | Path) -> str:
         raise UserError(f"cannot read {path}: {describe(problem)}") from problem
 
 
+def digest(settings: object) -> str:
+    """SHA-256 of plain data or of a settings dataclass: its first 16 hex digits."""
+    if dataclasses.is_dataclass(settings) and not isinstance(settings, type):
+        settings = dataclasses.asdict(settings)
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def write_json(path: str | Path, value: Any) -> None:
     """Write `value` as JSON with sorted keys: equal values give equal bytes. Refuses NaN."""
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -212,7 +221,7 @@ def read_json(path: str | Path, shape: Any = None, remedy: str = "fix or remake 
 
     Args:
         path: the file.
-        shape: type that the value must have, one of `pcqc.recipes.json_shapes`.
+        shape: type that the value must have, one of `pcqc.system.json_shapes`.
         remedy: how to get the file back, for an error.
 
     Raises:

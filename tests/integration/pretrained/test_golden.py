@@ -12,14 +12,15 @@ from helpers import INSTRUCTION, make_case, scripted_context
 
 from clinic_env.world import ask, draw_patient, state_finding
 from pcqc.cases.case import Case
-from pcqc.clinic.tokenizer import make_tokenizer
-from pcqc.clinic.world import as_case, make_world
 from pcqc.consultation import roll_out
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.settings import Benchmark, load_study
+from pcqc.settings import Benchmark
 from pcqc.training.training_sequence import TrainingSequence
+from pcqc_clinic.tokenizer import make_tokenizer
+from pcqc_clinic.world import as_case, make_world
+from pcqc_study.settings import load_study
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "golden"
 METHOD = Pcqc("PCQC", "pcqc", terminal_group=1, question_group=2)

@@ -10,11 +10,11 @@ from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.jobs.make_roles import chat_format
-from pcqc.jobs.run_job import latest_task, run_job
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.recipes.manifest import read_manifest
 from pcqc.settings import RawFile
 from pcqc.system.files import read_json, read_jsonl
+from pcqc.system.manifest import read_manifest
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.run_job import latest_task, run_job
 
 SAID = "Ask, or choose an option.\r\nOne question at a time.\n"
 

@@ -14,10 +14,10 @@ from real_data import convert, prepare, prepared
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.recipes.graph import Jobs, latest
 from pcqc.settings import RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
+from pcqc_study.graph import Jobs, latest
 
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):

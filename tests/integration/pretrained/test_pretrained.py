@@ -15,7 +15,8 @@ from pcqc.errors import UserError
 from pcqc.models.folder import check_folder, load_model, load_tokenizer
 from pcqc.models.pretrained import download, install, locate
 from pcqc.roles import Scorer
-from pcqc.settings import ROOT, Pretrained
+from pcqc.settings import Pretrained
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_json
 
 REVISION = "c1899de289a04d12100db370d81485cdf75e47ca"

@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.settings import load_study
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from helpers import changed, make_tokenizer, tiny_model
 from real_data import prepare
 
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
 from pcqc.models.folder import save_model
-from pcqc.recipes.graph import latest
 from pcqc.settings import Pretrained
 from pcqc.system.files import read_jsonl, sha256_file
+from pcqc_study.graph import latest
+from pcqc_study.run_job import run_job
 
 
 @pytest.fixture

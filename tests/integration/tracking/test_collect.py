@@ -11,11 +11,11 @@ from helpers import changed
 from tracked import collect, mirror
 
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
-from pcqc.mlflow_mirror.collect import add
-from pcqc.mlflow_mirror.mlflow_store import open_store
-from pcqc.recipes.graph import latest
 from pcqc.system.files import read_json, write_json
+from pcqc_study.graph import latest
+from pcqc_study.mlflow_mirror.collect import add
+from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.run_job import run_job
 
 METHODS = ["shared_sft", "pcqc"]
 

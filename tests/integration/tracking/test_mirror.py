@@ -13,12 +13,12 @@ from small_runs import killed_at
 from tracked import mirror
 
 from pcqc.errors import UserError
-from pcqc.mlflow_mirror import page
-from pcqc.mlflow_mirror.finished import read_finished
-from pcqc.mlflow_mirror.mlflow_store import open_store
-from pcqc.mlflow_mirror.values import metrics
-from pcqc.recipes.graph import latest
 from pcqc.system.files import read_json, sha256_file, write_json
+from pcqc_study.graph import latest
+from pcqc_study.mlflow_mirror import page
+from pcqc_study.mlflow_mirror.finished import read_finished
+from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.mlflow_mirror.values import metrics
 
 NOON = 1769860800_000  # 2026-01-31 12:00 UTC, in milliseconds
 

@@ -8,8 +8,8 @@ from hand_made import finish_job, folder_of
 from tracked import publish
 
 from pcqc.errors import UserError
-from pcqc.mlflow_mirror.mlflow_store import artifact_paths, open_store
 from pcqc.system.files import write_atomic
+from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, open_store
 
 
 @pytest.fixture

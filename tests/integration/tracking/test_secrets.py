@@ -7,15 +7,15 @@ from hand_made import finish_job, folder_of
 from helpers import SECRET_ADDRESS, SECRETS
 from tracked import collect, mirror, publish
 
-from pcqc.mlflow_mirror.prepare import prepare
 from pcqc.system.files import write_atomic
+from pcqc_study.mlflow_mirror.prepare import prepare
 
 
 def test_secrets_of_the_address_stand_in_no_file(study, monkeypatch):
     """An SQLite store stands for the server of that address."""
     database = f"sqlite:///{Path('server.db').resolve()}"
     for module in ("mlflow_store", "prepare"):
-        monkeypatch.setattr(f"pcqc.mlflow_mirror.{module}.connection", lambda _: database)
+        monkeypatch.setattr(f"pcqc_study.mlflow_mirror.{module}.connection", lambda _: database)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", SECRET_ADDRESS)
     methods = ("shared_sft", "pcqc")
     for name in set(study.methods) - set(methods):

@@ -12,13 +12,13 @@ from run_folders import make_study, write_study
 from tracked import mirror
 
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
-from pcqc.mlflow_mirror.finished import read_record
-from pcqc.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
-from pcqc.mlflow_mirror.prepare import note_losses, prepare
-from pcqc.recipes.job_inputs import stores_lost
-from pcqc.settings import Tracking
 from pcqc.system.files import read_json
+from pcqc_study.job_inputs import stores_lost
+from pcqc_study.mlflow_mirror.finished import read_record
+from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
+from pcqc_study.mlflow_mirror.prepare import note_losses, prepare
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import Tracking
 
 
 def together(target, *arguments):

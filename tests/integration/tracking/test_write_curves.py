@@ -11,13 +11,13 @@ from run_folders import make_study
 from tracked import mirror
 
 from pcqc.errors import UserError
-from pcqc.mlflow_mirror import write_curves
-from pcqc.mlflow_mirror.mlflow_store import open_store
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import hold_folder
-from pcqc.settings import Tracking
 from pcqc.system.files import hold, write_jsonl
 from pcqc.system.machine import now
+from pcqc.system.manifest import hold_folder
+from pcqc_study.graph import Jobs
+from pcqc_study.mlflow_mirror import write_curves
+from pcqc_study.mlflow_mirror.mlflow_store import open_store
+from pcqc_study.settings import Tracking
 
 
 def training(study):

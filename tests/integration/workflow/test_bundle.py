@@ -9,9 +9,9 @@ from damage import DAMAGES
 from digests import digests
 from workplace import STUDY
 
-from pcqc.cli import main
-from pcqc.recipes.manifest import MANIFEST
 from pcqc.system.files import read_json
+from pcqc.system.manifest import MANIFEST
+from pcqc_study.cli import main
 
 PART, SUMS = f"{STUDY}.results-1.tar.xz", f"{STUDY}.SHA256SUMS"
 RESULTS = Path("results") / STUDY

@@ -11,10 +11,10 @@ from kills import essence
 from workplace import STUDY, Workplace
 
 from pcqc.errors import UserError
-from pcqc.jobs.check_results import prepare_to_run
-from pcqc.recipes.graph import Jobs
-from pcqc.recipes.manifest import MANIFEST, is_result, result_of, verify
-from pcqc.settings import load_study
+from pcqc.system.manifest import MANIFEST, is_result, result_of, verify
+from pcqc_study.check_results import prepare_to_run
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import load_study
 
 
 def results(root: Path) -> list[Path]:

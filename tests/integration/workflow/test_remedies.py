@@ -5,9 +5,9 @@ import re
 import pytest
 from workplace import SETTINGS, STUDY, started
 
-from pcqc.cli import main
-from pcqc.recipes.graph import latest
-from pcqc.settings import load_study
+from pcqc_study.cli import main
+from pcqc_study.graph import latest
+from pcqc_study.settings import load_study
 
 
 def test_a_run_that_a_method_lacks_is_added_and_made_as_the_errors_say(copy):

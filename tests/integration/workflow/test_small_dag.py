@@ -12,10 +12,11 @@ from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace
 
 from analysis.tables_and_figures import contents
 from clinic_env.players import measure
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes.graph import Jobs
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import read_json, read_jsonl
+from pcqc_study.graph import Jobs
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import load_study
 
 
 def test_everything_is_made(mini):

@@ -6,8 +6,8 @@ import pytest
 from digests import digests
 from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
-from pcqc.mlflow_mirror.mlflow_store import SQLITE
-from pcqc.settings import load_study
+from pcqc_study.mlflow_mirror.mlflow_store import SQLITE
+from pcqc_study.settings import load_study
 
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"
 PUBLISH = "Publish the report in MLflow"
@@ -68,7 +68,7 @@ BY_CREDIT = [
 def test_a_lost_store_is_mirrored_anew_and_harmless_edits_rerun_nothing(copy):
     """A comment, and an edit of a module that no job reaches."""
     edit(copy, CREDIT, "# A comment.")
-    edit(copy, "src/pcqc/cli.py", "EDITED = 1")
+    edit(copy, "src/pcqc_study/cli.py", "EDITED = 1")
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
     assert copy.planned() == sorted([*jobs(ALL, ["mirror"]), *END])
 

@@ -6,8 +6,8 @@ from contextlib import closing
 import pandas as pd
 from workplace import STUDY
 
-from pcqc.settings import load_study
 from pcqc.system.files import read_json
+from pcqc_study.settings import load_study
 
 NAMED = {"grpo": [2], "pcqc": [2, 4], "same_state_q1": [4]}
 BENCHMARKS = list(load_study(STUDY).benchmarks)

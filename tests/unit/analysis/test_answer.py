@@ -18,9 +18,9 @@ from analysis.table import MISSING
 from analysis.tables import ablations, peers
 from analysis.tables.ablations import parent
 from pcqc.errors import UserError
-from pcqc.recipes.graph import latest
-from pcqc.settings import load_study
 from pcqc.system.files import write_jsonl
+from pcqc_study.graph import latest
+from pcqc_study.settings import load_study
 
 # Of four cases of each benchmark; questions of each consultation are as many.
 CORRECT = {"shared_sft": 1, "atpo": 2, "atpo_u1": 3, "grpo": 1, "pcqc": 3, "gigpo": 2, "c3": 1}

@@ -17,11 +17,12 @@ from analysis.load import load, peers_folder
 from analysis.tables import peers
 from analysis.tables_and_figures import FORMS
 from pcqc.errors import UserError
-from pcqc.jobs.run_job import run_job
-from pcqc.recipes.graph import Jobs, latest
-from pcqc.settings import ROOT, load_study
-from pcqc.settings.replicates import replicates
+from pcqc.system.checkout import ROOT
 from pcqc.system.files import write_jsonl
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.run_job import run_job
+from pcqc_study.settings import load_study
+from pcqc_study.settings.replicates import replicates
 
 # A page's excerpt of a table, and the numbers in either.
 PAGES = "".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md")))

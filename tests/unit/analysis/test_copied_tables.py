@@ -7,9 +7,10 @@ import pytest
 
 from analysis.copied_tables import copy_pictures, copy_tables, edited, with_tables
 from pcqc.errors import UserError
-from pcqc.evaluation.intervals_over_cases import CONFIDENCE
-from pcqc.recipes.graph import latest
-from pcqc.settings import ROOT, load_study
+from pcqc.system.checkout import ROOT
+from pcqc_study.graph import latest
+from pcqc_study.intervals_over_cases import CONFIDENCE
+from pcqc_study.settings import load_study
 
 
 def test_no_copied_table_of_this_repository_was_edited():

@@ -9,8 +9,8 @@ from built_tables import build, cells
 from analysis.instrument import Instrument, exact_doctor
 from analysis.tables.thoughts import thoughts_of
 from pcqc.cases.prompts import UNANSWERABLE, Exchange
-from pcqc.clinic import quality
-from pcqc.clinic.consultations import still_likely
+from pcqc_clinic import quality
+from pcqc_clinic.consultations import still_likely
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import yaml
 
 from analysis.published import published
 from analysis.table import Number, Range, Table
-from pcqc.evaluation.intervals_over_cases import NORMAL
-from pcqc.evaluation.paired import mcnemar, paired_comparison
+from pcqc_study.intervals_over_cases import NORMAL
+from pcqc_study.paired import mcnemar, paired_comparison
 
 PAPER = published()
 PAIRED = [

@@ -12,10 +12,11 @@ from analysis.claims import compared
 from analysis.tables import claims as table
 from analysis.tables.layout import number_of_runs
 from pcqc.errors import UserError
-from pcqc.recipes.graph import Jobs
-from pcqc.settings import ROOT, load_study
-from pcqc.settings.replicates import replicates
-from pcqc.settings.vary import vary
+from pcqc.system.checkout import ROOT
+from pcqc_study.graph import Jobs
+from pcqc_study.settings import load_study
+from pcqc_study.settings.replicates import replicates
+from pcqc_study.settings.vary import vary
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from helpers import make_case
 
 from data_prep.recognise import recognise
 from pcqc.cases.case import read_cases
-from pcqc.cli import main
 from pcqc.errors import UserError
+from pcqc_study.cli import main
 
 FIELDS = ("case_id", "source", "initial", "question", "options", "facts", "answer")
 GOOD = {name: getattr(make_case(0), name) for name in FIELDS}

@@ -9,8 +9,8 @@ from helpers import make_case
 from data_prep.convert import convert_file
 from data_prep.overlap import KINDS, Prompt, find_overlap, normalise, read_prompts
 from pcqc.cases.case import write_cases
-from pcqc.cli import main
 from pcqc.system.files import read_json, sha256_file
+from pcqc_study.cli import main
 
 ROOT = Path(__file__).parents[3]
 INITIAL = "A 61-year-old retired teacher presents with two weeks of painless jaundice and itching"

@@ -28,9 +28,9 @@ from pcqc.consultation.turns import read_response
 from pcqc.engines.base import Completion
 from pcqc.methods.question_groups import QuestionGroup
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.settings import load_study
 from pcqc.training.policy_loss import Clip, clipped_policy_loss
 from pcqc.training.training_sequence import token_counts
+from pcqc_study.settings import load_study
 from turn_credit import CREDITS
 from turn_credit.arithmetic import terminal_advantages
 

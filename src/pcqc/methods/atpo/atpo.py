@@ -24,9 +24,9 @@ from pcqc.methods.atpo.trajectories import Trajectory, trajectories
 from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
+from pcqc.seeds import generator
 from pcqc.settings import Assumptions, Rl, Work
-from pcqc.settings.yaml_reader import STRICT
-from pcqc.system.seeds import generator
+from pcqc.settings.types import STRICT
 from pcqc.training.training_sequence import KL
 from turn_credit.tree import RunningVariance, width
 

@@ -22,7 +22,7 @@ from pcqc.consultation import (
     sample_responses,
 )
 from pcqc.methods.atpo.settings import TreeSearch
-from pcqc.system.seeds import stream, uniform
+from pcqc.seeds import stream, uniform
 from turn_credit.tree import RunningVariance, Tree, uncertainty, width
 
 # Token ids of states -> per state, the critic's outputs at the tokens that end it.

@@ -1,0 +1,1 @@
+"""Other credit rules as methods of PCQC, found by their entry points."""

@@ -1,0 +1,76 @@
+"""C3 (Chen et al. 2026) on PCQC's candidates; docs/credits.md compares the two.
+
+Samples: as PCQC, and `continuations` consultations that go on from each candidate.
+Credits: each question with the mean reward of these, less that of the other candidates.
+Trains on: as PCQC.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic.dataclasses import dataclass as settings
+
+from pcqc.consultation import RolloutContext
+from pcqc.methods.base import Services
+from pcqc.methods.pcqc import Pcqc
+from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.types import STRICT, Count, Weight
+from pcqc_peers.continuations import after_candidates, continue_all, with_continuations
+
+
+@settings(frozen=True, config=STRICT)
+class C3(Pcqc):
+    """See the module."""
+
+    continuations: Count = 1  # consultations played on from each candidate
+    divide: Literal["none"] = "none"
+    least_spread: Weight = 0.0
+
+    scorer_during_rollouts: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Method.needs`; no scorer."""
+        return super().needs - {"scorer"}
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; nothing is scored, and consultations go on from each candidate."""
+        own, asked = replace(super().work(assumed), scores=0), assumed.inquiries
+        states = asked * self.question_group
+        return with_continuations(own, self.continuations, states, (asked + 1) / 2)
+
+    def judge(
+        self, services: Services, context: RolloutContext, firsts: Firsts, stage: str
+    ) -> Judged:
+        """Mean reward of the consultations that go on from each candidate."""
+        places = states_of(firsts)
+        every = [after_candidates(context, *firsts[i], number) for i, number in places]
+        flat = [dialogue for row in every for dialogue in row]
+        played = continue_all(context, flat, self.continuations, seed=services.seed, stage=stage)
+        ends = np.cumsum([len(row) for row in every])[:-1]
+        groups = groups_of_values(firsts, places, np.split(played.values, ends) if places else [])
+        return Judged(groups, played.consultations, played.sampled_tokens)
+
+    rule: ClassVar[str] = "leave one out"
+    compared: ClassVar[str] = (
+        "questions are compared with the mean of the others at the same state by the reward of "
+        "consultations that go on from it"
+    )
+    utility: ClassVar[str] = (
+        "Of the consultations that went on from this question, a share of {utility:.3f} ended in "
+        "the correct diagnosis (the utility); of all candidates', {before:.3f}."
+    )
+    no_question: ClassVar[str] = utility
+
+    def why_credit(self, group: dict[str, Any], candidate: dict[str, Any]) -> str:
+        """See `Pcqc.why_credit`."""
+        if candidate["credit"] == 0:
+            return super().why_credit(group, candidate)
+        utilities, own = [c["utility"] for c in group["candidates"]], candidate["utility"]
+        rest = (sum(utilities) - own) / (len(utilities) - 1)
+        return (
+            f"The other {len(utilities) - 1} candidates at this state have a mean utility of "
+            f"{rest:.3f}: credit {own:.3f} - {rest:.3f} = {candidate['credit']:+.2f}."
+        )

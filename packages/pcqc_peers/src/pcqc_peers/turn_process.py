@@ -1,0 +1,64 @@
+"""Newer peers that credit turns by a process reward beside the outcome (docs/credits.md).
+
+Samples: GRPO's consultations.
+Credits: every turn by the function of the package `turn_credit` that the setting names.
+Trains on: GRPO's tokens, each with the credit of its turn.
+"""
+
+from dataclasses import field, replace
+from typing import Any, ClassVar, Literal
+
+from pydantic.dataclasses import dataclass as settings
+
+from pcqc.consultation import RolloutContext
+from pcqc.methods.base import Services
+from pcqc.settings import Assumptions, Work
+from pcqc.settings.types import STRICT
+from pcqc_peers.turn_credit import TurnBatch, TurnCredit
+from turn_credit.turns_process import ProcessGroup, critiques_of
+
+
+@settings(frozen=True, config=STRICT)
+class TurnProcess(TurnCredit):
+    """See the module."""
+
+    WORDS: ClassVar[dict[str, str]] = {
+        "a2tgpo": "each turn with the beliefs gained from it on, over the root of their number, "
+        "and the reward",
+        "arew": "each turn with the reward, a little more where the belief rose, less where it "
+        "fell",
+        "infopo": "each turn with the reward and, where rewards are alike, by how much likelier "
+        "its answer made the next response",
+    }
+    # AReW by the direction in which a turn moved it.
+    OF_BELIEFS: ClassVar[tuple[str, ...]] = ("a2tgpo", "arew")
+    GROUP = ProcessGroup
+
+    # Names of its own, none of `TurnCredit`'s.
+    turn_credit: Literal["a2tgpo", "arew", "infopo"] = field(kw_only=True)  # type: ignore[assignment]
+
+    def work(self, assumed: Assumptions) -> Work:
+        """See `Method.work`; InfoPO's learner reads each response after an answer twice."""
+        own = super().work(assumed)
+        if self.turn_credit != "infopo":
+            return own
+        untold = own.answers * (assumed.answer_tokens + assumed.action_tokens)
+        return replace(own, reread_tokens=own.trained_tokens + untold)
+
+    def read(
+        self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str
+    ) -> dict[str, Any]:
+        """See `TurnCredit.read`."""
+        read = super().read(services, context, batch, stage)
+        consultations = [c for _, c in batch.played]
+        read["tokens"] = [
+            [len(t.executed.completion.tokens) for t in c.turns] for c in consultations
+        ]
+        if self.turn_credit == "arew":
+            read["critiques"] = critiques_of(read["beliefs"])
+        if self.turn_credit == "infopo":
+            from pcqc_peers.answer_shifts import answer_shifts  # loads torch
+
+            with context.timed("rollout"):
+                read["shifts"] = answer_shifts(services.policy, context, consultations)
+        return read

@@ -1,0 +1,205 @@
+"""The manifest of a result: its recipe, when and where it was made, and the SHA-256 of every file.
+
+A job writes into `results/STUDY/.../RECIPE/` and `manifest.json` last. Without it the result is not
+finished, and the job goes on with what is there. Whoever reads a file of a result calls `checked`
+first. A finished result is never written again.
+"""
+
+import functools
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcqc.errors import UserError
+from pcqc.system.checkout import git_commit
+from pcqc.system.files import digest, hold, read_json, sha256_file, write_json
+from pcqc.system.json_shapes import Begun
+from pcqc.system.machine import machine, now
+
+if TYPE_CHECKING:
+    from pcqc_study.fingerprint import Job
+
+MANIFEST = "manifest.json"
+LATEST = "latest"
+STATE = "state"  # of an unfinished job; removed once the result is whole
+REMEDY = "run the workflow again"
+
+
+def _again(path: Path) -> str:
+    """The remedy for what a study lacks, with the command where the path names the study."""
+    folder, *rest = path.parts
+    return f"{REMEDY}: `make results STUDY={rest[0]}`" if folder == "results" else REMEDY
+
+
+def begin(job: "Job") -> None:
+    """Make the folder of a job's result and note when the job began, unless it is under way."""
+    started = job.path / STATE / "begun.json"
+    if not started.exists():
+        write_json(started, {"begun": now()})
+    _begun(job)
+
+
+def remove_if_empty(job: "Job") -> None:
+    """Remove the folder of a job that was refused before it wrote anything."""
+    files = [path.name for path in job.path.rglob("*") if path.is_file()]
+    if files == ["begun.json"]:
+        shutil.rmtree(job.path)
+
+
+def _begun(job: "Job") -> str:
+    path = job.path / STATE / "begun.json"
+    return read_json(path, Begun, f"remove {path} and {REMEDY}")["begun"]
+
+
+def finish(job: "Job", summary: dict[str, Any]) -> None:
+    """Write the manifest over all files of the result, and drop what only an unfinished job needs.
+
+    Args:
+        job: whose files are all written.
+        summary: what the job says of its result; entries of the manifest.
+    """
+    heading = {
+        "recipe": asdict(job.recipe),
+        "also_for": {},
+        "git_commit": git_commit(),
+        "version": importlib.metadata.version("pcqc"),
+        "machine": machine(),
+        "begun": _begun(job),
+        "finished": now(),
+    }
+    files = {name: sha256_file(job.path / name) for name in _names(job.path)}
+    write_manifest(job.path, {**summary, **heading, "files": files})
+    shutil.rmtree(job.path / STATE, ignore_errors=True)
+    make_latest(job)
+
+
+def write_manifest(folder: Path, contents: dict[str, Any]) -> None:
+    """Write a manifest with a digest of its own contents."""
+    contents = {name: value for name, value in contents.items() if name != "digest"}
+    write_json(folder / MANIFEST, {**contents, "digest": digest(contents)})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a result.
+
+    Raises:
+        UserError: it is missing, altered, or of another result.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise UserError(f"{folder}: is not finished (no {MANIFEST}); {_again(folder)}")
+    status = path.stat()
+    return _read(folder.resolve(), str(folder), status.st_mtime_ns, status.st_ino)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(folder: Path, shown: str, modified: int, inode: int) -> dict[str, Any]:
+    remedy = f"move {shown} away and {REMEDY}"
+    manifest = read_json(folder / MANIFEST, dict[str, Any], remedy)
+    contents = {name: value for name, value in manifest.items() if name != "digest"}
+    if digest(contents) != manifest.get("digest"):
+        raise UserError(f"{shown}/{MANIFEST}: altered since it was written; {remedy}")
+    if digest(manifest["recipe"])[:8] != folder.name:
+        raise UserError(f"{shown}/{MANIFEST}: is of another result; {remedy}")
+    return manifest
+
+
+def checked(path: Path) -> Path:
+    """The path, after the file or every file of the folder was compared with its manifest.
+
+    Args:
+        path: below a folder that holds a result, or such a folder.
+
+    Raises:
+        UserError: the result is not finished; a file is missing or altered.
+    """
+    folder = result_of(path)
+    name = path.resolve().relative_to(folder.resolve()).as_posix()
+    files = read_manifest(folder)["files"]
+    below = [file for file in files if name in (".", file) or file.startswith(f"{name}/")]
+    for file in below or [name]:
+        _check(folder, file, files.get(file))
+    return path
+
+
+def result_of(path: Path) -> Path:
+    """The folder of the result that a file or folder belongs to."""
+    for folder in (path, *path.parents):
+        if is_result(folder):
+            return folder
+    raise UserError(f"{path}: missing, or its result is not finished; {_again(path)}")
+
+
+def is_result(folder: Path) -> bool:
+    """Whether a folder is named by a recipe: folders of weights have manifests of their own."""
+    name = folder.resolve().name
+    return len(name) == 8 and not set(name) - set("0123456789abcdef")
+
+
+def verify(folder: Path) -> None:
+    """Check a finished result, reading only files that changed since its manifest was written.
+
+    Snakemake takes what has a manifest for made; this finds what a user altered since.
+    """
+    files = read_manifest(folder)["files"]
+    written = (folder / MANIFEST).stat().st_ctime_ns
+    for name, sha256 in files.items():
+        path = folder / name
+        # Clocks of file systems are coarse: a file as old as the manifest may be younger.
+        if not path.is_file() or path.stat().st_ctime_ns >= written:
+            _check(folder, name, sha256)
+
+
+def _check(folder: Path, name: str, sha256: str | None) -> None:
+    path = folder / name
+    if path.is_file() and sha256 and _sha256(path, path.stat().st_mtime_ns) == sha256:
+        return
+    state = "altered since it was written" if path.is_file() else "missing"
+    raise UserError(f"{path}: {state}; move {folder} away and {REMEDY}")
+
+
+@functools.lru_cache(maxsize=65536)
+def _sha256(path: Path, modified: int) -> str:
+    return sha256_file(path)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    """Files of a result, relative to its folder; neither state nor hidden files."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        hidden = any(part.startswith(".") for part in name.parts)
+        if path.is_file() and not hidden and name.parts[0] not in (STATE, MANIFEST):
+            yield name.as_posix()
+
+
+def accepted_folder(folder: Path, recipe: str) -> Path | None:
+    """The folder of a result whose manifest declares a recipe equal to its own."""
+    for path in sorted(folder.glob(f"*/{MANIFEST}")):
+        other = path.parent
+        own_name = is_result(other) and not other.is_symlink()  # neither `latest` nor a backup
+        if own_name and recipe in read_manifest(other)["also_for"]:
+            return other
+    return None
+
+
+def make_latest(job: "Job") -> None:
+    """Point `latest` beside a result at it."""
+    link, new = job.folder / LATEST, job.folder / f".{LATEST}.{os.getpid()}"
+    if not (link.is_symlink() and os.readlink(link) == job.path.name):
+        new.unlink(missing_ok=True)
+        new.symlink_to(job.path.name)
+        os.replace(new, link)
+
+
+def hold_folder(job: "Job"):
+    """Keep other processes from the folder of a job's result, in a `with` statement."""
+    return hold(lock(job.path), f"`pcqc {job.name}`", patience=1.0)
+
+
+def lock(folder: Path) -> Path:
+    """What a job holds while it writes the folder of its result."""
+    return folder.with_name(f".{folder.name}.lock")

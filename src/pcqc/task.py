@@ -1,0 +1,51 @@
+"""What a job is told: its own settings, and where it runs.
+
+A job is told nothing else of its study, so what it does not read cannot change its recipe. `Where`
+is told beside the settings and is no part of a recipe.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pcqc.settings.models import Servers
+from pcqc.settings.placement import Assumptions, Placement
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a job runs, which is no part of what it makes.
+
+    Attributes:
+        cache_tokens: of the actor's engine, if not `engine.cache_tokens`.
+    """
+
+    placement: Placement | None
+    servers: Servers
+    assumptions: Assumptions
+    cache_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a job's function is handed.
+
+    Attributes:
+        arguments: such as `("pcqc", "A")`.
+        settings: what the function of its kind in `job_inputs.py` gives.
+        inputs: name -> file or folder; call `manifest.checked` before reading one.
+        folder: where the job writes.
+        where: devices and servers.
+    """
+
+    arguments: tuple[str, ...]
+    settings: Any
+    inputs: Mapping[str, Path]
+    folder: Path
+    where: Where
+
+    @property
+    def state(self) -> Path:
+        """Folder of what the job needs to go on after it was stopped."""
+        return self.folder / "state"

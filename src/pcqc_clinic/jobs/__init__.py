@@ -1,0 +1,1 @@
+"""Jobs that only a study of the clinic has."""

@@ -1,0 +1,19 @@
+"""The clinic's base model, trained from scratch."""
+
+from pcqc.system.manifest import checked
+from pcqc.task import Task
+from pcqc_clinic.pretrain import pretrain
+from pcqc_clinic.world import load_world
+
+
+def run(task: Task) -> None:
+    """Train the base model, resuming its saved state where there is one."""
+    settings = task.settings
+    pretrain(
+        load_world(checked(task.inputs["world"])),
+        settings.scratch_model,
+        settings.protocol.instruction,
+        tokens_per_micro_batch=settings.tokens_per_micro_batch,
+        models=task.folder,
+        state=task.state / "base",
+    )

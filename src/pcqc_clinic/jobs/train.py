@@ -1,0 +1,24 @@
+"""Training in the clinic: validations say how good the first questions are."""
+
+from functools import partial
+
+from clinic_env.posterior import Values
+from pcqc.jobs import train
+from pcqc.system.manifest import checked
+from pcqc.system.processes import SINGLE_PROCESS, Processes
+from pcqc.task import Task
+from pcqc_clinic.quality import early_quality
+from pcqc_clinic.world import load_world
+
+
+def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
+    """Train one run of a method, as `pcqc.jobs.train` does; a method may ask the world."""
+    clinic = load_world(checked(task.inputs["world"]))
+    (benchmark,) = task.settings.development.values()
+    measure = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
+    world = None
+    if "world" in task.settings.method.needs:
+        from pcqc_clinic.known_world import KnownWorld
+
+        world = KnownWorld(clinic)
+    return train.run(task, processes, measure, world)

@@ -1,0 +1,1 @@
+"""Large models: vLLM, servers, DeepSpeed, and what fits on which device."""

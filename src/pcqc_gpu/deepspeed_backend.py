@@ -1,0 +1,225 @@
+"""A backend on DeepSpeed: weights, gradients and optimiser states sharded over processes (ZeRO).
+
+The optimiser is the AdamW that `adamw_backend` uses. DeepSpeed hands it, in every process, its part
+of the weights in fp32, which at bf16 are the master copy of those that the module computes with.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+
+from pcqc.errors import UserError
+from pcqc.settings import LearnerPlacement, Rl, Sft
+from pcqc.system.processes import Processes
+from pcqc.training.batching import Padded
+from pcqc.training.token_trees import empty_batch
+from pcqc_gpu.deepspeed_start import deepspeed_package, deepspeed_settings
+from pcqc_gpu.host_memory import HostMemory
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class DeepSpeedBackend:
+    """See `Backend`.
+
+    Args:
+        module: the same in every process; in bf16 or fp32.
+        learning_rate: constant.
+        settings: weight decay, gradient clipping.
+        placement: ZeRO stage, offload, gradient checkpointing.
+        processes: that share the work.
+    """
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        learning_rate: float,
+        settings: Rl | Sft,
+        placement: LearnerPlacement,
+        processes: Processes,
+    ):
+        self.module, self.learning_rate, self.processes = module, learning_rate, processes
+        self.unsharded = placement.zero < 3
+        first = next(module.parameters())
+        self.device, self.dtype = first.device, first.dtype
+        self.deepspeed = deepspeed_package(self.device)
+        self.optimizer = torch.optim.AdamW(
+            module.parameters(), lr=learning_rate, weight_decay=settings.weight_decay
+        )
+        self.steps = 0
+        self.host = HostMemory()
+        self.recomputed = _checkpointed_layers(module) if placement.gradient_checkpointing else []
+        config = deepspeed_settings(placement, module)
+        config["gradient_clipping"] = settings.max_gradient_norm
+        self.engine = self._initialized(module, config, optimizer=self.optimizer)
+        self.state = ShardedState(self)
+
+    def forward(self, padded: Padded) -> torch.Tensor:
+        """See `Backend.forward`."""
+        with self._recomputing():
+            return self.engine(padded)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """See `Backend.backward`; DeepSpeed takes the mean over processes, hence the factor."""
+        self.engine.backward(loss * self.processes.count, scale_wrt_gas=False)
+
+    def step(self, rate: float = 1.0) -> float:
+        """See `Backend.step`."""
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = rate * self.learning_rate
+        self.engine.step()
+        norm = float(self.engine.get_global_grad_norm())
+        self.steps += norm < float("inf")
+        return norm
+
+    def frozen(self, module: torch.nn.Module) -> Callable[[Padded], torch.Tensor]:
+        """See `Backend.frozen`."""
+        if self.unsharded:
+            return module
+        for parameter in module.parameters():
+            parameter.requires_grad_(False)
+        config = deepspeed_settings(LearnerPlacement(devices=(), zero=3), module)
+        return self._initialized(module, config)
+
+    def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """See `Backend.weights`."""
+        for name, parameter in self.module.named_parameters():
+            with self.gathered(parameter):
+                yield name, parameter
+
+    def gathered(self, parameter, changed_by: int | None = None) -> AbstractContextManager:
+        """An unsharded weight; a change that process `changed_by` makes reaches all."""
+        if self.unsharded:
+            return nullcontext()
+        return self.deepspeed.zero.GatheredParameters([parameter], modifier_rank=changed_by)
+
+    def optimizer_on_host(self) -> AbstractContextManager[None]:
+        """See `Backend.optimizer_on_host`; before the first step there are no moments to move."""
+        tensors = [s[key] for s in self.optimizer.state.values() for key in MOMENTS if key in s]
+        if self.dtype == torch.bfloat16:  # else the master weights may be the module's own
+            tensors += [master.data for master in self.optimizer.state]
+        return self.host.holding(t for t in tensors if t.device == self.device)
+
+    def _initialized(self, module: torch.nn.Module, config: dict, **others):
+        """DeepSpeed's engine of a module, with its output suppressed."""
+        with redirect_stdout(io.StringIO()):
+            return self.deepspeed.initialize(model=module, config=config, **others)[0]
+
+    @contextmanager
+    def _recomputing(self) -> Iterator[None]:
+        """Layers recompute only where there are gradients: elsewhere they would lose their caches.
+
+        Only the layer's own flag is set, so that no module inside it changes its behaviour.
+        """
+        layers = self.recomputed if torch.is_grad_enabled() else []
+        for layer in layers:
+            layer.training = True
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.training = False
+
+
+class ShardedState:
+    """Master weights and moments, one file per process, each of whole parameters.
+
+    The files do not depend on how the processes sharded them, so another number of processes or
+    another stage of ZeRO can resume from them.
+
+    Args:
+        backend: whose state it is.
+    """
+
+    def __init__(self, backend: DeepSpeedBackend):
+        self.backend = backend
+
+    def files(self) -> dict[str, dict[str, torch.Tensor]]:
+        """See `Part.files`; a file of each process, and all gather each parameter in turn."""
+        rank, count = self.backend.processes.rank, self.backend.processes.count
+        kept = {"steps": torch.tensor(self.backend.steps)}
+        names = ("weight", *MOMENTS) if self.backend.steps else ("weight",)
+        for number, (name, parameter) in enumerate(self.backend.module.named_parameters()):
+            for key in names:
+                value = self._gathered(parameter, key)
+                if number % count == rank:
+                    kept[f"{name}/{key}"] = value.detach().to("cpu", copy=True).contiguous()
+        return {f"part-{rank:04d}": kept}
+
+    def read(self, folder: Path) -> None:
+        """See `Part.read`.
+
+        Raises:
+            UserError: the folder holds the state of a run in one process without DeepSpeed.
+        """
+        files = sorted(folder.glob("part-*.safetensors"))
+        if not files:
+            raise UserError(
+                f"{folder}: the run began without placement.learner and cannot resume with it; "
+                "take the setting out, or remove the run's folder 'state' to start afresh"
+            )
+        parameters = dict(self.backend.module.named_parameters())
+        for file in files:
+            with safe_open(file, "pt") as tensors:
+                self._begin(int(tensors.get_tensor("steps")))
+                for name in sorted(set(tensors.keys()) - {"steps"}):
+                    parameter, key = name.rsplit("/", 1)
+                    value = tensors.get_tensor(name).to(self.backend.device)
+                    self._take(parameters[parameter], key, value)
+
+    def _begin(self, steps: int) -> None:
+        """Make the optimiser state of this many steps; the moments are filled in later."""
+        backend = self.backend
+        if steps and not backend.steps:
+            # An optimiser has moments only after a step; this one has rate 0.
+            backend.backward(0 * backend.forward(empty_batch(backend.device)).sum())
+            backend.step(rate=0.0)
+        backend.steps = steps
+        for state in backend.optimizer.state.values():
+            state["step"].fill_(steps)
+
+    def _gathered(self, parameter, key: str) -> torch.Tensor:
+        """The fp32 weight or a moment of a parameter, gathered in every process."""
+        utils = self.backend.deepspeed.utils
+        if key == "weight":
+            return utils.safe_get_full_fp32_param(parameter)
+        return utils.safe_get_full_optimizer_state(parameter, key)
+
+    def _take(self, parameter, key: str, value: torch.Tensor) -> None:
+        """Set what `_gathered` returns; with the fp32 weight also that of the forward."""
+        utils = self.backend.deepspeed.utils
+        if self.backend.unsharded and key == "weight":
+            utils.safe_set_full_fp32_param(parameter, value)
+        elif self.backend.unsharded:
+            utils.safe_set_full_optimizer_state(parameter, value, key)
+        elif key == "weight":
+            utils.safe_set_local_fp32_param(parameter, self._own(parameter, value))
+        else:
+            utils.safe_set_local_optimizer_state(parameter, self._own(parameter, value), key)
+        if key == "weight":
+            with self.backend.gathered(parameter, changed_by=0):
+                parameter.data.copy_(value)
+
+    def _own(self, parameter, value: torch.Tensor) -> torch.Tensor:
+        """This process's shard of a tensor; the last one is padded with zeros."""
+        size = parameter.ds_tensor.numel()
+        padded = torch.nn.functional.pad(
+            value.flatten(), (0, size * self.backend.processes.count - value.numel())
+        )
+        return padded.narrow(0, size * self.backend.processes.rank, size)
+
+
+def _checkpointed_layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The layers that recompute their activations in the backward pass."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    for part in module.modules():
+        if hasattr(part, "gradient_checkpointing_enable"):
+            cast(Any, part).gradient_checkpointing_enable({"use_reentrant": False})
+            break
+    return [part for part in module.modules() if isinstance(part, GradientCheckpointingLayer)]

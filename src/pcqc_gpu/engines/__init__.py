@@ -1,0 +1,1 @@
+"""Engines for large models."""

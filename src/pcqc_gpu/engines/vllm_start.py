@@ -1,0 +1,157 @@
+"""How vLLM starts: its settings on this device, and the environment that it starts in."""
+
+import importlib.metadata
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from pcqc.errors import UserError, reason
+
+# Set by launchers of several processes; vLLM would take itself for one of those processes.
+LAUNCHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+log = logging.getLogger(__name__)
+
+
+def start(
+    folder: Path,
+    *,
+    dtype: str,
+    batch_size: int,
+    cache_tokens: int,
+    tensor_parallel: int,
+    sleeps: bool,
+    working_gib: float,
+    float32_head: bool,
+    shared: bool,
+):
+    """A `vllm.LLM`; see `VllmEngine`.
+
+    Args:
+        shared: whether it runs within this process.
+
+    Raises:
+        UserError: vLLM is missing, is not the build for this machine, or refuses the model.
+    """
+    vllm = _vllm()
+    settings = _settings(folder, dtype, batch_size, cache_tokens, tensor_parallel)
+    settings["enable_sleep_mode"] = sleeps
+    if float32_head:
+        settings["hf_overrides"] = {"head_dtype": "float32"}
+    torch.cuda.empty_cache()  # what the learner's allocator keeps unused is not free for vLLM
+    try:
+        with _environment(shared, tensor_parallel):
+            from vllm.platforms import current_platform
+
+            if current_platform.is_cpu():
+                return vllm.LLM(**settings | _on_cpu(folder, settings))
+            return vllm.LLM(**settings | _on_gpu(folder, settings, working_gib))
+    except (ValueError, RuntimeError) as problem:
+        why = reason(problem)
+        raise UserError(f"{folder}: vLLM does not start with this model: {why}") from problem
+
+
+def _settings(folder: Path, dtype: str, batch_size: int, cache_tokens: int, split: int) -> dict:
+    """vLLM's settings on any device."""
+    config = _config(folder)
+    of_layer = 2 * config.num_key_value_heads * config.head_dim * getattr(torch, dtype).itemsize
+    # vLLM keeps a block, of 128 tokens at most, for itself.
+    cache_bytes = (cache_tokens + 128) * config.num_hidden_layers * of_layer
+    return {
+        "model": str(folder),
+        "skip_tokenizer_init": True,
+        "trust_remote_code": False,
+        "dtype": dtype,
+        "seed": 0,
+        "tensor_parallel_size": split,
+        "max_num_seqs": batch_size,
+        "max_model_len": min(config.max_position_embeddings, cache_tokens),
+        "kv_cache_memory_bytes": cache_bytes // split,
+        "enable_prefix_caching": True,
+        "generation_config": "vllm",
+        "worker_extension_cls": "pcqc_gpu.engines.vllm_worker.WeightReceiver",
+        "disable_log_stats": True,
+        "use_tqdm_on_load": False,
+    }
+
+
+def _on_cpu(folder: Path, settings: dict) -> dict:
+    from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+
+    log.info("vLLM on a CPU has no sleep mode: it keeps its memory between updates")
+    size, sizes = _config(folder).head_dim, CPUAttentionBackend.get_supported_head_sizes()
+    if size not in sizes:  # else the first forward pass would fail
+        raise UserError(f"{folder}: attention heads of {size}; vLLM on a CPU has those of {sizes}")
+    return {
+        # A seeded request cannot be read in pieces there: its generator cannot be set back.
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": max(8192, settings["max_model_len"]),
+        "block_size": 32,
+        "enable_sleep_mode": False,
+        "enforce_eager": True,
+    }
+
+
+def _on_gpu(folder: Path, settings: dict, working_gib: float) -> dict:
+    """How much of the GPU vLLM takes: by default nearly all of it, however small its cache."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):  # counts the weights without allocating them
+        model = AutoModelForCausalLM.from_config(_config(folder), trust_remote_code=False)
+    model.tie_weights()
+    size = sum(p.numel() for p in model.parameters()) * getattr(torch, settings["dtype"]).itemsize
+    weights = size / settings["tensor_parallel_size"]
+    needed = weights + settings["kv_cache_memory_bytes"] + working_gib * 2**30
+    return {
+        "gpu_memory_utilization": min(1.0, needed / torch.cuda.mem_get_info()[1]),
+        "max_num_batched_tokens": 8192,  # bounds the activations within `working_gib`
+    }
+
+
+def _config(folder: Path):
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _vllm():
+    """The module, quiet and without usage reports. UserError if it cannot be used here."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    # Several jobs share a CPU; vLLM would bind all of them to the same cores.
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    try:
+        import vllm
+    except ImportError as problem:
+        raise UserError(f"vLLM cannot be imported ({problem}); run `make env`") from problem
+    builds = {d.name for d in importlib.metadata.distributions()}
+    if torch.cuda.is_available() and "vllm-cpu" in builds:
+        raise UserError("the vLLM installed here is the one for CPUs; run `make gpu`")
+    return vllm
+
+
+@contextmanager
+def _environment(shared: bool, devices: int) -> Iterator[None]:
+    """The environment in which vLLM starts: no launcher's variables, and its devices."""
+    before = dict(os.environ)
+    for name in LAUNCHERS:
+        os.environ.pop(name, None)
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0" if shared else "1"
+    # A process that has used a GPU cannot be forked.
+    os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
+    if not shared and torch.cuda.is_available():
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else map(str, range(torch.cuda.device_count()))
+        first = torch.cuda.current_device()
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(list(names)[first : first + devices])
+    try:
+        yield
+    finally:
+        for name in (*LAUNCHERS, "CUDA_VISIBLE_DEVICES"):
+            os.environ.pop(name, None)
+            if name in before:
+                os.environ[name] = before[name]

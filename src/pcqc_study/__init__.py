@@ -1,0 +1,1 @@
+"""A study around the core: settings, jobs, results, MLflow, the command line."""

@@ -1,0 +1,247 @@
+"""The jobs of a study: which there are, in order, and where the result of each is."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pcqc.errors import UserError
+from pcqc.settings.method import method_module
+from pcqc.system.manifest import LATEST
+from pcqc_study import job_inputs
+from pcqc_study.fingerprint import Job, Part
+from pcqc_study.settings.study import Study
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: a command of `pcqc`, and a rule of the workflow.
+
+    Attributes:
+        folder: where its results are, below the study's.
+        module: has the function `run` that does it.
+        arguments: names of the command's arguments after the study, and of the rule's wildcards.
+        rule: name of the rule, where it is not the kind's: that names a target.
+        synthetic: whether studies of the clinic alone have it, or those of real cases alone; None:
+            every study has it.
+        shared_out: whether one process for each device of the learner does it together, where the
+            study places its learner.
+        whole_study: whether `run` is also handed the study, whose newest results it looks up.
+    """
+
+    folder: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    rule: str = ""
+    synthetic: bool | None = None
+    shared_out: bool = False
+    whole_study: bool = False
+
+
+RUN = ("method", "run")
+RIVALS = ("grpo", "pcqc")  # what published credits are compared with
+KINDS = {
+    "clinic": Kind("data/clinic", "pcqc_clinic.jobs.clinic", synthetic=True),
+    "convert": Kind("data/converted", "data_prep.convert", ("file",), synthetic=False),
+    "overlap": Kind("data/overlap", "data_prep.overlap_audit", synthetic=False),
+    "instruction": Kind("data/instruction", "data_prep.instruction", synthetic=False),
+    "prepare": Kind("data", "data_prep.prepare", ("set",), synthetic=False),
+    "base": Kind("models/base", "pcqc_clinic.jobs.pretrain"),
+    "sft": Kind("models/sft", "pcqc.jobs.sft", shared_out=True),
+    "train": Kind("runs", "pcqc.jobs.train", RUN, shared_out=True),
+    "select": Kind("selection", "pcqc.jobs.select", RUN),
+    "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN, shared_out=True),
+    "continuation": Kind(
+        "continuation", "pcqc.jobs.continuation", RUN, "continue_candidates", shared_out=True
+    ),
+    "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN, "ground_answers"),
+    "lost_points": Kind(
+        "lost_points", "pcqc_clinic.jobs.lost_points", RUN, "lost_points_of_a_run", synthetic=True
+    ),
+    "lost_points_table": Kind(
+        "lost_points_table", "analysis.lost_points", synthetic=True, whole_study=True
+    ),
+    "mirror": Kind(
+        "tracking", "pcqc_study.mlflow_mirror.write_runs", ("method",), whole_study=True
+    ),
+    "collect": Kind("collected", "pcqc_study.mlflow_mirror.collect", whole_study=True),
+    "report": Kind("report", "analysis.report", whole_study=True),
+    "peers": Kind("peers", "analysis.tables.peers", (), "peers_table", whole_study=True),
+    "publish": Kind("published", "pcqc_study.mlflow_mirror.write_report", whole_study=True),
+}
+
+# Jobs that the clinic does in its own way: it knows its patients.
+IN_THE_CLINIC = ("train", "continuation", "grounding")
+
+
+def latest(study: Study, kind: str, *arguments: str) -> Path:
+    """Link to the newest result of a job, for those who only look at a study.
+
+    Jobs are handed the exact folders that they read.
+    """
+    return study.results.joinpath(KINDS[kind].folder, *arguments, LATEST)
+
+
+def log_path(study: Study, kind: str, *names: str) -> Path:
+    """What the workflow keeps of a job's messages.
+
+    Args:
+        study: to which the job belongs.
+        kind: of the job.
+        names: the job's arguments, and the name of its result's folder.
+    """
+    return study.results / "logs" / kind / f"{'-'.join(names)}.log"
+
+
+class Jobs:
+    """The jobs of a study, each made once.
+
+    Args:
+        study: the settings.
+        wanted: what the workflow is told to make: methods on demand, which the report will have,
+            and targets such as `peers`.
+    """
+
+    def __init__(self, study: Study, wanted: Collection[str] = ()):
+        self.study, self.wanted = study, wanted
+        self._made: dict[tuple[str, ...], Job] = {}
+
+    def job(self, kind: str, *arguments: str) -> Job:
+        """A job by its kind and arguments, such as `job("train", "pcqc", "A")`.
+
+        Raises:
+            UserError: the study has no such job.
+        """
+        key = (kind, *arguments)
+        if key not in self._made:
+            if KINDS[kind].synthetic not in (None, self.study.synthetic):
+                cases = "a synthetic clinic's" if self.study.synthetic else "real"
+                raise UserError(
+                    f"study '{self.study.name}' has no job '{kind}': its cases are {cases}"
+                )
+            if KINDS[kind].arguments == RUN:
+                self.study.require(*arguments)
+            folder = self.study.results.joinpath(KINDS[kind].folder, *arguments)
+            settings, inputs = getattr(job_inputs, kind)(self, *arguments)
+            entries, unused = self._modules(kind, arguments)
+            self._made[key] = Job(kind, arguments, folder, settings, entries, inputs, unused)
+        return self._made[key]
+
+    def _modules(self, kind: str, arguments: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """Modules in which a job starts, and those that it imports and does not enter."""
+        study, entry = self.study, KINDS[kind].module
+        if kind == "base" and study.models:
+            return ("pcqc.jobs.install_models",), ()
+        if study.synthetic and kind in IN_THE_CLINIC:
+            entry = f"pcqc_clinic.jobs.{kind}"
+        if kind != "train":
+            return (entry,), ()
+        method = study.method(arguments[0])
+        unused = () if "world" in method.needs else ("pcqc_clinic.known_world",)
+        return (entry, method_module(method.method)), unused
+
+    # Parts of results that several jobs read.
+
+    def cases(self, name: str) -> Part:
+        """Cases of the training (`train`) or of a benchmark; `sft`: the SFT conversations."""
+        if self.study.synthetic:
+            return self.job("clinic") / f"{name}.jsonl"
+        return self.job("prepare", "train" if name == "sft" else name) / f"{name}.jsonl"
+
+    def instruction(self) -> dict[str, Part]:
+        """The actor's system message, where it is not in the settings."""
+        if self.study.protocol.instruction is not None:
+            return {}
+        return {"instruction": self.job("instruction") / "instruction.txt"}
+
+    def base_model(self, role: str) -> Part:
+        """Weights of `actor`, `patient` or `scorer` before any fine-tuning."""
+        return self.job("base") / self.study.starts_from(role)
+
+    def models(self) -> dict[str, Part]:
+        """What consultations are held with."""
+        sft = self.job("sft")
+        roles = {"actor": sft / "actor", "patient": sft / "patient"}
+        return {**roles, "scorer": self.base_model("scorer"), **self.instruction()}
+
+    def world(self) -> dict[str, Part]:
+        """The clinic's world, which a study of real cases lacks."""
+        return {"world": self.job("clinic") / "world.json"} if self.study.synthetic else {}
+
+    def trained(self, method: str, run: str) -> dict[str, Job]:
+        """The training of a run; Shared SFT has none."""
+        return {"run": self.job("train", method, run)} if self.is_trained(method) else {}
+
+    def chosen(self, method: str, run: str) -> dict[str, Any]:
+        """A run's selected checkpoint; Shared SFT's is the actor."""
+        selection = self.job("select", method, run) / "selection.json"
+        return {"selection": selection, **self.trained(method, run), **self.models()}
+
+    # Which jobs there are.
+
+    @property
+    def compared(self) -> list[str]:
+        """Methods that `snakemake peers` compares."""
+        methods = self.study.methods
+        peers = [name for name, method in methods.items() if method.role == "peer"]
+        return [name for name in (*RIVALS, *peers) if methods[name].runs]
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods and controls that `snakemake all` makes."""
+        return [n for n, m in self.study.methods.items() if m.runs and not m.on_demand]
+
+    def is_trained(self, method: str) -> bool:
+        """Whether runs of the method are trained: Shared SFT is not."""
+        return self.study.method(method).kind == "rl"
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Method and letter of every run, those on demand among them."""
+        return [(name, run) for name, m in self.study.methods.items() for run in m.runs]
+
+    def shared(self) -> list[Job]:
+        """Jobs that all runs share, in order."""
+        if self.study.synthetic:
+            return [self.job("clinic"), self.job("base"), self.job("sft")]
+        data = [self.job("convert", name) for name in self.study.raw_files]
+        data += [self.job("overlap"), self.job("base")]
+        if self.study.protocol.instruction is None:
+            data.append(self.job("instruction"))
+        data += [self.job("prepare", name) for name in ("train", *self.study.benchmarks)]
+        return [*data, self.job("sft")]
+
+    def run(self, method: str, run: str) -> list[Job]:
+        """Jobs of one run, in order."""
+        kinds = ["train"] if self.is_trained(method) else []
+        kinds += ["select", "evaluate"]
+        if (method, run) in self.study.continued:
+            kinds += ["continuation", "grounding"]
+        return [self.job(kind, method, run) for kind in kinds]
+
+    def method(self, method: str) -> list[Job]:
+        """Jobs of a method's runs, in order, and the mirror of them."""
+        runs = [job for run in self.study.method(method).runs for job in self.run(method, run)]
+        return [*runs, self.job("mirror", method)]
+
+    def all(self) -> Iterator[Job]:
+        """Every job of `snakemake all`, and of runs on demand that were begun, in order."""
+        yield from self.shared()
+        for name in self.study.methods:
+            jobs = self.method(name) if self.study.method(name).runs else []
+            if name in self.methods or any(job.path.exists() for job in jobs):
+                yield from jobs
+        for kind in ("collect", "report", "publish"):
+            yield self.job(kind)
+
+    def on_demand(self) -> Iterator[Job]:
+        """Jobs of methods that `snakemake all` leaves out, and what is made of them."""
+        for name, method in self.study.methods.items():
+            if method.runs and method.on_demand:
+                yield from self.method(name)
+        yield self.job("peers")
+        if self.study.synthetic:
+            yield from (*self.lost_points(), self.job("lost_points_table"))
+
+    def lost_points(self) -> list[Job]:
+        """Where each run of methods and controls loses its points."""
+        return [self.job("lost_points", *pair) for pair in self.runs() if pair[0] in self.methods]

@@ -1,0 +1,250 @@
+"""What the analysis reads is fetched from MLflow; every file's SHA-256 is checked."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+from pcqc.errors import UserError
+from pcqc.evaluation.predictions import read_predictions, write_table
+from pcqc.system.files import read_json, read_jsonl, sha256_file, write_json
+from pcqc.system.manifest import (
+    MANIFEST,
+    STATE,
+    begin,
+    finish,
+    hold_folder,
+    read_manifest,
+    write_manifest,
+)
+from pcqc.task import Task
+from pcqc_study.graph import Jobs, latest
+from pcqc_study.mlflow_mirror.finished import read_collected, read_record
+from pcqc_study.mlflow_mirror.join_collections import check_start, join, key
+from pcqc_study.mlflow_mirror.mlflow_store import Store, answering, masked, open_store
+from pcqc_study.mlflow_mirror.values import is_number
+from pcqc_study.settings import START, Study
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+# What the analysis reads of a run; candidate groups and samples of training stay in MLflow.
+NEEDED = (
+    *("*/manifest.json", "training/events.jsonl", "training/validation/*.parquet"),
+    *("evaluation/*", "continuation/*"),
+)
+
+
+def run(task: Task, study: Study) -> None:
+    """Gather what the analysis reads from MLflow's artifacts of every method of the study.
+
+    Equal artifacts give equal bytes.
+
+    Raises:
+        UserError: a run is not mirrored; MLflow does not answer; an artifact is missing there or is
+            not the file that was mirrored; a prediction file is damaged.
+    """
+    _collect(study, task.folder, [])
+
+
+def add(study: Study) -> Path:
+    """Join this machine's runs to those that were collected earlier; the new collection.
+
+    Its manifest declares it equal to a collection of all runs, so that the report is made from it.
+
+    Raises:
+        UserError: nothing was collected earlier, or its runs start from another actor.
+    """
+    whole = Jobs(study).job("collect")
+    earlier = read_collected(study)
+    inputs = {
+        name: job for name, job in whole.inputs.items() if latest(study, "mirror", name).exists()
+    }
+    job = replace(whole, inputs={**inputs, "earlier": whole.latest / MANIFEST})
+    with hold_folder(job):
+        begin(job)
+        _collect(study, job.path, earlier)
+        finish(job, {})
+    manifest = read_manifest(job.path)
+    note = {whole.recipe.short: "the runs of this machine, joined to those collected earlier"}
+    write_manifest(job.path, {**manifest, "also_for": {**manifest["also_for"], **note}})
+    return job.path
+
+
+def _collect(study: Study, new: Path, earlier: list[dict]) -> None:
+    """Write a collection; runs of an earlier one, which is the newest on disk, are kept."""
+    remedy = f"check the store, then run `pcqc collect {study.name}` again"
+    with answering(study, remedy):
+        # Shared SFT is fetched in any case: it shows whether all runs start from one actor.
+        kept = {key(run) for run in earlier if run["method"] != START}
+        store = open_store(study)
+        runs = []
+        for name, method in study.methods.items():
+            if not method.on_demand:
+                letters = [run for run in method.runs if (name, run) not in kept]
+                runs += _fetch(store, study, name, letters, new)
+        if earlier:
+            check_start(study, earlier, runs)
+        _write_predictions(new, study, runs)
+        _write_validations(new, runs)
+        _write_updates(new, runs)
+        for run in runs:
+            if run["continuation"]:
+                place = Path(run["method"]) / run["run"]
+                target = new / "continuation" / place
+                shutil.rmtree(target, ignore_errors=True)  # of a collection that was cut short
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(_fetched(new, run) / "continuation", target)
+        if earlier:
+            runs = join(study, earlier, runs, new)
+        write_json(new / "runs.json", runs)
+
+
+def _fetched(new: Path, run: dict) -> Path:
+    """Folder of the fetched artifacts of a run, given its entry in runs.json."""
+    return new / STATE / "fetched" / run["method"] / run["run"]
+
+
+def _fetch(store: Store, study: Study, method: str, runs: list[str], new: Path) -> list[dict]:
+    """Fetch runs of a method; their entries in runs.json.
+
+    Each file must have the SHA-256 that the method's record has for it.
+    """
+    if not runs:
+        return []
+    mirror = f"run `pcqc mirror {study.name} {method}`"
+    path = latest(study, "mirror", method) / "record.json"
+    if not path.exists():
+        raise UserError(f"{method} is not in MLflow yet ({path} is missing); {mirror} first")
+    record = read_record(study, method)
+    # What is mirrored is not mirrored again while its record is there.
+    again = f"remove {path.parents[1]} and {mirror}"
+    entries = []
+    for run in runs:
+        if run not in record["runs"]:
+            raise UserError(f"run {run} of {method} is not in MLflow yet; {mirror} first")
+        folder = new / STATE / "fetched" / method / run
+        _fetch_artifacts(store, record["experiment_id"], record["runs"][run], folder, again)
+        entries.append(
+            {
+                "method": method,
+                "run": run,
+                "run_id": record["runs"][run]["run_id"],
+                "experiment_id": record["experiment_id"],
+                "training": _json_if_there(folder / "training" / "manifest.json"),
+                "evaluation": read_json(folder / "evaluation" / "manifest.json"),
+                "selection": read_json(folder / "evaluation" / "selection.json"),
+                "continuation": _json_if_there(folder / "continuation" / "manifest.json"),
+            }
+        )
+    return entries
+
+
+def _fetch_artifacts(
+    store: Store, experiment_id: str, mirrored: dict, folder: Path, again: str
+) -> None:
+    """Fetch what the analysis reads of a run, whose entry in the method's record is `mirrored`."""
+    run_id = mirrored["run_id"]
+    stored = store.client.search_runs([experiment_id], f"attributes.run_id = '{run_id}'")
+    if not stored:
+        raise UserError(f"MLflow has no run {run_id}, or it was deleted there; {again}")
+    for artifact, sha256 in mirrored["artifacts"].items():
+        if not any(PurePosixPath(artifact).match(pattern) for pattern in NEEDED):
+            continue
+        if sha256_file(_download(store, stored[0], artifact, folder, again)) != sha256:
+            raise UserError(
+                f"artifact {artifact} of run {run_id} has changed in MLflow; delete run {run_id} "
+                f"there, then {again}"
+            )
+
+
+def _json_if_there(path: Path) -> Any:
+    return read_json(path) if path.exists() else None
+
+
+def _download(store: Store, run: "Run", artifact: str, folder: Path, again: str) -> Path:
+    """Fetch one artifact; its path below the folder is that of the artifact."""
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    path = folder / artifact
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # By a run's id MLflow does the same, but hides why it fails.
+        fetched = download_artifacts(
+            artifact_uri=f"{run.info.artifact_uri}/{artifact}",
+            dst_path=str(path.parent),
+            tracking_uri=store.client.tracking_uri,
+        )
+    except (MlflowException, OSError) as problem:
+        # A heading of several lines comes before the reason.
+        reason = masked(str(problem).strip().splitlines()[-1])
+        raise UserError(
+            f"cannot fetch artifact {artifact} of run {run.info.run_id} into {folder}: {reason}; "
+            f"check the store; if MLflow has lost the artifact, {again}"
+        ) from problem
+    return Path(fetched).replace(path)
+
+
+def _write_predictions(new: Path, study: Study, runs: list[dict]) -> None:
+    """Gather all predictions into one table and all dialogues into one folder.
+
+    Runs, their updates and benchmarks come in the study's order. Predictions of `also_evaluate`
+    have a table of their own.
+    """
+    selected: list[pyarrow.Table] = []
+    further: list[pyarrow.Table] = []
+    for run in runs:
+        folder = _fetched(new, run) / "evaluation"
+        updates = run["evaluation"].get("further_updates", {}).values()
+        for evaluated in (run["evaluation"], *updates):
+            for name in study.benchmarks:
+                benchmark = evaluated["benchmarks"].get(name)
+                if benchmark is None:
+                    raise UserError(
+                        f"run {run['run']} of {run['method']} was not evaluated on {name}; "
+                        "evaluate it, mirror it, and collect again"
+                    )
+                path = folder / benchmark["predictions"]
+                table = read_predictions(path)
+                if len(table) != benchmark["cases"]:
+                    raise UserError(
+                        f"{path} has {len(table)} rows for {benchmark['cases']} cases; "
+                        "evaluate again"
+                    )
+                (selected if evaluated is run["evaluation"] else further).append(table)
+                dialogues = new / "dialogues" / run["method"] / run["run"] / benchmark["dialogues"]
+                dialogues.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(folder / benchmark["dialogues"], dialogues)
+    write_table(new / "predictions.parquet", pyarrow.concat_tables(selected))
+    if further:
+        write_table(new / "further_updates.parquet", pyarrow.concat_tables(further))
+
+
+def _write_validations(new: Path, runs: list[dict]) -> None:
+    """Gather the predictions of all checkpoints on the development benchmark, by run and update."""
+    tables = []
+    for run in runs:
+        folder = _fetched(new, run) / "training" / "validation"
+        tables += [read_predictions(path) for path in sorted(folder.glob("*.parquet"))]
+    if tables:
+        write_table(new / "validations.parquet", pyarrow.concat_tables(tables))
+
+
+def _write_updates(new: Path, runs: list[dict]) -> None:
+    """Gather the numbers of all events: one row for each, one column for each number."""
+    rows = []
+    for run in runs:
+        path = _fetched(new, run) / "training" / "events.jsonl"
+        for _, event in read_jsonl(path) if path.exists() else ():
+            rows.append({"method": run["method"], "run": run["run"], **event})
+    keys = {"method": pyarrow.string(), "run": pyarrow.string(), "kind": pyarrow.string()}
+    numbers = sorted(
+        {name for row in rows for name, value in row.items() if is_number(value)} - {"update"}
+    )
+    schema = pyarrow.schema(
+        [*keys.items(), ("update", pyarrow.int64()), *((n, pyarrow.float64()) for n in numbers)]
+    )
+    write_table(new / "updates.parquet", pyarrow.Table.from_pylist(rows, schema))

@@ -1,0 +1,113 @@
+"""Two methods on the same cases: gain, its bootstrap interval and McNemar's test."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+
+from pcqc_study.intervals_over_cases import (
+    RESAMPLES,
+    SEED,
+    Interval,
+    percentile_interval,
+    resampled_means,
+)
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """Two sets of predictions on the same cases (app:paired_statistics).
+
+    Attributes:
+        cases: their number.
+        minuend_accuracy, subtrahend_accuracy: of each set, in percent.
+        gain: their difference, in percentage points.
+        low, high: ends of the gain's 95 % interval, in percentage points.
+        only_minuend, only_subtrahend: cases that one set alone has right.
+        p: McNemar's; None of an average over benchmarks.
+    """
+
+    cases: int
+    minuend_accuracy: float
+    subtrahend_accuracy: float
+    gain: float
+    low: float
+    high: float
+    only_minuend: int
+    only_subtrahend: int
+    p: float | None
+    resamples: int = RESAMPLES
+    seed: int = SEED
+    resampling_unit: str = "case"
+
+    @property
+    def interval(self) -> Interval:
+        """Of the gain, in percentage points."""
+        return Interval(self.low, self.high)
+
+
+def mcnemar(only_minuend: int, only_subtrahend: int) -> float:
+    """Exact two-sided McNemar p of the two discordant counts; 1 where none is discordant."""
+    discordant = only_minuend + only_subtrahend
+    if discordant == 0:
+        return 1.0
+    return float(binomtest(only_minuend, discordant, 0.5).pvalue)
+
+
+def paired_comparison(
+    minuend: np.ndarray, subtrahend: np.ndarray, seed: int = SEED
+) -> PairedComparison:
+    """Gain of one method over another at fixed checkpoints (app:paired_statistics).
+
+    Args:
+        minuend, subtrahend: (cases,) booleans, correct or not, in the same order of cases.
+        seed: of the percentile bootstrap over cases.
+    """
+    pairs = np.column_stack([minuend, subtrahend]).astype(bool)
+    first, second = pairs.T
+    interval = percentile_interval(_resampled_gains(pairs, seed))
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    return PairedComparison(
+        cases=len(pairs),
+        minuend_accuracy=100 * float(first.mean()),
+        subtrahend_accuracy=100 * float(second.mean()),
+        gain=100 * (only_first - only_second) / len(pairs),
+        low=interval.low,
+        high=interval.high,
+        only_minuend=only_first,
+        only_subtrahend=only_second,
+        p=mcnemar(only_first, only_second),
+        seed=seed,
+    )
+
+
+def paired_average(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray]], compared: Sequence[PairedComparison]
+) -> PairedComparison:
+    """The same over several benchmarks: the unweighted mean, cases resampled within each.
+
+    Args:
+        pairs: (minuend, subtrahend) of each benchmark, as in `paired_comparison`.
+        compared: what that returned for each.
+    """
+    rng = np.random.default_rng(SEED)
+    gains = [_resampled_gains(np.column_stack(pair).astype(bool), rng) for pair in pairs]
+    interval = percentile_interval(np.mean(gains, axis=0))
+    return PairedComparison(
+        cases=sum(each.cases for each in compared),
+        minuend_accuracy=float(np.mean([each.minuend_accuracy for each in compared])),
+        subtrahend_accuracy=float(np.mean([each.subtrahend_accuracy for each in compared])),
+        gain=float(np.mean([each.gain for each in compared])),
+        low=interval.low,
+        high=interval.high,
+        only_minuend=sum(each.only_minuend for each in compared),
+        only_subtrahend=sum(each.only_subtrahend for each in compared),
+        p=None,
+    )
+
+
+def _resampled_gains(pairs: np.ndarray, rng: int | np.random.Generator) -> np.ndarray:
+    """Gain in points in each resample of the cases; pairs are (cases, 2) booleans."""
+    means = resampled_means(pairs, rng=rng)
+    return 100 * (means[:, 0] - means[:, 1])

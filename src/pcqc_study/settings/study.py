@@ -1,0 +1,236 @@
+"""A study: what is compared, on which data, at which sizes."""
+
+import dataclasses
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from pcqc.errors import UserError, nearest
+from pcqc.settings.data import Benchmark, Clinic, Data, RawFile
+from pcqc.settings.method import Method
+from pcqc.settings.models import (
+    ADDRESS,
+    Decoding,
+    Engine,
+    Judge,
+    Models,
+    Pretrained,
+    ScratchModel,
+    Servers,
+)
+from pcqc.settings.placement import Assumptions, Placement
+from pcqc.settings.training import Protocol, Rl, Sft
+from pcqc.settings.types import STRICT, Count, Name, Positive, Seconds, Some, Title, matching
+
+START = "shared_sft"  # the method whose weights every trained run starts from
+STORE = (
+    rf"sqlite:///[^?]*[^/?](\?.*)?|{ADDRESS[0]}",
+    "sqlite:///FILE or http(s)://HOST:PORT, without user, password or query; give secrets by "
+    "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Tracking:
+    """The MLflow mirror."""
+
+    uri: Annotated[str, matching(*STORE)] = "sqlite:///results/mlflow.db"
+    timeout_seconds: Seconds = 120.0  # a busy machine takes more than 20
+
+
+@dataclass(frozen=True, config=STRICT)
+class Ungrounded:
+    """Further states, at which the clinic's patient is made to give some answers without grounds.
+
+    They test the filter of grounded answers, and nothing else is read from them.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1)]  # of answers to candidates
+    states: Count  # of the development cases that come after those of the other states
+
+
+@dataclass(frozen=True, config=STRICT)
+class Continuation:
+    """Does utility predict downstream success (`app:credit_analysis`)?"""
+
+    method: str = "pcqc"  # whose policy asks and continues, at its selected checkpoint
+    run: str = "A"
+    early: Count | None = None  # an update of that run whose checkpoint is studied in the same way
+    reference: str | None = START  # a method studied in the same way, its first run
+    states: Count = 128  # development cases, each at its initial state
+    # questions fixed at each state, the first of them the executed one
+    candidates: Annotated[int, Field(ge=2, le=100)] = 4
+    continuations: Count = 8  # of each candidate
+    seed: int = 0
+    # models that judge whether answers are grounded; the frozen scorer where none is named
+    judges: dict[Name, Judge] = Field(default_factory=dict)
+    review: str | None = None  # CSV of manual judgements on answers, which override the judges'
+    ungrounded: Ungrounded | None = None
+
+
+@dataclass(frozen=True, config=STRICT)
+class Equivalence:
+    """Differences that would not matter, fixed before a study is run; `docs/analysis.md`."""
+
+    points: Positive = 2.0  # of accuracy
+    turns: Positive = 0.25  # inquiry turns per consultation
+
+
+@dataclass(frozen=True, config=STRICT)
+class Study:
+    """One study: what is compared, on what, with which sizes."""
+
+    name: Name  # of its file
+    title: Title
+    synthetic: bool
+    benchmarks: dict[Name, Benchmark]
+    protocol: Protocol
+    actor_decoding: Decoding  # validation and evaluation; of rollouts see `rl.rollout_top_p`
+    patient_decoding: Decoding
+    sft: Sft
+    rl: Rl
+    runs: dict[Name, int]  # letter -> seed of an independent RL run
+    methods: dict[Name, Method]
+    evaluation_seed: int
+    # Method -> updates whose checkpoints are evaluated beside the selected one, in every run.
+    also_evaluate: dict[str, Some[Count]] = field(default_factory=dict)
+    clinic: Clinic | None = None
+    scratch_model: ScratchModel | None = None
+    data: Data | None = None
+    models: Models | None = None
+    # studies that repeat this one on another base model; claims are judged on all of them
+    replicates: tuple[str, ...] = ()
+    absent: dict[str, str] = field(default_factory=dict)  # optional benchmark -> missing file
+    path_test: bool = False  # too small to say anything: tables and report say so
+    continuation: Continuation | None = None
+    equivalence: Equivalence = field(default_factory=Equivalence)
+    engine: Engine = field(default_factory=Engine)
+    servers: Servers = field(default_factory=Servers)
+    placement: Placement | None = None  # of roles on devices; without it a job runs on one device
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    tracking: Tracking = field(default_factory=Tracking)
+
+    @property
+    def results(self) -> Path:
+        """Folder of the study's results, below the working directory."""
+        return Path("results") / self.name
+
+    @property
+    def development(self) -> str:
+        """Name of the benchmark on which checkpoints are chosen."""
+        return next(n for n, b in self.benchmarks.items() if b.role == "development")
+
+    @property
+    def common_runs(self) -> list[str]:
+        """Runs that every trained method and control has; tables of one run show the first."""
+        trained = [
+            method.runs
+            for method in self.methods.values()
+            if method.kind == "rl" and not method.on_demand and method.runs
+        ]
+        return [run for run in self.runs if all(run in runs for runs in trained)]
+
+    @property
+    def continued(self) -> list[tuple[str, str]]:
+        """Method and run of every policy in the continuation study."""
+        if self.continuation is None:
+            return []
+        pairs = [(self.continuation.method, self.continuation.run)]
+        if reference := self.continuation.reference:
+            pairs.append((reference, self.method(reference).runs[0]))
+        return pairs
+
+    @property
+    def raw_files(self) -> dict[str, RawFile]:
+        """Name in `data/converted` -> published file; the training's names start with `train`."""
+        if self.data is None:
+            return {}
+        training, several = self.data.training, len(self.data.training) > 1
+        files = {f"train-{i}" if several else "train": f for i, f in enumerate(training, start=1)}
+        if self.data.sft:
+            files["sft"] = self.data.sft
+        return files | {name: benchmark.raw for name, benchmark in self.benchmarks.items()}
+
+    @property
+    def pretrained(self) -> dict[str, Pretrained]:
+        """Model folder -> weights in it, each once; `base` has the actor's."""
+        if self.models is None:
+            return {}
+        folders = {"base": self.models.actor}
+        for name in ("patient", "scorer"):
+            own = getattr(self.models, name)
+            if own and not own.same_weights(self.models.actor):
+                folders["patient_base" if name == "patient" else name] = own
+        judges = self.continuation.judges if self.continuation else {}
+        folders |= {f"judge_{name}": judge.weights for name, judge in judges.items()}
+        return folders
+
+    def starts_from(self, role: str) -> str:
+        """Model folder of a role's weights (`actor`, `patient`, `scorer`) before SFT."""
+        folder = "patient_base" if role == "patient" else role
+        return folder if folder in self.pretrained else "base"
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether GPUs compute with deterministic kernels; a CPU always does."""
+        return self.placement is not None and self.placement.deterministic
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether jobs that run models need GPUs: as the placement says.
+
+        Without a placement all studies do but the clinic's and tests of the path.
+        """
+        if self.placement:
+            return self.placement.device != "CPU"
+        return not (self.synthetic or self.path_test)
+
+    def dtype(self, role: str) -> str:
+        """Number format of a role's weights."""
+        own = self.models and (getattr(self.models, role) or self.models.actor)
+        return (own and own.dtype) or self.engine.dtype
+
+    def method(self, name: str) -> Method:
+        """The method's settings; UserError with the nearest name if there is none."""
+        if name not in self.methods:
+            raise UserError(
+                f"no method '{name}' in study '{self.name}'{nearest(name, self.methods)}"
+            )
+        return self.methods[name]
+
+    def rl_of(self, method: Method) -> Rl:
+        """Settings of policy optimisation that a method's runs have: the study's and its own."""
+        own: dict[str, Any] = method.rl
+        return dataclasses.replace(self.rl, **own)
+
+    def may_level_off(self, method: Method) -> bool:
+        """Whether a run of the method can end before its last update."""
+        return bool(self.rl_of(method).level_after)
+
+    def seed(self, run: str) -> int:
+        """Seed of a run; UserError if the study has no such run."""
+        if run not in self.runs:
+            raise UserError(f"no run '{run}' in study '{self.name}'{nearest(run, self.runs)}")
+        return self.runs[run]
+
+    def require(self, method: str, run: str) -> None:
+        """Raise UserError if the study has no such method or no such run."""
+        self.method(method)
+        self.seed(run)
+
+    def require_run(self, method: str, run: str) -> None:
+        """Raise UserError unless the method has this run in the study."""
+        if run not in (known := self.method(method).runs):
+            place = "the study's file, or where `pcqc vary` recorded it"
+            remedy = f"; add '{run}' to its `runs` in {place}" if run in self.runs else ""
+            raise UserError(
+                f"{method} has no run '{run}' in study '{self.name}'; known are "
+                f"{', '.join(known) or 'none'}{remedy}"
+            )
+
+    def to_dict(self) -> dict:
+        """All settings as plain data."""
+        return dataclasses.asdict(self)

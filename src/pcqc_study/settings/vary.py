@@ -1,0 +1,137 @@
+"""Variations of a method: the same but for a setting or two, recorded beside the study's file.
+
+`config/studies/variations/<study>.yaml` has an entry for each, written as in `config/methods.yaml`.
+A variation is an ablation of the study: made on demand by its name, compared with its method.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pcqc.errors import UserError
+from pcqc.settings.method import Method
+from pcqc.system.files import write_atomic
+from pcqc_study.settings.load import load_study, study_path, variations
+from pcqc_study.settings.study import Study
+from pcqc_study.settings.yaml_reader import read_settings
+
+HEAD = "# Variations of methods, as `pcqc vary` records them; remove an entry to forget it.\n"
+FIXED = ("title", "method", "role", "runs")
+
+
+def vary(
+    study_name: str,
+    method: str,
+    changes: Sequence[str],
+    *,
+    name: str | None = None,
+    runs: Sequence[str] = (),
+) -> tuple[str, Path]:
+    """Record a variation; the same one again adds those of its runs that are not recorded.
+
+    Args:
+        study_name: name or path of a study.
+        method: which method varies.
+        changes: `setting=value`; a setting of the method, `tree....` or `rl....`.
+        name: of the variation; made of method and changes where not given.
+        runs: letters of its runs; the method's first where not given.
+
+    Returns:
+        The variation's name and the file that records it.
+
+    Raises:
+        UserError: no such method, setting or value, a name that is taken, or nothing changed.
+    """
+    study = load_study(study_name)
+    settings = _varied(study, method)
+    given = _values(changes)
+    entry: dict[str, Any] = {
+        "title": f"{settings.title}, {', '.join(f'{k} {_word(v)}' for k, v in given.items())}",
+        "role": "ablation",
+        "like": method,
+        "runs": list(runs) or [settings.runs[0]],
+        **_nested(given),
+    }
+    name = name or _name(method, given)
+    path = variations(study_path(study_name))
+    known = read_settings(path).data if path.exists() else {}
+    if name in known and {**known[name], "runs": entry["runs"]} == entry:
+        entry["runs"] = [*dict.fromkeys([*known[name].get("runs", []), *entry["runs"]])]
+        if entry == known[name]:
+            return name, path
+    elif name in study.methods:
+        raise UserError(f"the study has a method '{name}' already; give another --name")
+    before = path.read_bytes() if path.exists() else None
+    text = yaml.safe_dump({**known, name: entry}, sort_keys=False, allow_unicode=True)
+    write_atomic(path, HEAD + text)
+    try:
+        _refuse_the_same(load_study(study_name), name, method)
+    except UserError as problem:
+        path.unlink() if before is None else write_atomic(path, before)
+        raise UserError(f"--set {' '.join(changes)}: {problem}") from None
+    return name, path
+
+
+def _varied(study: Study, method: str) -> Method:
+    """The method's settings; UserError where it cannot be varied."""
+    settings = study.method(method)
+    if settings.kind != "rl" or not settings.runs:
+        raise UserError(f"{method} has no runs of reinforcement learning to vary")
+    if settings.role == "ablation":
+        raise UserError(f"{method} is a variation itself; vary the method that it is of")
+    return settings
+
+
+def _values(changes: Sequence[str]) -> dict[str, Any]:
+    """Setting -> value; UserError for one that makes no variation."""
+    values = dict(_parsed(change) for change in changes)
+    for setting in FIXED:
+        if setting in values:
+            raise UserError(f"--set {setting}: cannot be varied; give another setting")
+    return values
+
+
+def _refuse_the_same(study: Study, name: str, method: str) -> None:
+    made, model = study.method(name), study.method(method)
+    same = dataclasses.replace(
+        made, title=model.title, role=model.role, runs=model.runs, rl=model.rl
+    )
+    if same == model and study.rl_of(made) == study.rl_of(model):
+        raise UserError(f"{method} has these values already; give others")
+
+
+def _parsed(change: str) -> tuple[str, Any]:
+    """`rl.learning_rate=5e-4` -> its name and value."""
+    name, sign, text = change.partition("=")
+    if not (name.strip() and sign and text.strip()):
+        raise UserError(f"--set {change}: write it as setting=value, such as rl.learning_rate=5e-4")
+    try:
+        return name.strip(), json.loads(text)
+    except ValueError:
+        return name.strip(), text.strip()
+
+
+def _nested(given: dict[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in given.items():
+        group, dot, part = name.partition(".")
+        if dot:
+            nested.setdefault(group, {})[part] = value
+        else:
+            nested[name] = value
+    return nested
+
+
+def _name(method: str, given: dict[str, Any]) -> str:
+    """`pcqc_learning_rate_0_0005`."""
+    parts = [f"{name.rpartition('.')[2]}_{_word(value)}" for name, value in given.items()]
+    return re.sub(r"[^A-Za-z0-9]+", "_", "_".join([method, *parts])).strip("_")[:64]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

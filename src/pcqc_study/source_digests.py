@@ -1,0 +1,159 @@
+"""Digests of source modules: part of a recipe, so that an edit of code makes results anew.
+
+A digest is of what a module does. It is taken of the syntax tree without docstrings and imports,
+and of the names that the module imports. So comments, formatting and the order of imports change
+nothing.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, cast
+
+from pcqc.settings.method import GROUP
+from pcqc.system.checkout import ROOT
+
+_PACKAGES = {
+    "pcqc": ROOT / "src" / "pcqc",
+    "pcqc_clinic": ROOT / "src" / "pcqc_clinic",
+    "pcqc_gpu": ROOT / "src" / "pcqc_gpu",
+    "pcqc_study": ROOT / "src" / "pcqc_study",
+    "pcqc_peers": ROOT / "packages" / "pcqc_peers" / "src" / "pcqc_peers",
+    "clinic_env": ROOT / "packages" / "clinic_env" / "src" / "clinic_env",
+    "turn_credit": ROOT / "packages" / "turn_credit" / "src" / "turn_credit",
+    "credit_lab": ROOT / "src" / "credit_lab",
+    "data_prep": ROOT / "data_prep",
+    "analysis": ROOT / "analysis",
+}
+# Settings are in the recipe by value, so the modules that read and check them are not.
+_NOT_COUNTED = ("pcqc.settings", "pcqc.recipes", "pcqc.errors", "pcqc_study.cli")
+
+
+def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
+    """Digest of each project module that `modules` import, directly or not (16 hex digits).
+
+    Imports inside functions count, those for types alone do not. A module's package counts too,
+    unless it only lists what it offers. An import of names from a package counts as one of all that
+    the package imports.
+
+    Args:
+        modules: dotted names to start from.
+        unused: modules, with what they hold, that are left out although something imports them.
+    """
+    left_out = tuple(f"{name}." for name in (*_NOT_COUNTED, *unused))
+    digests: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in digests or f"{module}.".startswith(left_out):
+            continue
+        if _file(module):
+            source = _source(module)
+            digests[module] = source.digest
+            waiting += source.imports
+            package = module.rpartition(".")[0]
+            if package and not _source(package).only_lists:
+                waiting.append(package)
+    return dict(sorted(digests.items()))
+
+
+@functools.cache
+def _file(module: str) -> Path | None:
+    """Where a module of the project, or of a method from another distribution, is."""
+    package, _, rest = module.partition(".")
+    folder = _PACKAGES.get(package) or _other_packages(tuple(sys.path)).get(package)
+    if folder is None:
+        return None
+    base = folder.joinpath(*rest.split(".")) if rest else folder
+    for path in (base / "__init__.py", base.with_suffix(".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@functools.cache
+def _other_packages(path: tuple[str, ...]) -> dict[str, Path]:
+    """Packages of methods from other distributions on Python's path -> where their source is."""
+    folders = {}
+    named = {entry.module.partition(".")[0] for entry in entry_points(group=GROUP)}
+    # Our own packages are where `_PACKAGES` says, whatever else of their name is on the path.
+    for package in named - _PACKAGES.keys():
+        source = Path(importlib.util.find_spec(package).origin)
+        folders[package] = source.parent if source.name == "__init__.py" else source.with_suffix("")
+    return folders
+
+
+@functools.cache
+def _source(module: str) -> "_Source":
+    return _Source(_file(module).read_text(encoding="utf-8"))
+
+
+class _Source(ast.NodeTransformer):
+    """A module's source, reduced to what it does.
+
+    Attributes:
+        names: what it imports, as `(module, name, alias)`.
+        imports: modules that it may import, and names in them that may be modules.
+        digest: of the syntax tree and the names.
+        only_lists: whether it imports what it offers, at once or when it is asked for, and does
+            nothing else.
+    """
+
+    def __init__(self, text: str):
+        self.names: list[tuple[str, str, str]] = []
+        self.imports: list[str] = []
+        tree = self.visit(ast.parse(text))
+        self.only_lists = all(_lists(node) for node in tree.body)
+        text = f"{ast.dump(tree)} {sorted(set(self.names))}"
+        self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """Take the imports out of the tree."""
+        for alias in node.names:
+            self.names.append((alias.name, "", alias.asname or ""))
+            self.imports.append(alias.name)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Take the imports out of the tree."""
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            self.names.append((module, alias.name, alias.asname or ""))
+            self.imports += [module, f"{module}.{alias.name}"]
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        """Take out a string that stands alone, as a docstring does."""
+        value = node.value
+        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        return None if is_text else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        """Take out `if TYPE_CHECKING:`, which never runs."""
+        return None if _last_name(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Count the modules of `import_module(f"package.{name}")`: all that the package has."""
+        if _last_name(node.func) == "import_module" and isinstance(
+            name := node.args[0], ast.JoinedStr
+        ):
+            package = cast(Any, name.values[0]).value.rstrip(".")
+            files = sorted(_file(package).parent.glob("*.py"))
+            self.imports += [f"{package}.{path.stem}" for path in files]
+        return self.generic_visit(node)
+
+
+def _last_name(node: ast.expr) -> str | None:
+    """`c` of the expressions `c` and `a.b.c`."""
+    return getattr(node, "attr", getattr(node, "id", None))
+
+
+def _lists(statement: ast.stmt) -> bool:
+    """Whether a statement of a package says what it offers."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.FunctionDef(name="__getattr__"):
+            return True
+    return False
