@@ -29,9 +29,9 @@ contents = {
     "Studies": "docs/own-cases docs/real-study docs/data docs/plan docs/engines docs/deepspeed "
     "docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map",
-    "Findings": "src/pcqc_clinic/lost_points packages/pcqc_peers/stopping src/pcqc/methods/repairs "
-    "packages/pcqc_peers/newer_peers src/pcqc/methods/atpo/positions src/pcqc_clinic/learning_rates "
-    "src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
+    "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
+    "packages/pcqc_peers/stopping packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "
+    "src/pcqc/methods/atpo/positions src/credit_lab/audit/dividing src/credit_lab/audit/stopping",
     "Code": "docs/architecture docs/add-a-method docs/add-a-table docs/add-a-benchmark "
     "docs/add-an-engine CONTRIBUTING PROMISES SECURITY CHANGELOG",
     "Packages and files": "packages/turn_credit/README packages/clinic_env/README "
