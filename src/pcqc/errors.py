@@ -35,8 +35,14 @@ def few(words: Sequence[str], most: int) -> str:
 
 def one_line(text: str, most: int = 300) -> str:
     """`text` as one printable line of at most `most` characters, for a message."""
-    shown = text if len(text) <= most else f"{text[:most]}…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return printable(text if len(text) <= most else f"{text[:most]}…", keep="")
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    """`text` with what would steer a terminal, as escape sequences do, written as `\\x1b`."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -109,11 +109,11 @@ def _line(name: str, processes: Processes = SINGLE_PROCESS) -> Iterator[list[str
         text = reason(problem)
         if not isinstance(problem, UserError):
             text = f"{type(problem).__name__}: {text}; see docs/real-study.md#gpus"
-        print(one_line(f"RED   {name:<17} {text}"), flush=True)
+        show(one_line(f"RED   {name:<17} {text}"))
         raise UserError(f"{name}: {text}") from problem
     if processes.is_main:
         notes.append(f"{time.perf_counter() - start:.1f} s")
-        print(f"ok    {name:<17} {', '.join(notes)}", flush=True)
+        show(f"ok    {name:<17} {', '.join(notes)}")
 
 
 def _servers(study: Study) -> dict[str, Server]:

@@ -1,6 +1,7 @@
 """`pcqc consult`, scripted: what is typed goes in, what a person reads comes out."""
 
 import contextlib
+import dataclasses
 import io
 import shutil
 
@@ -85,6 +86,24 @@ def test_candidates_stand_with_their_utilities_the_executed_one_marked(doctor, a
     # The other candidates change nothing of the consultation.
     spoken = [line for line in printed.splitlines() if line.startswith(("Doctor: ", "Patient: "))]
     assert spoken == [line for line in watched.splitlines() if line in spoken]
+
+
+def test_what_a_case_says_cannot_steer_the_terminal(doctor, asking, monkeypatch, capsys):
+    """Escape sequences set titles and clear screens; a mark of direction reorders what is read."""
+    case, seed, _ = asking
+    hostile = dataclasses.replace(
+        case,
+        initial=f"{case.initial} \x1b]0;taken\x07\x1b[2J",
+        options={label: f"{text}\u202e\x9b2J" for label, text in case.options.items()},
+        facts=(f"{case.facts[0]}\rmore", *case.facts[1:]),
+    )
+    monkeypatch.setattr("pcqc_study.consult.checked_cases", lambda path: [hostile])
+    monkeypatch.setattr("sys.stdin", io.StringIO("no idea\n" * 10))
+    consult(doctor, "shared_sft", "A", seed=seed, be_patient=True)
+    printed = capsys.readouterr().out
+    assert all(line.isprintable() for line in printed.split("\n"))
+    assert f"on {case.case_id}: {case.initial} \\x1b]0;taken\\x07\\x1b[2J\n" in printed
+    assert f"{case.facts[0]}\\rmore\n" in printed
 
 
 def test_an_unknown_case_or_benchmark_is_named(doctor):

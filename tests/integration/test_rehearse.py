@@ -7,6 +7,7 @@ from helpers import make_case, scripted_context, scripted_scorer
 
 from pcqc.engines.base import Failure
 from pcqc.errors import UserError
+from pcqc.system.terminal import show
 from pcqc_gpu.rehearse import IN_ITS_PLACE, rehearse
 
 CASE = replace(make_case(), facts=("Has a fever.", "No rash."))
@@ -68,6 +69,16 @@ def test_a_doctor_that_asks_nothing_does_not_hide_the_patient():
     shown = dict(part for part in parts(text) if len(part) == 2)
     assert shown["the patient says"] == "No rash."
     assert IN_ITS_PLACE in shown["the patient reads"]
+
+
+def test_what_a_case_says_cannot_steer_the_terminal(capsys):
+    hostile = replace(CASE, initial="Cough\x1b]0;taken\x07")
+    shown = scripted_context(lambda *place: "Final Answer: A", [hostile], name="0/rehearsal")
+    scorer = scripted_scorer(lambda prompt: [0.25] * 4, shown.chat)
+    show(rehearse(shown, scorer, [hostile]))
+    printed = capsys.readouterr().out
+    assert "Cough\\x1b]0;taken\\x07" in printed
+    assert all(line.isprintable() for line in printed.split("\n"))
 
 
 def test_a_server_that_fails_ends_it(monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,11 +22,12 @@ from pcqc.methods.pcqc import Pcqc
 from pcqc.models.folder import save_model
 from pcqc.roles import Patient, Scorer
 from pcqc.settings import Decoding, Server
-from pcqc.task import Where
 from pcqc_gpu.engines.server import ServerEngine
+from pcqc_study.run_job import placed
 from pcqc_study.settings import load_study
 
 STOP = 7
+VOCABULARY = 120  # of the tiny model
 GRPO = Grpo("Test", "grpo", terminal_group=2)
 SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=STOP)
 
@@ -112,8 +114,72 @@ def test_what_does_not_pass_is_a_failure_of_one_request(serve, reply, kind):
 def test_an_endless_reply_is_not_read_to_its_end(serve, monkeypatch):
     monkeypatch.setattr("pcqc_gpu.engines.replicas.MAX_REPLY", 300)
     engine = serve(unless((1, 2), lambda attempt: completion([3] * 100))).engine()
-    assert result_of(engine).kind == "malformed"
+    assert str(result_of(engine)) == "malformed: a reply of more than 300 bytes"
     assert engine.counts == {"retries": 2, "malformed": 1}
+
+
+def choice(tokens, logprobs) -> tuple[int, str]:
+    """A reply with one completion."""
+    logprobs = {"token_logprobs": logprobs}
+    return 200, json.dumps({"choices": [{"token_ids": tokens, "logprobs": logprobs}]})
+
+
+@pytest.mark.parametrize(
+    ("reply", "wrong"),
+    [
+        (completion([VOCABULARY]), f"token id {VOCABULARY} of a vocabulary of {VOCABULARY}"),
+        (completion([3, -1]), f"token id -1 of a vocabulary of {VOCABULARY}"),
+        (completion([5.9]), f"token id 5.9 of a vocabulary of {VOCABULARY}"),
+        (completion([True]), f"token id True of a vocabulary of {VOCABULARY}"),
+        (completion(["3"]), f"token id '3' of a vocabulary of {VOCABULARY}"),
+        (completion([10**30]), f"token id {10**30} of a vocabulary of {VOCABULARY}"),
+        (completion([3] * 5000), "5000 tokens, 1 to 4 were asked for"),
+        (completion([]), "0 tokens, 1 to 4 were asked for"),
+        (completion([3, STOP, 3]), "tokens after the one that ends a completion"),
+        (choice([3, STOP], [-0.5]), "1 log-probabilities of 2 tokens"),
+        (choice([3], [5.0]), "5.0 as a log-probability"),
+        (choice([3], [None]), "None as a log-probability"),
+        (choice([3], [True]), "True as a log-probability"),
+        (choice([3], [float("-inf")]), "-inf as a log-probability"),
+        (choice("3", [-0.5]), "'3' in place of a list"),
+        ((200, '{"choices": []}'), "not a completion"),
+        ((200, '"\\u001b[2J"'), "not a completion"),
+        ((200, "<html>\x1b[2J"), "no JSON: <html>\\x1b[2J"),
+    ],
+)
+def test_an_answer_that_no_model_can_have_given_is_malformed(serve, tmp_path, reply, wrong):
+    """Whatever a server says is checked before it becomes a completion."""
+    engine = serve(unless((1, 2), lambda attempt: reply)).engine(attempts=1)
+    engine.check_weights(model_folder(tmp_path / "patient", 0))
+    failure = result_of(engine)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "malformed"
+    assert failure.message.startswith(wrong)
+    assert failure.message.isprintable()
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan"), None, False, "-1"])
+def test_a_log_probability_that_is_none_is_malformed(serve, value):
+    def reply(body, attempt):
+        values = {"token_id:5": value if body["prompt"] == [1] else -1.0}
+        return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [values]}}]})
+
+    failure, answered = serve(reply).engine().next_logprobs([[1], [2]], [[5], [5]])
+    assert answered == [-1.0]
+    assert failure.kind == "malformed"
+    assert failure.message.startswith(f"{value!r} as a log-probability")
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_a_server_that_drips_its_answer_is_out_of_time(serve, part):
+    """The time-out is of the whole attempt: no pause between two bytes is as long."""
+    status, text = completion([3, STOP])
+    stub = serve(unless((1, 2), lambda attempt: (status, text)))
+    stub.drips = {(1, 2): part}
+    engine = stub.engine(attempts=1, timeout_seconds=0.6)
+    start = time.monotonic()
+    assert result_of(engine) == Failure("timeout", "no answer within 0.6 s")
+    assert time.monotonic() - start < 1.5
 
 
 def test_what_the_server_refuses_is_not_repeated_and_counted_once(serve):
@@ -236,7 +302,7 @@ def test_a_server_of_other_weights_is_refused_where_that_can_be_told(serve, tmp_
     study = load_study("clinic-mini")
     stub = serve(lambda body, attempt: completion([3, STOP]))
     server = Server(stub.url)
-    task = SimpleNamespace(settings=study, where=Where.of(study))
+    task = SimpleNamespace(settings=study, where=placed(study))
     weights = Weights(Path("models/patient"), "float32")
     own = model_folder(weights.folder, 0)
     other = model_folder(tmp_path / "other", 1)

@@ -1,5 +1,6 @@
 """A model's server as a test has it: on the loopback, with replies that the test makes up."""
 
+import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ class Stub:
         self.reply = reply
         self.bodies: list[dict] = []
         self.served: dict = {"id": "the model"}  # what it says of its model
+        self.drips: dict[tuple, str] = {}  # prompt -> the part of the answer that comes bytewise
         self._closing = threading.Event()
         stub = self
 
@@ -34,18 +36,28 @@ class Stub:
                 attempt = sum(seen == body for seen in stub.bodies)
                 stub.bodies.append(body)
                 answer = stub.reply(body, attempt)
+                drips = stub.drips.get(tuple(body["prompt"]))
                 if answer is None:
                     stub._closing.wait(10)
+                elif drips == "head":
+                    self.drip(b"HTTP/1.1 200 OK\r\n")
                 else:
-                    self.answer(*answer)
+                    self.answer(*answer, drips=drips)
 
-            def answer(self, status, text, headers=()):
+            def answer(self, status, text, headers=(), drips=None):
                 self.send_response(status)
                 for header in headers:
                     self.send_header(*header)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
-                self.wfile.write(text.encode())
+                self.drip(text.encode()) if drips else self.wfile.write(text.encode())
+
+            def drip(self, content):
+                with contextlib.suppress(OSError):  # the reader has gone
+                    for byte in content:
+                        self.wfile.write(bytes([byte]))
+                        stub._closing.wait(0.2)
+                self.close_connection = True
 
             def log_message(self, *arguments):
                 pass

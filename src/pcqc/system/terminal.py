@@ -1,7 +1,12 @@
-"""What commands print: in colour on a terminal, as plain text elsewhere."""
+"""What commands print: in colour on a terminal, as plain text elsewhere.
+
+Text of cases, models and servers stays text: it cannot steer the terminal.
+"""
 
 import sys
 from typing import TextIO
+
+from pcqc.errors import printable
 
 # Pattern -> style, in Rich's words.
 STYLES = {
@@ -25,6 +30,7 @@ def complain(line: str) -> None:
 
 
 def _print(text: str, stream: TextIO, styles: dict[str, str]) -> None:
+    text = printable(text)
     if not stream.isatty():
         return print(text, file=stream, flush=True)
     from rich.console import Console

@@ -3,8 +3,11 @@
 What a server answers depends on the request alone, so it does not matter which answers.
 """
 
+import http.client
+import io
 import json
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
@@ -14,7 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, NewConnectionError, TimeoutError
 
 from pcqc.engines.base import Failure
-from pcqc.errors import UserError
+from pcqc.errors import UserError, one_line
 from pcqc.settings import Server
 
 # The same request may succeed later.
@@ -23,7 +26,8 @@ TRANSIENT = (408, 425, 429, *range(500, 600))
 SETUP = (401, 403, 404, 405)
 MAX_REPLY = 2**26  # bytes
 UNREADABLE = (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError)
-Read = Callable[[dict, Any], Any]  # (reply, body) -> result; raises one of `UNREADABLE`
+# (reply, body) -> result; raises one of `UNREADABLE`, a ValueError that says what is wrong
+Read = Callable[[dict, Any], Any]
 
 logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)  # the record counts retries
 
@@ -49,6 +53,46 @@ class Replica:
     down: bool = True
 
 
+class _Whole(io.RawIOBase):
+    """The bytes of a connection, all to come within its time-out: urllib3's is of a single read."""
+
+    def __init__(self, connection):
+        super().__init__()
+        self.connection, self.raw = connection, connection.makefile("rb", buffering=0)
+        self.end = time.monotonic() + connection.gettimeout()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        if (left := self.end - time.monotonic()) <= 0:
+            raise TimeoutError
+        self.connection.settimeout(left)
+        return self.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
+
+
+class _Reply(http.client.HTTPResponse):
+    """A reply, head and body, within the time-out of its connection."""
+
+    def __init__(self, connection, *arguments, **options):
+        super().__init__(connection, *arguments, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Whole(connection))
+
+
+def _pool(url: str, server: Server) -> urllib3.HTTPConnectionPool:
+    """Connections to a server; the time-out is of an attempt, from connecting to the last byte."""
+    limit = urllib3.Timeout(total=server.timeout_seconds)
+    pool = urllib3.connection_from_url(url, block=True, maxsize=server.concurrent, timeout=limit)
+    kind = type("Connection", (pool.ConnectionCls,), {"response_class": _Reply})
+    pool.ConnectionCls = kind
+    return pool
+
+
 class Replicas:
     """The servers of a role, all down until they are looked up.
 
@@ -59,11 +103,7 @@ class Replicas:
     def __init__(self, server: Server):
         self.server = server
         self._lock = Lock()
-        limits: dict[str, Any] = {"maxsize": server.concurrent, "timeout": server.timeout_seconds}
-        self.all = [
-            Replica(url, urllib3.connection_from_url(url, block=True, **limits))
-            for url in (server.url, *server.replicas)
-        ]
+        self.all = [Replica(url, _pool(url, server)) for url in (server.url, *server.replicas)]
         self._retry = urllib3.Retry(
             total=server.attempts - 1,
             backoff_factor=server.backoff_seconds,
@@ -126,8 +166,8 @@ class Replicas:
             return read(json.loads(content), body), None
         except HTTPError as problem:
             return self._failure(problem), None
-        except UNREADABLE:
-            return Failure("malformed", _start(content)), None
+        except UNREADABLE as problem:
+            return Failure("malformed", _wrong(problem, content)), None
         finally:
             with self._lock:
                 replica.asked -= 1
@@ -137,7 +177,7 @@ class Replicas:
         refused = isinstance(problem, NewConnectionError)
         if isinstance(problem, TimeoutError) and not refused:
             return Failure("timeout", f"no answer within {self.server.timeout_seconds:g} s")
-        return Failure("connection", str(problem))
+        return Failure("connection", one_line(str(problem)))
 
 
 def _least_asked(among: list[Replica], but: Replica | None) -> Replica:
@@ -162,17 +202,30 @@ def _content(reply) -> bytes:
     content = reply.read(MAX_REPLY + 1)
     if len(content) > MAX_REPLY:
         reply.close()
-        raise ValueError("the reply is too long")
+        raise ValueError(f"a reply of more than {MAX_REPLY} bytes")
     reply.release_conn()
     return content
 
 
 def _start(content: bytes) -> str:
     """The beginning of a reply, on one line."""
-    return " ".join(content[:200].decode(errors="replace").split())
+    return one_line(" ".join(content[:200].decode(errors="replace").split()))
+
+
+def _wrong(problem: Exception, content: bytes) -> str:
+    """What is wrong with a reply, and its beginning."""
+    if isinstance(problem, json.JSONDecodeError | UnicodeDecodeError):
+        what = "no JSON"
+    elif isinstance(problem, ValueError):
+        what = one_line(str(problem), 100)
+    else:
+        what = "not a completion"
+    return f"{what}: {_start(content)}" if content else what
 
 
 def _first_model(reply: dict, body: None) -> tuple[str, str | None]:
     model = reply["data"][0]
     name, root = model["id"], model.get("root")  # vLLM's own field: what `--model` was
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r} as a model's name")
     return name, root if isinstance(root, str) else None

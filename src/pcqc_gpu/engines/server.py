@@ -23,6 +23,7 @@ from pcqc.system.files import read_json
 from pcqc_gpu.engines.replicas import Read, Replica, Replicas
 
 COMPLETIONS = "/v1/completions"
+CONFIG = "config.json"
 # Sent with every request: a server takes what is left out from its model's generation config.
 NEUTRAL = {
     "top_k": 0,
@@ -54,6 +55,7 @@ class ServerEngine(Engine):
         self.tickets = 0
         self.running: dict[Ticket, list[concurrent.futures.Future]] = {}
         self.own: Path | None = None
+        self.vocabulary = math.inf
         self.replicas = Replicas(server)
         self.replicas.look_up()
         self._threads = ThreadPoolExecutor(server.concurrent * len(self.replicas.all))
@@ -64,7 +66,7 @@ class ServerEngine(Engine):
         return next(replica.model for replica in self.replicas.all if not replica.down)
 
     def check_weights(self, own: Path) -> None:
-        """Compare the servers' model folders with the role's own.
+        """Compare the servers' model folders with the role's own, whose vocabulary they have.
 
         Only a folder of this project on this machine can be compared: not one on another machine,
         not a repository, and not what the folder held when the server started.
@@ -72,7 +74,7 @@ class ServerEngine(Engine):
         Raises:
             UserError: the folders hold different files.
         """
-        self.own = own
+        self.own, self.vocabulary = own, _vocabulary(own)
         for replica in self.replicas.all:
             self._check(replica)
 
@@ -94,12 +96,12 @@ class ServerEngine(Engine):
     ) -> list[list[Completion | Failure]]:
         """See `Engine.generate`."""
         bodies = [body for request in requests for body in _bodies(request, sampling)]
-        results = iter(self._complete(bodies, _completion))
+        results = iter(self._complete(bodies, self._completion))
         return [[next(results) for _ in r.streams] for r in requests]
 
     def submit(self, request: Request, sampling: Sampling) -> Ticket:
         """See `Engine.submit`."""
-        return self._begin(_bodies(request, sampling), _completion)
+        return self._begin(_bodies(request, sampling), self._completion)
 
     def submit_choices(self, prompt: Sequence[int], choices: Sequence[int]) -> Ticket:
         """See `Engine.submit_choices`."""
@@ -132,6 +134,9 @@ class ServerEngine(Engine):
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """See `Engine.load_weights`; a served role is frozen."""
         raise NotImplementedError("a served role is frozen")
+
+    def _completion(self, reply: dict, body: dict) -> Completion:
+        return _completion(reply, body, self.vocabulary)
 
     def _begin(self, bodies: list[dict], read: Read) -> Ticket:
         self.tickets += 1
@@ -201,21 +206,41 @@ def _choices(prompt: Sequence[int], ids: Sequence[int]) -> dict:
     return {"prompt": list(prompt), "logprob_token_ids": list(ids), **common}
 
 
-def _completion(reply: dict, _: dict) -> Completion:
+def _completion(reply: dict, body: dict, vocabulary: float) -> Completion:
+    """The completion in a reply; ValueError saying what no model can have given."""
     choice = reply["choices"][0]
-    tokens = [int(token) for token in choice["token_ids"]]
-    logprobs = [_finite(value) for value in choice["logprobs"]["token_logprobs"]]
-    if not 0 < len(tokens) == len(logprobs):
-        raise ValueError("a completion needs tokens, and as many log-probabilities")
+    tokens = _list(choice["token_ids"])
+    logprobs = [_logprob(value) for value in _list(choice["logprobs"]["token_logprobs"])]
+    for token in tokens:
+        if type(token) is not int or not 0 <= token < vocabulary:
+            raise ValueError(f"token id {token!r} of a vocabulary of {vocabulary}")
+    if not 1 <= len(tokens) <= body["max_tokens"]:
+        raise ValueError(f"{len(tokens)} tokens, 1 to {body['max_tokens']} were asked for")
+    if set(tokens[:-1]) & set(body["stop_token_ids"]):
+        raise ValueError("tokens after the one that ends a completion")
+    if len(tokens) != len(logprobs):
+        raise ValueError(f"{len(logprobs)} log-probabilities of {len(tokens)} tokens")
     return Completion(tokens, logprobs)
 
 
 def _first_logprobs(reply: dict, body: dict) -> list[float]:
     (values,) = reply["choices"][0]["logprobs"]["top_logprobs"]
-    return [_finite(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
+    return [_logprob(values[f"token_id:{token}"]) for token in body["logprob_token_ids"]]
 
 
-def _finite(value) -> float:
-    if not math.isfinite(value):
-        raise ValueError("a log-probability is a number")
+def _list(value: Any) -> list:
+    if type(value) is not list:
+        raise ValueError(f"{value!r} in place of a list")
+    return value
+
+
+def _logprob(value: Any) -> float:
+    if type(value) not in (int, float) or not -math.inf < value <= 0:
+        raise ValueError(f"{value!r} as a log-probability")
     return float(value)
+
+
+def _vocabulary(folder: Path) -> float:
+    """Number of token ids of a folder's model; infinite where the folder does not say."""
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    return config.get("text_config", config).get("vocab_size", math.inf)

@@ -1,0 +1,36 @@
+"""What commands print: text from outside stays text on a terminal."""
+
+import io
+
+import pytest
+
+from pcqc.system import terminal
+
+HOSTILE = "a\x1b]0;taken\x07\x1b[2J\x9b1m b\r\u202ec é 中\n  d"
+SHOWN = "a\\x1b]0;taken\\x07\\x1b[2J\\x9b1m b\\r\\u202ec é 中\n  d\n"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal, as Rich and we ask it."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("say", "stream"), [("show", "stdout"), ("complain", "stderr")])
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_nothing_printed_steers_a_terminal(monkeypatch, say, stream, kind):
+    monkeypatch.setenv("TERM", "dumb")  # no colours of ours
+    printed = kind()
+    monkeypatch.setattr(f"sys.{stream}", printed)
+    getattr(terminal, say)(HOSTILE)
+    assert printed.getvalue() == SHOWN
+
+
+def test_our_own_colours_stay(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    printed = Terminal()
+    monkeypatch.setattr("sys.stderr", printed)
+    terminal.complain("pcqc: error: \x1b[2J")
+    assert printed.getvalue() == "\x1b[1;31mpcqc: error:\x1b[0m \\x1b[2J\n"
