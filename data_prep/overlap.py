@@ -1,11 +1,11 @@
 """Finds evaluation cases that overlap with training data: equal in full, or in part, or similar."""
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.lexical import CHARACTERS, WORDS, near_duplicates
+from data_prep.parts import plain
 from data_prep.rows import BadRow
 from data_prep.user_message import OPTIONS, Opening, read_opening
 from pcqc.cases.case import read_cases
@@ -18,7 +18,7 @@ KINDS = ("full_prompt", "case_and_problem", *(measure.name for measure in MEASUR
 
 @dataclass(frozen=True)
 class Prompt:
-    """The normalised first prompt of a case or an SFT row.
+    """The first prompt, as `plain` has it, of a case or an SFT row.
 
     Attributes:
         set: name of the set that it belongs to.
@@ -56,11 +56,6 @@ class Pair:
         return {kind for kind, applies in exact.items() if applies} | set(self.cosines)
 
 
-def normalise(text: str) -> str:
-    """The text in Unicode form NFKC, case-folded, with single spaces."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
 def read_prompts(name: str, path: Path) -> list[Prompt]:
     """Prompts of a file of cases or of SFT rows; each consultation of SFT rows once.
 
@@ -78,9 +73,9 @@ def read_prompts(name: str, path: Path) -> list[Prompt]:
 
 
 def _prompt(name: str, key: str, opening: Opening) -> Prompt:
-    problem = normalise(f"{opening.initial} {opening.question}")
+    problem = plain(f"{opening.initial} {opening.question}")
     options = [f"{label}: {text.strip()}" for label, text in opening.options.items()]
-    return Prompt(name, key, normalise(" ".join([problem, *options])), problem)
+    return Prompt(name, key, plain(" ".join([problem, *options])), problem)
 
 
 def _message_prompt(name: str, key: str, text: str) -> Prompt:
@@ -88,7 +83,7 @@ def _message_prompt(name: str, key: str, text: str) -> Prompt:
     try:
         return _prompt(name, key, read_opening(text))
     except BadRow:
-        return Prompt(name, key, normalise(text), normalise(text.split(OPTIONS)[0]))
+        return Prompt(name, key, plain(text), plain(text.split(OPTIONS)[0]))
 
 
 def find_overlap(evaluation: Sequence[Prompt], training: Sequence[Prompt]) -> list[Pair]:

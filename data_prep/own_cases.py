@@ -4,7 +4,7 @@ from typing import Any
 
 from data_prep.parts import plain
 from data_prep.rows import BadRow, Converted, Origin, take, take_text, take_texts
-from pcqc.cases.case import Case
+from pcqc.cases.case import Case, is_blank
 
 NAME = "cases"
 FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answer"}
@@ -17,7 +17,7 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
         case = Case(
             case_id=take_text(row, "case_id"),
             source=take_text(row, "source"),
-            initial=initial if initial.strip() else "",
+            initial="" if is_blank(initial) else initial,
             question=take_text(row, "question"),
             options=take(row, "options", dict),
             facts=tuple(take_texts(row, "facts")),
@@ -32,7 +32,7 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
 
 
 def check_different(options: dict[str, str]) -> None:
-    """BadRow if two options have the same text but for spaces and case."""
+    """BadRow if two options have the same text to a reader."""
     seen: dict[str, str] = {}
     for label, text in options.items():
         first = seen.setdefault(plain(text), label)

@@ -1,6 +1,7 @@
 """Checks of options, answer and facts that all published formats share."""
 
 import re
+import unicodedata
 from hashlib import sha256
 from string import ascii_uppercase
 from typing import Any
@@ -11,7 +12,7 @@ from pcqc.cases.case import Case
 QUESTION = "What is the most likely diagnosis?"
 OTHERS = 4  # diagnoses beside the correct one, where a row has no options
 NO_FACTS = "no facts: the patient can answer nothing"
-SPACES = "the answer's text differs from its option only in spaces or case"
+SPACES = "the answer's text differs from its option only in spaces, case or signs that look alike"
 SYNONYM = "the answer's text is not an option's; its label decides"
 TWINS = "another option has the same text as the answer's"
 
@@ -103,9 +104,31 @@ def compare_answer(case: Case, text: str) -> list[str]:
     return [SYNONYM]
 
 
+_ALIKE = str.maketrans(
+    dict.fromkeys("‘’‛ʼʹ′´`", "'") | dict.fromkeys("“”„‟″", '"') | dict.fromkeys("‐‑‒–—―−", "-")
+)
+
+
 def plain(text: str) -> str:
-    """A text without differences in case and spaces."""
-    return " ".join(text.split()).casefold()
+    """A text as a reader compares it: without differences that cannot be seen, or hardly.
+
+    These are case, spaces, Unicode form (NFKC), quotes and dashes of several kinds, and characters
+    that show nothing. A superscript stays: 10² is not 102.
+    """
+    text = unicodedata.normalize("NFC", text.translate(_ALIKE))
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(map(_shown, text))
+    folded = unicodedata.normalize("NFC", text).casefold()
+    return unicodedata.normalize("NFC", " ".join(folded.split()))
+
+
+def _shown(character: str) -> str:
+    """A character in its compatible form; empty if it shows nothing."""
+    if unicodedata.decomposition(character).startswith("<super>"):
+        return character
+    if unicodedata.category(character) in ("Cc", "Cf") and not character.isspace():
+        return ""
+    return unicodedata.normalize("NFKC", character)
 
 
 def strip_numbering(facts: list[str]) -> tuple[list[str], int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pcqc.cases.case import Case
+from pcqc.cases.case import Case, is_blank
 from pcqc.cases.sft_rows import SftRow
 from pcqc.errors import UserError, nearest, one_line
 from pcqc.system.files import parse_json, parse_object, read_bytes, read_lines
@@ -155,6 +155,6 @@ def take_text(row: dict[str, Any], name: str) -> str:
 
 def check_text(value: Any, what: str) -> str:
     """The value itself; BadRow unless it is a string that is not blank."""
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or is_blank(value):
         raise BadRow(f"{what} must be a non-empty string")
     return value

@@ -1,6 +1,7 @@
 """A case with all that is known about it, read from and written to JSONL."""
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -50,6 +51,14 @@ class Case:
         return _unready(self) is None
 
 
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol that show nothing
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader sees nothing of a text: no letter, digit, sign or symbol."""
+    return not any(unicodedata.category(c)[0] in "LNPS" and c not in _FILLERS for c in text)
+
+
 # A final answer can only name such a label (`pcqc.cases.prompts.parse_action`).
 _LABEL = re.compile(r"[A-Za-z0-9]+")
 
@@ -58,7 +67,7 @@ def _problem(case: Case) -> str | None:
     """What is wrong with the case, or None."""
     for name in ("initial", "case_id", "source", "question", "answer"):
         value = getattr(case, name)
-        if not isinstance(value, str) or not (value.strip() or name == "initial"):
+        if not isinstance(value, str) or (is_blank(value) and name != "initial"):
             return f"'{name}' must be a {'' if name == 'initial' else 'non-empty '}string"
     for name in ("case_id", "source"):
         if not getattr(case, name).isprintable():
@@ -68,11 +77,11 @@ def _problem(case: Case) -> str | None:
     for label, text in case.options.items():
         if not isinstance(label, str) or not _LABEL.fullmatch(label):
             return f"the label '{label}' must consist of letters and digits alone"
-        if not isinstance(text, str) or not text.strip():
+        if not isinstance(text, str) or is_blank(text):
             return f"option '{label}' must be a non-empty string"
     if case.answer not in case.options:
         return f"answer '{case.answer}' is not one of the options {'/'.join(case.options)}"
-    if not all(isinstance(fact, str) and fact.strip() for fact in case.facts):
+    if not all(isinstance(fact, str) and not is_blank(fact) for fact in case.facts):
         return "'facts' must be non-empty strings"
     if not isinstance(case.origin, dict) or any(
         isinstance(value, bool) or not isinstance(value, str | int)
@@ -86,7 +95,7 @@ def _unready(case: Case) -> str | None:
     """Why no consultation can be held on a valid case, or None."""
     if not case.facts:
         return "there are no facts, so no question could be answered"
-    if not case.initial.strip():
+    if is_blank(case.initial):
         return "'initial' must be a non-empty string"
     return None
 

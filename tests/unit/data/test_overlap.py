@@ -7,7 +7,8 @@ import pytest
 from helpers import make_case
 
 from data_prep.convert import convert_file
-from data_prep.overlap import KINDS, Prompt, find_overlap, normalise, read_prompts
+from data_prep.overlap import KINDS, Prompt, find_overlap, read_prompts
+from data_prep.parts import plain
 from pcqc.cases.case import write_cases
 from pcqc.system.files import read_json, sha256_file
 from pcqc_study.cli import main
@@ -54,7 +55,7 @@ def test_kinds_of_overlap(tmp_path, changes, kinds):
 
 
 def test_normalising():
-    assert normalise(" Ｆever\u00a0 of\n38 ℃ ") == "fever of 38 °c"
+    assert plain(" Ｆever\u00a0 of\n38 ℃ ") == "fever of 38 °c"
 
 
 def test_sft_rows_give_each_consultation_once(fixtures, tmp_path):
