@@ -32,9 +32,8 @@ def read(row: dict) -> Row:
     if "case_id" in row:
         initial, label = row["initial"] if row["initial"].strip() else "", row["answer"]
         return Row(initial, question, options, label, options[label], row["facts"])
-    context = as_lines(row["context"])
     facts = as_lines(row["atomic_facts"] if "atomic_facts" in row else row["facts"])
-    initial = context[0] if context else ""
+    initial = row.get("initial_info") or next(iter(as_lines(row["context"])), "")
     return Row(initial, question, options, row["answer_idx"], row["answer"], facts)
 
 

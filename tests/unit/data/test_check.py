@@ -90,3 +90,34 @@ def test_forms_of_mediq_that_are_clear_become_the_same_case(fixtures, tmp_path, 
     assert case.facts == ("1. The cough is worse at work.", "2. There is no fever.")
     forms = read_json(tmp_path / "cases.card.json")["forms"]
     assert forms == {form: 1, "'context' is a list, facts are in 'facts', a list": 1}
+
+
+@pytest.mark.parametrize(
+    "context", ["Hi,\n\nI have coughed. It is worse at work.", ["Hi,"], [], None, ...]
+)
+def test_what_a_row_says_that_the_patient_says_first_is_what_the_doctor_is_told(
+    fixtures, tmp_path, context
+):
+    """ALFA's program begins with `initial_info` where a row has it, whatever its context is."""
+    row = json.loads((fixtures / "mediq.jsonl").read_text().splitlines()[0])
+    other = {**row, "id": 7, "initial_info": "“I cough at work.”", "context": context}
+    if context is ...:
+        del other["context"]
+    path, to = tmp_path / "raw.jsonl", tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(r) + "\n" for r in (row, other)))
+    first, second = convert_file(path, to).records
+    assert (first.initial, second.initial) == (row["context"][0], "“I cough at work.”")
+    assert list(second.facts) == row["atomic_facts"]
+    assert (
+        "the initial information is 'initial_info', facts are in 'atomic_facts', a list"
+        in read_json(tmp_path / "cases.card.json")["forms"]
+    )
+
+
+@pytest.mark.parametrize("wrong", ["", " \u200b", 3, ["I cough."]])
+def test_an_initial_info_that_is_no_text_is_a_bad_row(fixtures, tmp_path, wrong):
+    row = json.loads((fixtures / "mediq.jsonl").read_text().splitlines()[0])
+    path = tmp_path / "raw.jsonl"
+    path.write_text(json.dumps({**row, "initial_info": wrong}))
+    with pytest.raises(UserError, match="line 1: 'initial_info' must be a"):
+        convert_file(path, tmp_path / "cases.jsonl")
