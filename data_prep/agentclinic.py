@@ -8,6 +8,8 @@ from data_prep.rows import Converted, Origin, check_text, take, take_text
 
 NAME = "agentclinic"
 FIELDS = {"OSCE_Examination"}
+FINDINGS = ("Physical_Examination_Findings", "Test_Results")
+READ = {f"OSCE_Examination.{n}" for n in ("Patient_Actor", "Correct_Diagnosis", *FINDINGS)}
 DIAGNOSIS = ("OSCE_Examination", "Correct_Diagnosis")
 TOLD = ("Demographics", "Primary_Symptom")  # what the doctor knows before the first question
 
@@ -21,9 +23,7 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     actor, diagnosis = take(notes, "Patient_Actor", dict), take_text(notes, "Correct_Diagnosis")
     who, symptoms = take_text(actor, "Demographics"), take(actor, "Symptoms", dict)
     initial = f"{who}. {take_text(symptoms, 'Primary_Symptom')}"
-    findings = {
-        name: notes.get(name, {}) for name in ("Physical_Examination_Findings", "Test_Results")
-    }
+    findings = {name: notes.get(name, {}) for name in FINDINGS}
     return open_case(origin, line, initial, [*_facts(actor), *_facts(findings)], diagnosis)
 
 

@@ -17,6 +17,8 @@ from data_prep.user_message import read_opening
 
 NAME = "atpo-dialogues"
 FIELDS = {"prompt", "ground_truth", "extra_info", "data_source", "index"}
+READ = {"prompt", "ground_truth.answer", "ground_truth.answer_info", "extra_info.atomic_facts"}
+READ |= {"data_source", "index"}
 
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:

@@ -8,6 +8,7 @@ from pcqc.cases.sft_rows import SftRow
 
 NAME = "atpo-sft"
 FIELDS = {"prompt", "response"}
+READ = FIELDS
 START, END = "<|im_start|>", "<|im_end|>"
 OPEN = f"{START}assistant\n"
 _MESSAGE = re.compile(r"<\|im_start\|>(system|user|assistant)\n(.*?)<\|im_end\|>\n", re.DOTALL)

@@ -39,6 +39,8 @@ def check_file(
     print(f"{name}: format '{module.NAME}', {total:,} rows, {usable:,} usable")
     for form, count in conversion.forms.items():
         print(f"  {form}: {count:,} rows")
+    for line in conversion.remarks:
+        print(f"  {line}")
     problems = {e.row: e.reason for e in conversion.exclusions}
     problems |= {int(case.origin["row"]): NOTHING_TO_ASK for case in unready}
     for row in sorted(problems)[:SHOWN]:

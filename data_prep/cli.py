@@ -118,10 +118,8 @@ def _convert(arguments: argparse.Namespace) -> None:
     for exclusion in conversion.exclusions:
         named = f" ({exclusion.case_id})" if exclusion.case_id else ""
         print(f"  excluded line {exclusion.row}{named}: {exclusion.reason}")
-    for note, names in conversion.notes.items():
-        print(f"  note: {note} ({len(names)})")
-    if len(conversion.systems) > 1:
-        print(f"  note: the rows have {len(conversion.systems)} different system messages")
+    for line in conversion.remarks:
+        print(f"  {line}")
 
 
 def _register_overlap(actions) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_prep.card import describe
+from data_prep.parts import REPEATED, problem
 from data_prep.recognise import recognise
-from data_prep.rows import BadRow, Conflict, Origin, parse, read_rows
+from data_prep.rows import BadRow, Conflict, Origin, parse, read_rows, unread
 from data_prep.sources import source_name
 from pcqc.cases.case import Case, write_cases
 from pcqc.cases.sft_rows import SftRow
-from pcqc.errors import UserError
+from pcqc.errors import UserError, few, one_line
 from pcqc.system.files import (
     csv_text,
     no_formula,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 NOTHING_TO_ASK = "no facts or no initial information: no consultation is possible"
 
 BAD_ROW = "bad row: "
+FIELDS_SHOWN = 30  # names of ignored fields
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Conversion:
         systems: the different system messages of the records' prompts.
         forms: variant of the format -> number of records.
         fields: name of a field -> number of rows that have it.
+        ignored: name of a field that is not read -> number of rows that have it.
     """
 
     records: list[Case] | list[SftRow] = field(default_factory=list)
@@ -60,6 +63,17 @@ class Conversion:
     systems: set[str] = field(default_factory=set)
     forms: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know of the records, a line each."""
+        names = [f"'{one_line(name)}' ({self.ignored[name]:,})" for name in sorted(self.ignored)]
+        lines = [f"ignored fields: {few(names, FIELDS_SHOWN)}"] if names else []
+        lines += [f"note: {note} ({len(names):,})" for note, names in self.notes.items()]
+        if len(self.systems) > 1:
+            lines.append(f"note: the rows have {len(self.systems)} different system messages")
+        return lines
 
 
 def run(task: "Task") -> dict:
@@ -117,6 +131,7 @@ def convert_file(
             "text": min(conversion.systems) if len(conversion.systems) == 1 else None,
         },
         "forms": dict(conversion.forms),
+        "ignored_fields": dict(conversion.ignored),
         **describe(conversion.records),
     }
     write_json(Path(f"{beside}.card.json"), card)
@@ -143,6 +158,7 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
         try:
             row = parse(line)
             conversion.fields.update(row.keys())
+            conversion.ignored.update(unread(row, module.READ))
             converted = module.convert(row, origin, number)
         except BadRow as problem:
             if not leave_out_bad_rows:
@@ -164,7 +180,17 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
                 record = converted.record
                 name = record.id if isinstance(record, SftRow) else record.case_id
                 conversion.notes[note].append(name)
+    if repeated := _repeated(conversion.records):
+        conversion.notes[REPEATED] = repeated
     return conversion
+
+
+def _repeated(records: Iterable[Case | SftRow]) -> list[str]:
+    """Ids of the cases that share initial information and question with another."""
+    cases = [record for record in records if isinstance(record, Case)]
+    told = [problem(case.initial, case.question) for case in cases]
+    counts = Counter(told)
+    return [case.case_id for case, text in zip(cases, told, strict=True) if counts[text] > 1]
 
 
 def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:

@@ -19,6 +19,7 @@ from data_prep.rows import (
 
 NAME = "dxbench"
 FIELDS = {"id", "explicit_symptoms", "implicit_symptoms", "candidate_diseases", "disease"}
+READ = FIELDS
 
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:

@@ -16,6 +16,7 @@ FIELDS = {"id", "question", "context", "options", "answer", "answer_idx"}
 # `atomic_facts` leave the initial information out, `facts` can repeat it. Their authors superseded
 # `facts_old`, so it is never read.
 FACTS = ("atomic_facts", "facts")
+READ = FIELDS | {"initial_info", *FACTS}
 _SENTENCE_END = re.compile(r"[.?!]\s+\S")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data_prep.lexical import CHARACTERS, WORDS, near_duplicates
-from data_prep.parts import plain
+from data_prep.parts import plain, problem
 from data_prep.rows import BadRow
 from data_prep.user_message import OPTIONS, Opening, read_opening
 from pcqc.cases.case import read_cases
@@ -73,9 +73,9 @@ def read_prompts(name: str, path: Path) -> list[Prompt]:
 
 
 def _prompt(name: str, key: str, opening: Opening) -> Prompt:
-    problem = plain(f"{opening.initial} {opening.question}")
+    told = problem(opening.initial, opening.question)
     options = [f"{label}: {text.strip()}" for label, text in opening.options.items()]
-    return Prompt(name, key, plain(" ".join([problem, *options])), problem)
+    return Prompt(name, key, plain(" ".join([told, *options])), told)
 
 
 def _message_prompt(name: str, key: str, text: str) -> Prompt:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from data_prep.parts import plain
+from data_prep.parts import leaks, plain, strip_numbering
 from data_prep.rows import BadRow, Converted, Origin, take, take_text, take_texts
 from pcqc.cases.case import Case, is_blank
 
 NAME = "cases"
 FIELDS = {"case_id", "source", "initial", "question", "options", "facts", "answer"}
+READ = FIELDS | {"origin"}  # which a case that we wrote has, and which is told anew
 
 
 def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
@@ -27,8 +28,9 @@ def convert(row: dict[str, Any], origin: Origin, line: int) -> Converted:
     except ValueError as problem:
         raise BadRow(str(problem)) from None
     check_different(case.options)
+    strip_numbering(list(case.facts))  # refuses a number without a fact
     origin.claim(case.case_id)
-    return Converted(case)
+    return Converted(case, tuple(leaks(case)))
 
 
 def check_different(options: dict[str, str]) -> None:

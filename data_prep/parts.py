@@ -15,6 +15,9 @@ NO_FACTS = "no facts: the patient can answer nothing"
 SPACES = "the answer's text differs from its option only in spaces, case or signs that look alike"
 SYNONYM = "the answer's text is not an option's; its label decides"
 TWINS = "another option has the same text as the answer's"
+TOLD = "the answer's text stands in what the doctor is told"
+KNOWN = "the answer's text stands in a fact"
+REPEATED = "another case has the same initial information and question"
 
 
 def make_case(
@@ -54,7 +57,7 @@ def make_case(
         made = Case(**case, source=origin.source, facts=tuple(facts), origin=where)
     except ValueError as problem:
         raise BadRow(str(problem)) from None
-    notes = compare_answer(made, answer_text)
+    notes = [*compare_answer(made, answer_text), *leaks(made)]
     if not facts:
         notes.append(NO_FACTS)
     return Converted(made, tuple(notes), system, form)
@@ -102,6 +105,22 @@ def compare_answer(case: Case, text: str) -> list[str]:
             f"('{options[label]}')",
         )
     return [SYNONYM]
+
+
+def leaks(case: Case) -> list[str]:
+    """Notes on where the answer's text stands word for word; a number alone is no text."""
+    answer = plain(case.options[case.answer])
+    if not any(map(str.isalpha, answer)):
+        return []
+    words = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
+    told, facts = [case.initial, case.question], strip_numbering(list(case.facts))[0]
+    places = {TOLD: told, KNOWN: facts}
+    return [note for note, texts in places.items() if any(map(words.search, map(plain, texts)))]
+
+
+def problem(initial: str, question: str) -> str:
+    """What the doctor is told beside the options, for comparisons."""
+    return plain(f"{initial} {question}")
 
 
 _ALIKE = str.maketrans(

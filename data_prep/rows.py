@@ -119,6 +119,21 @@ def parse(line: bytes) -> dict[str, Any]:
         raise BadRow(str(problem)) from None
 
 
+def unread(row: dict[str, Any], read: set[str]) -> Iterator[str]:
+    """Fields of a row that are not read; `outer.inner` where a part of an object is not.
+
+    Args:
+        row: the row.
+        read: fields that its format reads, so named too.
+    """
+    inside = {name.partition(".")[0] for name in read if "." in name}
+    for name, value in row.items():
+        if name in inside and isinstance(value, dict):
+            yield from (f"{name}.{key}" for key in value if f"{name}.{key}" not in read)
+        elif name not in read | inside:
+            yield name
+
+
 def take(row: dict[str, Any], name: str, kind: type) -> Any:
     """A field of a row; BadRow if it is missing or has another type."""
     if name not in row:

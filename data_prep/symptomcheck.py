@@ -10,6 +10,7 @@ NAME = "symptomcheck"
 FIELDS = {"correct_diagnosis", "demographics", "chief_complaints", "presentation"}
 DIAGNOSIS = ("correct_diagnosis",)
 HISTORY = ("physical_history", "family_history", "social_history")
+READ = FIELDS | {"absent_findings", *HISTORY}
 NONE = ("", "-", "none")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+")
 _FINDING = re.compile(r"\s*,\s*(?=No )|(?<=\.)\s+")

@@ -7,6 +7,7 @@ import pytest
 
 from data_prep.check import check_file, differences
 from data_prep.convert import convert_file, convert_rows
+from data_prep.parts import KNOWN, SPACES, TWINS
 from data_prep.recognise import recognise
 from data_prep.rows import Origin
 from data_prep.sources import Holds, Source, load_sources
@@ -51,7 +52,14 @@ def test_a_file_that_is_not_the_published_one_ends_in_one_line(
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(lines))
     check_file(path)
-    assert capsys.readouterr().out == f"{path}: format 'atpo-dialogues', 4 rows, 4 usable\n"
+    first, *remarks = capsys.readouterr().out.splitlines()
+    assert first == f"{path}: format 'atpo-dialogues', 4 rows, 4 usable"
+    assert remarks == [
+        "  ignored fields: 'agent_name' (4)",
+        f"  note: {SPACES} (2)",
+        f"  note: {KNOWN} (1)",
+        f"  note: {TWINS} (1)",
+    ]
     path.write_text("\n".join(lines[1:]))
     with pytest.raises(UserError, match=r"not the published 's', see above \(2\); fetch it"):
         check_file(path)

@@ -10,7 +10,7 @@ import pytest
 from second_reader import atpo_sft_row
 
 from data_prep.convert import convert_file
-from data_prep.parts import NO_FACTS, SPACES, SYNONYM, TWINS, strip_numbering
+from data_prep.parts import KNOWN, NO_FACTS, SPACES, SYNONYM, TWINS, strip_numbering
 from data_prep.rows import BadRow
 from data_prep.user_message import LONGEST_OPTIONS, read_opening, read_options
 from pcqc.cases.case import read_cases
@@ -44,6 +44,7 @@ def test_dialogues(fixtures, tmp_path):
     assert conversion.notes == {
         SPACES: ["medqa-1", "medqa-2"],
         TWINS: ["medqa-2-line4"],
+        KNOWN: ["medqa-2"],
     }
 
 
@@ -193,6 +194,7 @@ DIALOGUE = "prompt.1.content"
         ("mediq", "atomic_facts", "1. a\nb", "'atomic_facts' is one string; give a list"),
         ("mediq", "id", "a\nb", "'id' must be one line of printable characters"),
         ("mediq", "question", "\ud800", "half a character"),
+        ("cases", "facts", ["He fell.", "1. "], "fact '1. ' must be a non-empty"),
         ("atpo_sft", "prompt", "Hello", "must be ChatML messages"),
         ("atpo_sft", "prompt", "<|im_start|>assistant\n", "found none"),
         ("atpo_sft", "response", "a<|im_end|>b", "'response' must be one message"),
