@@ -18,8 +18,8 @@ def check_file(
     format_name: str | None = None,
     source: Source | None = None,
     name: str | None = None,
-) -> None:
-    """Print what a file holds, without writing anything.
+) -> Conversion:
+    """Print what a file holds, without writing anything, and return it.
 
     Args:
         raw: a published file, or one's own cases.
@@ -68,6 +68,7 @@ def check_file(
             f"{name}: not the published '{source.name}', see above ({len(differing)}); fetch it "
             "again, or give a file of your own another name"
         )
+    return conversion
 
 
 def differences(holds: Holds, format_name: str, conversion: Conversion) -> list[str]:

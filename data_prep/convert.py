@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from data_prep.card import describe
-from data_prep.parts import REPEATED, problem
+from data_prep.parts import REPEATED, plain, problem
 from data_prep.recognise import recognise
 from data_prep.rows import BadRow, Conflict, Origin, parse, read_rows, unread
 from data_prep.sources import source_name
@@ -55,6 +55,7 @@ class Conversion:
         forms: variant of the format -> number of records.
         fields: name of a field -> number of rows that have it.
         ignored: name of a field that is not read -> number of rows that have it.
+        prompts: id of a case -> what its source tells the doctor, for comparisons.
     """
 
     records: list[Case] | list[SftRow] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Conversion:
     forms: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    prompts: dict[str, str] = field(default_factory=dict)
 
     @property
     def remarks(self) -> list[str]:
@@ -152,7 +154,8 @@ def _texts_at(raw: Path, path: Sequence[str]) -> Iterator[str]:
 def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) -> Conversion:
     """Convert every row; a bad row stops with a UserError, or is excluded."""
     conversion = Conversion()
-    if path := getattr(module, "DIAGNOSIS", None):
+    published_options = not (path := getattr(module, "DIAGNOSIS", None))
+    if path:
         origin.diagnoses.update(_texts_at(raw, path))
     for number, line in read_rows(raw):
         try:
@@ -180,17 +183,14 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
                 record = converted.record
                 name = record.id if isinstance(record, SftRow) else record.case_id
                 conversion.notes[note].append(name)
-    if repeated := _repeated(conversion.records):
+            if isinstance(record := converted.record, Case):
+                options = sorted(map(plain, record.options.values())) * published_options
+                told = [problem(record.initial, record.question), *options]
+                conversion.prompts[record.case_id] = "\n".join(told)
+    counts = Counter(conversion.prompts.values())
+    if repeated := [name for name, prompt in conversion.prompts.items() if counts[prompt] > 1]:
         conversion.notes[REPEATED] = repeated
     return conversion
-
-
-def _repeated(records: Iterable[Case | SftRow]) -> list[str]:
-    """Ids of the cases that share initial information and question with another."""
-    cases = [record for record in records if isinstance(record, Case)]
-    told = [problem(case.initial, case.question) for case in cases]
-    counts = Counter(told)
-    return [case.case_id for case, text in zip(cases, told, strict=True) if counts[text] > 1]
 
 
 def write_exclusions(path: Path, exclusions: Iterable[Exclusion]) -> None:

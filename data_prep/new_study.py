@@ -1,31 +1,32 @@
 """`pcqc init`: a study of one's own cases, from a file of them (docs/own-cases.md)."""
 
-import csv
-import json
 import re
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from string import ascii_uppercase
 
-from data_prep import own_cases
+from data_prep import atpo_sft
 from data_prep.check import check_file
-from data_prep.rows import read_rows
+from data_prep.convert import Conversion
+from data_prep.own_table import json_lines
+from data_prep.parts import REPEATED
+from data_prep.recognise import recognise
+from data_prep.rows import parse, read_rows
+from data_prep.split import SEED, shares, split
+from pcqc.cases.case import Case
 from pcqc.errors import UserError
 from pcqc.settings.data import data_folder
 from pcqc.system.checkout import ROOT
-from pcqc.system.files import describe, write_atomic
+from pcqc.system.files import write_atomic
 
 FEWEST = 10  # cases: four train, six evaluate
-TRAINED = 0.4  # share of the cases that train
+FEWEST_TRAINED = 4
 
 STUDY = """# A study of your own cases, written by `pcqc init`; the rest is as in own-cases.yaml.
 # `pcqc check {name}` prints every setting, and names one that is wrong.
 like: own-cases
 title: Own cases ({name})
 
-# Below data/raw: the first {train} cases train, the other {test} evaluate.
+# Below data/raw: {train} cases, drawn with seed {seed}, train; the other {test} evaluate.
 data:
   training: [{{file: {name}/train.jsonl}}]
 
@@ -72,70 +73,37 @@ def init(name: str, cases: Path) -> Path:
     for path in (study, folder):
         if path.exists():
             raise UserError(f"{path}: is there already; choose another name, or edit the study")
-    lines = _sound(cases)
-    if len(lines) < FEWEST:
-        raise UserError(f"{cases}: has {len(lines)} cases; a study needs {FEWEST}: add some")
-    train = round(TRAINED * len(lines))
-    parts = {"train": lines[:train], "test": lines[train:]}
-    for part, rows in parts.items():
-        write_atomic(folder / f"{part}.jsonl", b"".join(row + b"\n" for row in rows))
-    write_atomic(study, STUDY.format(name=name, train=train, test=len(lines) - train))
+    lines, conversion = _sound(cases)
+    usable = [c for c in conversion.records if isinstance(c, Case) and c.consultable]
+    if len(usable) < FEWEST:
+        raise UserError(f"{cases}: has {len(usable)} cases; a study needs {FEWEST}: add some")
+    trains = split([conversion.prompts[case.case_id] for case in usable])
+    train = sum(trains)
+    if train < FEWEST_TRAINED:
+        alike = len(conversion.notes[REPEATED])
+        raise UserError(
+            f"{cases}: {alike} of {len(usable)} cases have the prompt of another, so only {train} "
+            "could train that do not evaluate too; have their prompts differ, or add other cases"
+        )
+    rows = [lines[int(case.origin["row"])] for case in usable]
+    for part, side in (("train", True), ("test", False)):
+        chosen = (row + b"\n" for row, trained in zip(rows, trains, strict=True) if trained == side)
+        write_atomic(folder / f"{part}.jsonl", b"".join(chosen))
+    test = len(usable) - train
+    write_atomic(study, STUDY.format(name=name, train=train, test=test, seed=SEED))
+    print(f"{train} cases train, {test} evaluate, drawn with seed {SEED}")
+    for line in shares(list(map(parse, rows)), conversion.ignored, trains):
+        print(f"  {line}")
     return study
 
 
-def _sound(cases: Path) -> list[bytes]:
-    """The rows of a file as JSON, once none of them is broken."""
-    if cases.suffix.lower() != ".csv":
-        check_file(cases)
-        return [line for _, line in read_rows(cases)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{cases.name}.jsonl"
-        path.write_bytes(_json_lines(cases))
-        check_file(path, "cases", name=str(cases))
-        return [line for _, line in read_rows(path)]
-
-
-def _json_lines(table: Path) -> bytes:
-    """A CSV file as JSON lines; each row keeps the number of its last line."""
-    try:
-        with open(table, newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file, strict=True)
-            _check_columns(table, rows.fieldnames or [])
-            numbered = {}
-            for row in rows:
-                if None in row or None in row.values():
-                    raise UserError(
-                        f"{table}, line {rows.line_num}: its cells are not as many as the columns; "
-                        "put a text with a comma between double quotes"
-                    )
-                numbered[rows.line_num] = _case(row)
-    except OSError as problem:
-        raise UserError(f"cannot read {table}: {describe(problem)}") from problem
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise UserError(f"{table}: {problem}; save the sheet as CSV in UTF-8") from None
-    last = max(numbered, default=0)
-    cases = (numbered.get(line) for line in range(1, last + 1))
-    texts = (json.dumps(case, ensure_ascii=False) if case else "" for case in cases)
-    return "".join(f"{text}\n" for text in texts).encode()
-
-
-def _check_columns(table: Path, names: Sequence[str]) -> None:
-    """UserError unless a table has each column once."""
-    wanted = [*(own_cases.FIELDS - {"options"}), *ascii_uppercase[:2]]
-    lacking = [f"'{name}'" for name in sorted(wanted) if name not in names]
-    twice = sorted(f"'{name}'" for name, count in Counter(names).items() if count > 1 and name)
-    if lacking or twice:
-        what = f"no column {', '.join(lacking)}" if lacking else f"more than one column {twice[0]}"
-        raise UserError(
-            f"{table}, line 1: {what}; name the columns as docs/own-cases.md does, with commas "
-            "between them"
-        )
-
-
-def _case(row: dict) -> dict:
-    """A row of a table as a case; an empty cell of an option is none, of another field missing."""
-    cells = {name: cell for name, cell in row.items() if name and cell}
-    options = {label: cells.pop(label) for label in ascii_uppercase if label in cells}
-    if "facts" in cells:
-        cells["facts"] = [fact.strip() for fact in cells["facts"].split("|")]
-    return cells | {"options": options}
+def _sound(cases: Path) -> tuple[dict[int, bytes], Conversion]:
+    """The rows of a file as JSON, by line, and its cases, once no row is broken."""
+    if cases.suffix.lower() == ".csv":
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{cases.name}.jsonl"
+            path.write_bytes(json_lines(cases))
+            return dict(read_rows(path)), check_file(path, "cases", name=str(cases))
+    if recognise(cases) is atpo_sft:
+        raise UserError(f"{cases}: holds SFT rows, not cases; name a file of cases")
+    return dict(read_rows(cases)), check_file(cases)

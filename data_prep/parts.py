@@ -17,7 +17,7 @@ SYNONYM = "the answer's text is not an option's; its label decides"
 TWINS = "another option has the same text as the answer's"
 TOLD = "the answer's text stands in what the doctor is told"
 KNOWN = "the answer's text stands in a fact"
-REPEATED = "another case has the same initial information and question"
+REPEATED = "another case has the same prompt"
 
 
 def make_case(

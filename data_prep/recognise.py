@@ -1,6 +1,8 @@
 """Which format a raw file has."""
 
-from difflib import get_close_matches
+from collections.abc import Collection
+from contextlib import suppress
+from difflib import SequenceMatcher
 from pathlib import Path
 from types import ModuleType
 
@@ -13,12 +15,18 @@ from data_prep import (
     own_cases,
     symptomcheck,
 )
-from data_prep.rows import BadRow, parse, read_rows
+from data_prep.rows import BadRow, parse, read_rows, read_text
 from pcqc.errors import UserError, nearest, one_line
+from pcqc.system.files import parse_json
 
 MODULES = (atpo_dialogues, atpo_sft, mediq, own_cases, agentclinic, symptomcheck, dxbench)
 FORMATS = {module.NAME: module for module in MODULES}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"
+LFS, FETCH_LFS = "a Git LFS pointer", "not the file; `git lfs pull` in its repository fetches that"
+# How files of zip, gzip, bzip2, xz, zstd, Parquet and old spreadsheets begin.
+PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1")
+PACKED += (b"\xd0\xcf\x11\xe0",)
+ALIKE = 0.5  # least likeness of a field's name to the one that it may stand for
 
 
 def recognise(raw: Path, name: str | None = None) -> ModuleType:
@@ -37,7 +45,8 @@ def recognise(raw: Path, name: str | None = None) -> ModuleType:
         row = parse(line)
     except BadRow as problem:
         if kind := _other_kind(raw, line):
-            raise UserError(f"{raw}: this is {kind}, not JSON lines; {GUIDE}") from None
+            remedy = FETCH_LFS if kind is LFS else f"not JSON lines; {GUIDE}"
+            raise UserError(f"{raw}: this is {kind}, {remedy}") from None
         raise UserError(f"{raw}, line {number}: {problem}; fix the file") from None
     for module in FORMATS.values():
         if set(row) >= module.FIELDS:
@@ -47,15 +56,32 @@ def recognise(raw: Path, name: str | None = None) -> ModuleType:
 
 def _other_kind(raw: Path, line: bytes) -> str | None:
     """What a file whose first line is no JSON object seems to be, if that is known."""
-    start = line.lstrip(b"\xef\xbb\xbf \t")
-    if start.startswith((b"PK\x03\x04", b"\x1f\x8b", b"PAR1")):
-        return "a compressed or spreadsheet file"
+    start, ending = line.strip(b" \t\r"), raw.suffix.lower()
+    if kind := packed(start):
+        return kind
+    if start.startswith(b"version https://git-lfs"):
+        return LFS
     if start.startswith(b"{"):
-        return "JSON over several lines" if start.strip() == b"{" else None
-    ending = raw.suffix.lower()
-    if b"\t" in start or ending == ".tsv":
+        return "JSON over several lines" if start == b"{" or _is_json(raw) else None
+    if b"\0" in line:
+        return "a binary file"
+    if b"\t" in line or ending == ".tsv":
         return "a TSV file"
-    return "a CSV file" if b"," in start or b";" in start or ending == ".csv" else None
+    if ending == ".csv" or (start[:1] not in b"<#%-" and (b"," in start or b";" in start)):
+        return "a CSV file"
+    return "a file of another format"
+
+
+def packed(start: bytes) -> str | None:
+    """What a file that begins with these bytes is, if they are no text."""
+    return "a compressed or spreadsheet file" if start.startswith(PACKED) else None
+
+
+def _is_json(raw: Path) -> bool:
+    with suppress(ValueError):
+        parse_json(read_text(raw))
+        return True
+    return False
 
 
 def _nearest_format(fields: set[str]) -> str:
@@ -67,9 +93,19 @@ def _nearest_format(fields: set[str]) -> str:
     known = FORMATS[name].FIELDS
     if not shares[name]:
         return f"no known format; name one with --format: {', '.join(FORMATS)}"
-    missing, others = sorted(known - fields), sorted(fields - known)
-    changes = []
-    for field in missing:
-        meant = get_close_matches(field, others, n=1, cutoff=0.5)
-        changes.append(f"rename '{meant[0]}' to '{field}'" if meant else f"add '{field}'")
+    meant = _meant(known - fields, fields - known)
+    changes = [
+        f"rename '{meant[field]}' to '{field}'" if field in meant else f"add '{field}'"
+        for field in sorted(known - fields)
+    ]
     return one_line(f"nearest to the format '{name}': {', '.join(changes)}")
+
+
+def _meant(missing: Collection[str], others: Collection[str]) -> dict[str, str]:
+    """Missing field -> the other field that may stand for it; each stands for one, the nearest."""
+    pairs = [(SequenceMatcher(None, a, b).ratio(), a, b) for a in missing for b in others]
+    meant: dict[str, str] = {}
+    for ratio, field, other in sorted(pairs, reverse=True):
+        if ratio >= ALIKE and field not in meant and other not in meant.values():
+            meant[field] = other
+    return meant

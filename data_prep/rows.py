@@ -1,5 +1,6 @@
 """Rows of files that others wrote: read strictly; a message says what is wrong with a row."""
 
+import codecs
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +14,11 @@ from pcqc.errors import UserError, nearest, one_line
 from pcqc.system.files import parse_json, parse_object, read_bytes, read_lines
 
 _BETWEEN = re.compile(r"[\s,]*")  # rows of an array
+# A mark, or characters of one byte each among zeros.
+_WIDE = re.compile(
+    rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff"
+    rb"|([\t\n\r -~]\0){2}|(\0[\t\n\r -~]){2}|[\t\n\r -~]\0{3}|\0{3}[\t\n\r -~]"
+)
 
 
 class Refused(Exception):
@@ -86,13 +92,21 @@ class Origin:
         return name
 
 
+def read_text(path: Path) -> bytes:
+    """The bytes of a text without its byte-order mark. Raises UserError for UTF-16 and UTF-32."""
+    content = read_bytes(path)
+    if _WIDE.match(content):
+        raise UserError(f"{path}: this is UTF-16 or UTF-32 text; save it in UTF-8")
+    return content.removeprefix(codecs.BOM_UTF8)
+
+
 def read_rows(raw: Path) -> Iterator[tuple[int, bytes]]:
     """(line where it begins, JSON text without newlines) of each row, of JSON lines or one array.
 
     Raises UserError for an array that is broken.
     """
-    content = read_bytes(raw)
-    if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+    content = read_text(raw)
+    if not content.lstrip().startswith(b"["):
         yield from read_lines(raw)
         return
     try:

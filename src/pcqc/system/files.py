@@ -1,5 +1,6 @@
 """Reading and writing whole files, so that a reader never sees half of one."""
 
+import codecs
 import contextlib
 import csv
 import dataclasses
@@ -271,11 +272,12 @@ def write_jsonl(path: str | Path, rows: Iterable[dict]) -> None:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, bytes) of a file; blank lines are skipped.
+    """Yield (line number from 1, bytes) of a file; blank lines and a byte-order mark are skipped.
 
     Only a newline ends a line: a string may hold the other characters that break lines.
     """
-    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+    lines = read_bytes(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             yield number, line
 

@@ -30,8 +30,13 @@ DRY_RUN = [text for name, text in BLOCKS if not name][1].splitlines()
 
 
 def write_ten(folder: Path) -> None:
-    """The page's example, ten times with other ids."""
-    rows = [EXAMPLE | {"case_id": f"mine-{i:02}"} for i in range(1, 11)]
+    """The page's example, of ten men of other ages."""
+    age = re.findall(r"\d+", EXAMPLE["initial"])[0]
+    rows = [
+        EXAMPLE
+        | {"case_id": f"mine-{i:02}", "initial": EXAMPLE["initial"].replace(age, f"{40 + i}")}
+        for i in range(1, 11)
+    ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "my-cases.jsonl").write_text(text)
 
@@ -76,7 +81,14 @@ def test_the_page_s_two_commands_lead_from_ten_cases_to_the_report(walked):
     for method in ("shared_sft", "grpo", "pcqc"):
         path = results / "evaluation" / method / "A" / "latest" / "own.jsonl"
         ids = [row["case_id"] for _, row in read_jsonl(path)]
-        assert ids == [f"mine-{i:02}" for i in range(5, 11)]
+        assert ids == list(evaluated(place))
+        assert len(ids) == 6
+
+
+def evaluated(place):
+    """Id -> what the doctor is told, of the cases that do not train."""
+    rows = [row for _, row in read_jsonl(place.folder / "data/raw/my-study/test.jsonl")]
+    return {row["case_id"]: row["initial"] for row in rows}
 
 
 def test_a_doctor_of_real_cases_can_be_consulted(walked):
@@ -84,8 +96,8 @@ def test_a_doctor_of_real_cases_can_be_consulted(walked):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     title, _, complaint = lines[0].partition(": ")
-    assert re.fullmatch("PCQC, run A, on mine-(0[5-9]|10)", title)
-    assert complaint == EXAMPLE["initial"]
+    name = title.removeprefix("PCQC, run A, on ")
+    assert complaint == evaluated(walked[0])[name]
     assert lines[-1].endswith("The correct option is B, Pericarditis.")
 
 
@@ -111,10 +123,11 @@ def test_the_page_s_dry_run_shows_what_servers_read_and_reply(walked, servers):
         done = walked[0].typed(line)
         assert done.returncode == 0, done.stderr[-3000:]
     shown = done.stdout.split("\n=== ")[1:]
-    assert [text.split("\n")[0] for text in shown] == ["mine-05", "mine-06", "mine-07"]
-    for text in shown:
+    first = list(evaluated(walked[0]).items())[:3]
+    assert [text.split("\n")[0] for text in shown] == [name for name, _ in first]
+    for text, (_, initial) in zip(shown, first, strict=True):
         doctor, patient = text.split("--- the patient reads\n")[:2]
-        assert EXAMPLE["initial"] in doctor
+        assert initial in doctor
         assert "\n".join(EXAMPLE["facts"]) in patient
         assert not any(fact in doctor for fact in EXAMPLE["facts"])
         a, b = re.findall(r"the scorer says after 0 answers: A (.+), B (.+)", text)[0]

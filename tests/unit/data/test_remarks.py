@@ -1,7 +1,8 @@
-"""What a conversion remarks on beside the rows: fields not read, answers that leak, equal prompts."""
+"""What a conversion remarks on: fields that are not read, answers that leak, equal prompts."""
 
 import json
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -137,8 +138,7 @@ def stands(answer, texts):
     for number, text in enumerate(texts, start=1):
         text = f" {' '.join(text.lower().split()).removeprefix(f'{number}. ')} "
         parts = text.split(answer)
-        sides = zip(parts[:-1], parts[1:], strict=True)
-        if any(not (before[-1:].isalnum() or after[:1].isalnum()) for before, after in sides):
+        if any(not (a[-1:].isalnum() or b[:1].isalnum()) for a, b in pairwise(parts)):
             return not answer.isdigit()
     return False
 
