@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from data_prep.card import describe
 from data_prep.parts import REPEATED, plain, problem
 from data_prep.recognise import recognise
-from data_prep.rows import BadRow, Conflict, Origin, parse, read_rows, unread
+from data_prep.rows import BadRow, Conflict, Converted, Origin, parse, read_rows, unread
 from data_prep.sources import source_name
 from pcqc.cases.case import Case, write_cases
 from pcqc.cases.sft_rows import SftRow
@@ -66,6 +66,22 @@ class Conversion:
     fields: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     prompts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, converted: Converted, published_options: bool) -> None:
+        """Add a row; options that are not published are no part of its prompt."""
+        record = converted.record
+        name = record.id if isinstance(record, SftRow) else record.case_id
+        self.records.append(record)
+        if converted.system is not None:
+            self.systems.add(converted.system)
+        if converted.form:
+            self.forms[converted.form] += 1
+        for note in converted.notes:
+            self.notes[note].append(name)
+        if isinstance(record, Case):
+            options = sorted(map(plain, record.options.values())) if published_options else []
+            told = problem(record.initial, record.question)
+            self.prompts[name] = "\n".join([told, *options])
 
     @property
     def remarks(self) -> list[str]:
@@ -174,19 +190,7 @@ def convert_rows(raw: Path, module, origin: Origin, leave_out_bad_rows: bool) ->
             excluded = Exclusion(raw.name, number, conflict.case_id, str(conflict))
             conversion.exclusions.append(excluded)
         else:
-            conversion.records.append(converted.record)
-            if converted.system is not None:
-                conversion.systems.add(converted.system)
-            if converted.form:
-                conversion.forms[converted.form] += 1
-            for note in converted.notes:
-                record = converted.record
-                name = record.id if isinstance(record, SftRow) else record.case_id
-                conversion.notes[note].append(name)
-            if isinstance(record := converted.record, Case):
-                options = sorted(map(plain, record.options.values())) * published_options
-                told = [problem(record.initial, record.question), *options]
-                conversion.prompts[record.case_id] = "\n".join(told)
+            conversion.add(converted, published_options)
     counts = Counter(conversion.prompts.values())
     if repeated := [name for name, prompt in conversion.prompts.items() if counts[prompt] > 1]:
         conversion.notes[REPEATED] = repeated

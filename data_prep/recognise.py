@@ -24,8 +24,7 @@ FORMATS = {module.NAME: module for module in MODULES}
 GUIDE = "docs/own-cases.md shows how to write one JSON object a line"
 LFS, FETCH_LFS = "a Git LFS pointer", "not the file; `git lfs pull` in its repository fetches that"
 # How files of zip, gzip, bzip2, xz, zstd, Parquet and old spreadsheets begin.
-PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1")
-PACKED += (b"\xd0\xcf\x11\xe0",)
+PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7z", b"(\xb5/\xfd", b"PAR1", b"\xd0\xcf\x11")
 ALIKE = 0.5  # least likeness of a field's name to the one that it may stand for
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pcqc.errors import one_line
-from pcqc.system.seeds import stream
+from pcqc.seeds import stream
 
 SEED = 0
 TRAINED = 0.4  # share of the cases that train

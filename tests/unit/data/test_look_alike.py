@@ -10,8 +10,8 @@ from data_prep.own_cases import check_different
 from data_prep.parts import SPACES, TWINS, compare_answer, plain
 from data_prep.rows import BadRow
 from pcqc.cases.case import read_cases, write_cases
-from pcqc.cli import main
 from pcqc.errors import UserError
+from pcqc_study.cli import main
 
 ALIKE = [
     ("café", unicodedata.normalize("NFD", "café")),
