@@ -21,7 +21,8 @@ from tabulate import tabulate
 
 from pcqc.errors import UserError
 from pcqc.system.files import read_json, read_jsonl, write_atomic, write_json
-from pcqc_gpu.measure import utilisations
+from pcqc_gpu.measure import usual_method, utilisations
+from pcqc_gpu.planning.hours import measured_file
 from pcqc_study.settings import Study, load_study
 
 PCQC = [sys.executable, "-m", "pcqc_study.cli"]
@@ -77,9 +78,11 @@ class Hour:
         return "made"
 
     def measure(self) -> str:
-        """The rates that a plan reads."""
+        """The seconds that a plan reads."""
         finished([*PCQC, "doctor", self.name, "--measure", str(self.updates)])
-        self.record["measured"] = record = read_json(self.study.results / "measured.json")
+        self.record["measured"] = record = read_json(
+            measured_file(self.study, usual_method(self.study))
+        )
         self.record["utilisation"] = utilisations(record)
         return f"measured updates of {record['method']}: {self.updates}"
 
@@ -172,17 +175,16 @@ def _measured(measured: dict[str, Any], shares: dict[str, float]) -> list[str]:
     phases = [
         {
             "phase": phase,
-            "seconds an update": middle[f"seconds/{phase}"],
+            "seconds": middle[f"seconds/{phase}"],
             "model FLOP utilisation (%)": 100 * share,
         }
         for phase, share in shares.items()
     ]
     phases += [
-        {"phase": phase, "seconds an update": middle[f"seconds/{phase}"]}
-        for phase in ("sync", "rest")
+        {"phase": phase, "seconds": middle[f"seconds/{phase}"]}
+        for phase in ("sync", "rest", "whole", "start", "checkpoint", "state")
     ]
     rates = [{"role": n, "tokens a second": middle[f"rate/{n}"]} for n in ROLES]
-    kept = [{"rate": name, "measured": value} for name, value in measured["rates"].items()]
     return [
         f"## Updates of {measured['method']}: {where}",
         f"Medians over updates, {measured['updates']} after a first one; processes: "
@@ -190,8 +192,6 @@ def _measured(measured: dict[str, Any], shares: dict[str, float]) -> list[str]:
         f"{measured['product_tflops']:.3g} TFLOP/s, a large product's speed in each process.",
         _table(phases),
         _table(rates),
-        "## Rates that `pcqc plan` reads",
-        _table(kept),
     ]
 
 

@@ -45,7 +45,7 @@ from pcqc_gpu.measure import measure, utilisations
 from pcqc_gpu.planning.checks import require_fit
 from pcqc_gpu.planning.devices import GIB
 from pcqc_gpu.planning.memory import longest
-from pcqc_gpu.planning.work import trained
+from pcqc_gpu.planning.trainings import trained
 from pcqc_gpu.rehearse import rehearse
 from pcqc_study.graph import Jobs
 from pcqc_study.run_job import rollout_task
@@ -56,13 +56,16 @@ CASE = Case(
 )
 
 
-def examine(study: Study, name: str, measured: int | None = None, shown: int = 0) -> None:
+def examine(
+    study: Study, name: str, measured: int | None = None, method: str = "", shown: int = 0
+) -> None:
     """Print a line for each check; the first that fails is the last.
 
     Args:
         study: its placement says how many processes take part in the trial.
         name: how the study was named to `pcqc`.
         measured: updates to measure instead of the trial.
+        method: whose updates; by default one in which every role works.
         shown: cases of the development benchmark on which the trial shows prompts and replies.
 
     Raises:
@@ -70,7 +73,7 @@ def examine(study: Study, name: str, measured: int | None = None, shown: int = 0
     """
     here = partial(_try_here, shown=shown)
     if measured:
-        here = partial(_measure_here, name=name, updates=measured)
+        here = partial(_measure_here, method=method, updates=measured)
     if launched():
         return here(study)
     with _line("plan") as notes:
@@ -85,7 +88,7 @@ def examine(study: Study, name: str, measured: int | None = None, shown: int = 0
             notes.append(_server(study, role, server))
     if (count := processes_wanted(study)) > 1:
         with _line("trial") as notes:
-            options = {"--measure": measured, "--cases": shown}
+            options = {"--measure": measured, "--method": method, "--cases": shown}
             given = [word for option, n in options.items() if n for word in (option, str(n))]
             launch(["doctor", name, *given], count)
             notes.append(f"{count} processes ended well")
@@ -157,18 +160,18 @@ def _cases(study: Study, count: int) -> list[Case]:
     return checked_cases(part.latest)[:count]
 
 
-def _measure_here(study: Study, name: str, updates: int) -> None:
+def _measure_here(study: Study, method: str, updates: int) -> None:
     """The measurement in this process, which may be one of several."""
     processes = join_job(study)
     single_threaded(study.deterministic)
     with _line("updates", processes) as notes:
-        if record := measure(study, name, processes, updates):
+        if record := measure(study, method, processes, updates):
             notes.append(f"{updates} of {record['method']} after a first one")
             for phase, share in utilisations(record).items():
                 seconds = record["measured"][f"seconds/{phase}"]
                 notes.append(f"{phase} {seconds:.3g} s at {100 * share:.3g} % of a product's speed")
             notes.append(f"gap {record['measured']['gap/mean']:.2g} a token")
-            notes.append(f"`pcqc plan {study.results / 'rates.yaml'}` counts with these rates")
+            notes.append(f"`pcqc plan {study.name}` now has this method's hours")
     shutdown(processes)
 
 

@@ -1,8 +1,8 @@
-"""`pcqc doctor --measure`: what a study's updates reach here, as rates that a plan reads.
+"""`pcqc doctor --measure`: seconds of a study's updates here, from which a plan has its hours.
 
 A few updates of a run are taken as `pcqc train` takes them, and nothing of them is kept. FLOPs are
-those of the plan (`planning/cost.py`) on the tokens that were sampled, read and trained. The mean
-context of the trained tokens stands for that of all.
+of the tokens that were sampled, read and trained. The mean context of the trained tokens stands for
+that of all.
 """
 
 import resource
@@ -14,21 +14,20 @@ from statistics import median
 from typing import Any
 
 import torch
-import yaml
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, nearest
 from pcqc.jobs.learner import write_model
 from pcqc.jobs.rl_loop import Run
-from pcqc.system.files import write_atomic, write_json
+from pcqc.settings import Method
+from pcqc.system.files import write_json
 from pcqc.system.machine import machine, now
 from pcqc.system.processes import Processes
 from pcqc.training.token_trees import TokenTree
 from pcqc_gpu.planning.architecture import Architecture, architecture
-from pcqc_gpu.planning.cost import update_passes
-from pcqc_gpu.planning.devices import GIB, device, named
+from pcqc_gpu.planning.devices import GIB
+from pcqc_gpu.planning.hours import measured_file
 from pcqc_gpu.planning.memory import served
-from pcqc_gpu.planning.storage import sync_gib
-from pcqc_gpu.planning.work import trained
+from pcqc_gpu.planning.trainings import trained
 from pcqc_gpu.timed_updates import Worker, finish, gpu_name, timed
 from pcqc_study.settings import Study
 
@@ -44,39 +43,44 @@ PRODUCTS = 10
 
 
 def measure(study: Study, name: str, processes: Processes, updates: int) -> dict | None:
-    """Take updates and write what they reach; the record, in the first process.
-
-    Writes `measured.json` and `rates.yaml` into the study's results; the second is the study with
-    the measured rates in place of its assumptions, for `pcqc plan`.
+    """Take updates and write `measured/METHOD.json`, which `pcqc plan` reads.
 
     Args:
         study: settings; its models and cases must be there.
-        name: how the study was named to `pcqc`.
+        name: of a trained method; by default one in which every role works.
         processes: that train together.
         updates: that count, after a first one.
+
+    Returns:
+        What was written, in the first process.
+
+    Raises:
+        UserError: no such method is trained.
     """
-    start = time.perf_counter()
-    worker = Worker(study, _method(study), processes)
+    methods = trained(study)
+    if name and name not in methods:
+        raise UserError(f"study '{study.name}' trains no '{name}'{nearest(name, methods)}")
+    method, start = name or usual_method(study), time.perf_counter()
+    worker = Worker(study, method, processes)
     with worker.run.engines.awake():
         started = time.perf_counter() - start
     worker.step(1)
     rows = [_update(study, worker, update) for update in range(2, updates + 2)]
-    speeds = _disk_and_memory(study, worker.run)
+    saving = _saving(study, worker.run)
     if not processes.is_main:
         return None
-    record = _record(study, name, worker, rows)
-    record["rates"] |= {**speeds, "start_seconds": started}
-    write_json(study.results / "measured.json", record)
-    write_atomic(study.results / "rates.yaml", _plan_file(record))
+    record = _record(study, worker, rows)
+    record["measured"] |= {**saving, "seconds/start": started}
+    write_json(measured_file(study, method), record)
     return record
 
 
-def _record(study: Study, name: str, worker: Worker, rows: Sequence[dict[str, float]]) -> dict:
+def _record(study: Study, worker: Worker, rows: Sequence[dict[str, float]]) -> dict:
     """Medians over updates, of the gap's maximum the largest, and where they were measured."""
     middle = {key: median(row[key] for row in rows) for key in rows[0]}
     middle["gap/max"] = max(row["gap/max"] for row in rows)
     return {
-        "study": name,
+        "study": study.name,
         "method": worker.run.name,
         "updates": len(rows),
         "device": gpu_name() or "CPU",
@@ -86,13 +90,12 @@ def _record(study: Study, name: str, worker: Worker, rows: Sequence[dict[str, fl
         "measured": middle,
         "product_tflops": product_rate(study.dtype("actor")) / 1e12,
         "peak_gib": _peak_gib(),
-        "rates": _rates(study, middle),
         "machine": machine(),
         "time": now(),
     }
 
 
-def _method(study: Study) -> str:
+def usual_method(study: Study) -> str:
     """The first method that is trained, if possible one in which every role works."""
     methods = trained(study)
     if not methods:
@@ -105,7 +108,7 @@ def _update(study: Study, worker: Worker, update: int) -> dict[str, float]:
     start = time.perf_counter()
     with worker.run.engines.awake():
         sync = time.perf_counter() - start
-    worker.step(update)
+    whole = timed(lambda: worker.step(update))
     phases, metrics, statistics = worker.seconds[-1], worker.metrics, worker.report.statistics
     seconds = {phase: phases.get(phase, 0.0) for phase in (*WORKS, "rest", "update")}
     engines = sum(seconds[phase] for phase in WORKS)
@@ -118,6 +121,7 @@ def _update(study: Study, worker: Worker, update: int) -> dict[str, float]:
         **{f"seconds/{phase}": value for phase, value in seconds.items()},
         "seconds/engines": engines,
         "seconds/sync": sync,
+        "seconds/whole": whole,
         **rates,
         "rate/update": statistics["tokens/trained"] / seconds["update"],
         **{f"flops/{what}": flops for what, flops in _flops(study, worker).items()},
@@ -157,6 +161,19 @@ def _mean_context(trees: Sequence[TokenTree]) -> float:
     return sum(position + 1 for tree in trees for position in tree.positions) / max(tokens, 1)
 
 
+def update_passes(method: Method, recomputed: bool) -> int:
+    """Cost of a policy's update in forward passes over its training tokens.
+
+    Forward and backward cost three (Kaplan et al. 2020, Section 2.1). One more each for the
+    reference and, if an update takes several optimiser steps, for the probabilities before it.
+
+    Args:
+        method: whose update.
+        recomputed: whether the pass that gradient checkpointing adds counts.
+    """
+    return 3 + recomputed + ("reference" in method.needs) + method.several_steps
+
+
 def update_flops(shape: Architecture, trees: Sequence[TokenTree], passes: int) -> float:
     """FLOPs of an update on merged sequences.
 
@@ -185,63 +202,16 @@ def product_rate(dtype: str) -> float:
     return 2 * size**3 / min(timed(product) for _ in range(PRODUCTS))
 
 
-def _disk_and_memory(study: Study, run: Run) -> dict[str, float]:
-    """GiB a second of a checkpoint to the disk, and of a state to the host's memory."""
+def _saving(study: Study, run: Run) -> dict[str, float]:
+    """Seconds that a run waits for a checkpoint to be written, and for a state to be copied."""
     start = time.perf_counter()
-    tensors = [t for part in run.parts.values() for f in part.files().values() for t in f.values()]
-    copied = sum(tensor.nbytes for tensor in tensors) / GIB / (time.perf_counter() - start)
+    _ = [part.files() for part in run.parts.values()]
+    copied = time.perf_counter() - start
     study.results.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="measure-", dir=study.results) as folder:
         path, start = Path(folder) / "checkpoint", time.perf_counter()
         write_model(path, run.model, run.policy.backend, run.context.chat.tokenizer, {})
-        seconds = time.perf_counter() - start
-        size = sum(file.stat().st_size for file in path.rglob("*.safetensors"))
-    return {"copying_gib_per_second": copied, "saving_gib_per_second": size / GIB / seconds}
-
-
-def _rates(study: Study, middle: dict[str, float]) -> dict[str, float]:
-    """The plan's utilisations, by which its formulas give the measured seconds.
-
-    Decoding and reading cannot be told apart where dialogues go on alone: their assumed proportion
-    stays, and batches count as full, so that what waits for others is within both.
-    """
-    kind = named(gpu_name() or "") or (None if gpu_name() else "CPU")
-    if kind is None:
-        return {}
-    count = len(study.placement.learner.devices) if study.placement else 1
-    assumed, peak = study.assumptions, device(kind)
-    shares = {"written": assumed.decoding_utilisation, "read": assumed.scoring_utilisation}
-    expected = sum(
-        middle[f"flops/{role}_{what}"] / (peak.peak(study.dtype(role)) * share)
-        for role in ("actor", "patient", "scorer")
-        for what, share in shares.items()
-    )
-    factor = expected / count / max(middle["seconds/engines"], 1e-9)
-    flops, seconds = middle["flops/update_with_recomputation"], middle["seconds/update"]
-    rates = {
-        "update_utilisation": flops / (count * peak.peak(study.dtype("actor")) * seconds),
-        "decoding_utilisation": shares["written"] * factor,
-        "scoring_utilisation": shares["read"] * factor,
-        "full_batches": 1.0,
-    }
-    rates = {name: min(rate, 1.0) for name, rate in rates.items() if rate > 0}
-    if size := sync_gib(study):
-        place = study.placement
-        by_files = place is None or place.device == "CPU" or place.transfer == "files"
-        name, passes = ("sync", 2) if by_files else ("handles", 1)  # files are written, then read
-        rates[f"{name}_gib_per_second"] = passes * size / middle["seconds/sync"]
-    return rates
-
-
-def _plan_file(record: dict) -> str:
-    """A study like the measured one, with the measured rates in place of its assumptions."""
-    head = (
-        f"# Measured on {record['device']} by `pcqc doctor {record['study']} --measure`, "
-        f"{record['updates']} updates of {record['method']}.\n"
-        "# `pcqc plan` reads this file as a study; another one may be named in `like`.\n"
-    )
-    rates = {name: float(f"{rate:.4g}") for name, rate in record["rates"].items()}
-    return head + yaml.safe_dump({"like": record["study"], "assumptions": rates}, sort_keys=False)
+        return {"seconds/state": copied, "seconds/checkpoint": time.perf_counter() - start}
 
 
 def utilisations(record: dict) -> dict[str, float]:

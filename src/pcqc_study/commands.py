@@ -9,10 +9,9 @@ from pcqc.errors import UserError
 from pcqc.system.terminal import show
 from pcqc_study.job_commands import load, run_command, study_command
 
-PLAN = """Prints GPU-hours, disk, consultations and tokens, the memory that each role needs and
-each device has, from the settings alone: nothing is loaded, no GPU is asked.
-The study's `placement` says which role sits on which devices, its `assumptions` what cannot be
-known before.
+PLAN = """Prints disk, the memory that each role needs and each device has, from the settings
+alone: nothing is loaded, no GPU is asked. Hours are those of methods whose updates were measured
+(`pcqc doctor --measure`). The study's `placement` says which role sits on which devices.
 Exit status 2, with what to change, where the placement cannot work. See docs/plan.md."""
 SIDE = "STUDY/METHOD/RUN, such as clinic/pcqc/A; or a Parquet file of predictions"
 
@@ -107,8 +106,10 @@ def _register_looks(commands) -> None:
         nargs="?",
         const=3,
         metavar="UPDATES",
-        help="measure updates and write the rates that `pcqc plan` counts with (default: 3)",
+        help="measure updates, from which `pcqc plan` has its hours (default: 3)",
     )
+    text = "whose updates to measure; by default one in which every role works"
+    doctor.add_argument("--method", default="", help=text)
     text = (
         "also hold consultations on N cases, and show what doctor, patient and scorer read and say"
     )
@@ -226,7 +227,10 @@ def _restore(arguments: argparse.Namespace) -> None:
 def _doctor(arguments: argparse.Namespace) -> None:
     from pcqc_gpu.doctor import examine
 
-    examine(load(arguments), arguments.study, arguments.measure, arguments.cases)
+    study, given = load(arguments), arguments
+    if given.method and not given.measure:
+        raise UserError("--method goes with --measure; add it")
+    examine(study, given.study, given.measure, given.method, given.cases)
 
 
 def _plan(arguments: argparse.Namespace) -> None:

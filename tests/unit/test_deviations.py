@@ -14,7 +14,6 @@ from pcqc.system.checkout import ROOT
 from pcqc.training.backend import adamw_backend
 from pcqc.training.kl import LARGEST
 from pcqc.training.mismatch import LARGEST as MOST
-from pcqc_gpu.planning.cost import run_cost
 from pcqc_gpu.planning.storage import checkpoints
 from pcqc_study.settings import load_study
 from turn_credit.arithmetic import EPSILON, THRESHOLD
@@ -39,13 +38,11 @@ def only(values):
 
 
 def grpo_updates() -> list[float]:
-    """Of GRPO, as long as PCQC too: what a run has, and GPU-hours."""
+    """Of GRPO, as long as PCQC too: what a run has."""
     grpo, pcqc = METHODS["grpo"], METHODS["pcqc"]
-    longer = type(grpo)(**{**vars(grpo), "updates": pcqc.updates})
-    hours = [round(run_cost(PAPER, method)["gpu_hours"]) for method in (longer, grpo)]
     counts = [checkpoints(PAPER, method) for method in (grpo, pcqc)]
     sizes = [grpo.updates, RL.cases_per_update, grpo.terminal_group]
-    return [*sizes, *counts, longer.updates, *hours]
+    return [*sizes, *counts, pcqc.updates]
 
 
 def decoding() -> list[float]:

@@ -8,7 +8,6 @@ from clinic_env.world import ask, draw_world, state_complaint
 from pcqc.cases.prompts import Exchange
 from pcqc.consultation import Turn
 from pcqc.methods.base import Services
-from pcqc.settings import Assumptions
 from pcqc_clinic.known_world import KnownWorld
 from pcqc_peers import expected_answer
 from pcqc_peers.expected_answer import ExpectedAnswer
@@ -74,14 +73,6 @@ def test_the_utility_is_the_mean_probability_of_the_guessed_options(monkeypatch)
         assert "Patient 0 has fever." in prompt
         assert "rash" not in prompt  # a fact of the case
         assert '"Which diagnosis?"' in prompt
-
-
-def test_a_plan_counts_the_imagined_answers_and_their_readings():
-    """Beside PCQC's: 2 questions of 4 candidates, each with 2 answers; no other is read."""
-    assumed = Assumptions(inquiries=2.0)
-    exact = ExpectedAnswer("Exact", "expected_answer", terminal_group=2, imagined_answers=0)
-    assert METHOD.work(assumed).answers - exact.work(assumed).answers == 16
-    assert (METHOD.work(assumed).scores, exact.work(assumed).scores) == (16, 0)
 
 
 def test_of_a_world_only_what_it_knows_is_asked_for():

@@ -31,7 +31,7 @@ class Gpu:
     """A device with some of its memory taken; vLLM starts on it if its own check passes."""
 
     def __init__(self, kind: str):
-        self.total = int(DEVICES[kind].memory_gib * GIB)
+        self.total = int(DEVICES[kind] * GIB)
         self.taken = 0.0
 
     def start(self, **settings) -> SimpleNamespace:
@@ -135,7 +135,7 @@ def test_the_documented_servers_fit_their_part_of_a_device(role):
     )
     flags = dict(re.findall(r"--([a-z-]+) (\S+)", command))
     shape, split = architecture(study, role)[1], int(flags["tensor-parallel-size"])
-    granted = float(flags["gpu-memory-utilization"]) * DEVICES["H800"].memory_gib
+    granted = float(flags["gpu-memory-utilization"]) * DEVICES["H800"]
     assert granted == pytest.approx(engine_memory(study, role).during("rollout"), rel=0.1)
     working = study.assumptions.engine_working_gib
     assert int(flags["max-num-seqs"]) * shape.vocabulary * SAMPLER / GIB < working / 2

@@ -12,16 +12,16 @@ from pcqc.errors import UserError
 from pcqc.models.folder import save_model
 from pcqc.settings import LearnerPlacement, Placement, Pretrained, Servers
 from pcqc.system.checkout import ROOT
+from pcqc.system.files import write_json
 from pcqc.training.state import ModelState, States
 from pcqc_gpu.planning.checks import loads, misfits, require_fit
-from pcqc_gpu.planning.cost import run_cost
+from pcqc_gpu.planning.hours import measured_file
 from pcqc_gpu.planning.memory import learner_memory, role_memories
 from pcqc_gpu.planning.plan import make_plan, render
 from pcqc_gpu.planning.storage import storage
 from pcqc_study.cli import main
 from pcqc_study.settings import load_study
 
-PHASES = ("start", "sync", "rollout", "patient", "scorer", "update", "validation", "saving")
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "plan"
 EIGHT = tuple(range(8))
 
@@ -49,38 +49,27 @@ def test_a_study_without_placement_is_planned_as_far_as_it_goes(capsys):
     assert "no `placement` in the settings" in capsys.readouterr().out
     plan = make_plan(load_study("clinic-mini"))
     assert (plan["memory"], plan["devices"], plan["problems"]) == ([], [], [])
-    assert {method["hours"] for method in plan["methods"].values()} == {None}
+    assert {method["measured"] for method in plan["methods"].values()} == {None}
 
 
-def test_ablations_are_priced_and_in_no_sum(paper):
-    """What `pcqc vary grpo --study paper --set updates=222` records, as docs/deviations.md says."""
-    long = dataclasses.replace(paper.method("grpo"), updates=222, role="ablation")
-    without, plan = (
-        make_plan(paper),
-        make_plan(dataclasses.replace(paper, methods={**paper.methods, "grpo_updates_222": long})),
-    )
-    price = plan["ablations"]["grpo_updates_222"]["hours"]["gpu_hours"]
-    assert price > 4 * plan["methods"]["grpo"]["hours"]["gpu_hours"]
-    assert f"{price:.2f}" in render(plan)
-    assert without["ablations"] == {}
-    assert [plan[key] for key in ("methods", "storage")] == [
-        without[key] for key in ("methods", "storage")
-    ]
-    assert render(plan).splitlines()[0] == render(without).splitlines()[0]
-
-
-def test_candidates_answers_and_scores_are_counted_apart(paper):
-    """At two inquiries: G_Q - 1 others at two states, G_Q + 1 prompts for the scorer at each."""
-    study = changed(paper, "assumptions.inquiries", 2.0)
-    methods, cases = make_plan(study)["methods"], 222 * 128
-    assert methods["pcqc"]["candidates"] == cases * 2 * 3
-    assert methods["pcqc"]["answers"] == cases * (4 * 2 + 2 * 3)
-    assert methods["pcqc"]["scores"] == cases * 2 * 5
-    assert methods["terminal_only"]["candidates"] == methods["terminal_only"]["scores"] == 0
-    # The first consultation's three states are drawn four times, the last group then dropped.
-    assert methods["pcqc"]["actor_tokens"] == cases * (4 * 3 + 3 * 3) * 130
-    assert methods["same_state_q1"]["actor_tokens"] == methods["pcqc"]["actor_tokens"]
-    assert methods["same_state_q1"]["trained_tokens"] < methods["pcqc"]["trained_tokens"]
+def test_hours_are_those_of_measured_updates(paper, tmp_path, monkeypatch):
+    """PCQC: 222 updates of 10 s, 9 checkpoints of 60 s, 23 states of 2 s, and 34 s at the start."""
+    monkeypatch.chdir(tmp_path)
+    seconds = {"whole": 10.0, "checkpoint": 60.0, "state": 2.0, "start": 34.0}
+    measured = {f"seconds/{phase}": value for phase, value in seconds.items()}
+    record = {"measured": measured, "device": "H800", "processes": 8}
+    write_json(measured_file(paper, "pcqc"), record)
+    plan = make_plan(paper)
+    hours = (34 + 222 * 10 + 9 * 60 + 23 * 2) / 3600
+    expected = {"hours": hours, "device_hours": 8 * hours, "device": "H800"}
+    assert plan["methods"]["pcqc"]["measured"] == pytest.approx(expected)
+    assert plan["methods"]["grpo"]["measured"] is None
+    rows = {line.split()[0]: line.split() for line in render(plan).splitlines() if line}
+    assert rows["pcqc"][4:] == [f"{8 * hours:.2f}", f"{24 * hours:.2f}", "H800"]
+    assert rows["grpo"][4:] == ["not", "measured"]
+    measured_file(paper, "pcqc").write_text("{")
+    with pytest.raises(UserError, match=r"measured/pcqc\.json.* --measure --method pcqc"):
+        make_plan(paper)
 
 
 def test_zero_splits_what_each_stage_says(paper):
@@ -95,32 +84,6 @@ def test_zero_splits_what_each_stage_says(paper):
         assert held["reference"] == held["weights"]
 
 
-def test_start_sync_and_saving_are_counted(paper):
-    """222 updates and 9 checkpoints of PCQC, and the copies of 23 states by eight processes."""
-    assumed = dataclasses.replace(
-        paper.assumptions,
-        start_seconds=360.0,
-        sync_gib_per_second=4.0,
-        handles_gib_per_second=8.0,
-        saving_gib_per_second=0.5,
-        copying_gib_per_second=3.0,
-    )
-    study = dataclasses.replace(paper, assumptions=assumed)
-    hours = run_cost(study, study.method("pcqc"))
-    gib = 8_190_735_360 / 2**30
-    assert hours["start"] == pytest.approx(0.1)
-    assert hours["sync"] == pytest.approx(222 * 2 * gib / 8 / 3600)
-    by_files = run_cost(placed(study, transfer="files"), study.method("pcqc"))
-    assert by_files["sync"] == pytest.approx(222 * 2 * (2 * gib / 4) / 3600)
-    assert hours["saving"] == pytest.approx((9 * 2 / 0.5 + 23 * 12 / 8 / 3) * gib / 3600)
-    phases = [hours[phase] for phase in PHASES]
-    assert hours["gpu_hours"] == pytest.approx(8 * sum(phases))
-    # A critic's states are copied too: it has no output layer, but one for its value.
-    critic = (gib - (151936 * 4096 - 4097) / 2**30) * 23 * 12 / 8 / 3 / 3600
-    more = run_cost(study, study.method("atpo"))["saving"] - hours["saving"]
-    assert more == pytest.approx(critic)
-
-
 def test_sft_of_a_patient_of_its_own_is_another_course(paper):
     apart = changed(paper, "models.patient", Pretrained("Qwen/Qwen3-14B"))
     memory = {role.role: role for role in role_memories(apart)}
@@ -129,22 +92,7 @@ def test_sft_of_a_patient_of_its_own_is_another_course(paper):
     )
     (second,) = (load for load in loads(apart, role_memories(apart)) if "patient sft" in load.roles)
     assert second.roles[:2] == ("sft", "patient sft")  # the first is still held
-    plan = make_plan(apart)["sft"]
-    assert plan["sft"]["steps"] == 3 * plan["patient sft"]["steps"] == 3 * 32
-    assert plan["patient sft"]["hours"]["gpu_hours"] > plan["sft"]["hours"]["gpu_hours"] / 3
     assert storage(apart)["states_gib"] > storage(paper)["states_gib"]
-
-
-def test_tokens_of_sft(paper):
-    """A released row ends in one action; a written conversation has all, and the answers too."""
-    course = make_plan(paper)["sft"]["sft"]
-    assert course["trained_tokens"] == 96 * 128 * (550 + 130 + 25 + 130)
-    assert course["credited_tokens"] == 96 * 128 * 130
-    clinic = load_study("clinic-mini-engines")
-    course = make_plan(clinic)["sft"]["sft"]
-    own = 2.5 * 130 + 1.5 * 25
-    assert course["credited_tokens"] == 3 * 256 * own
-    assert course["trained_tokens"] == 3 * 256 * (550 + 1.5 * (360 + 25) + own)
 
 
 def test_sft_alone_is_refused_where_it_does_not_fit(paper):
@@ -254,7 +202,6 @@ def test_room_for_less_than_the_longest_consultation_is_refused(paper, path):
 def test_a_role_that_is_served_elsewhere_takes_no_device(paper):
     elsewhere = placed(paper, scorer=None)
     require_fit(elsewhere)
-    assert run_cost(elsewhere, paper.method("pcqc"))["scorer"] == 0
     assert "scorer" not in {role.role for role in role_memories(elsewhere)}
 
 

@@ -8,7 +8,6 @@ from helpers import PROTOCOL, make_case
 from scripted_methods import pieces
 
 from pcqc.methods.sequences import QUESTION, TERMINAL
-from pcqc.settings import Assumptions
 from pcqc_peers.pcqc_stopping import DECISION, PcqcStopping
 
 CASES = [make_case(0)]
@@ -79,16 +78,6 @@ def test_at_the_last_turn_asking_is_worth_nothing():
     row = drawn.records()["candidate_groups"][-1]
     assert "ends the consultation without a diagnosis" in method.why(row, row["candidates"][0])
     assert drawn.failures["failures/scorer"] == 0
-
-
-def test_a_plan_counts_what_is_compared_at_the_last_turn():
-    """Four responses more, of which three are trained on beside the executed one."""
-    assumed = Assumptions(action_tokens=100)
-    own, more = METHOD.work(assumed), replace(METHOD, compare_last=True).work(assumed)
-    assert (more.responses - own.responses, more.scores - own.scores) == (4, 1)
-    assert (more.answers, more.candidates) == (own.answers, own.candidates)
-    assert more.trained_tokens - own.trained_tokens == 300
-    assert more.credited_tokens - own.credited_tokens == 300
 
 
 def test_executed_decisions_alone_are_trained_on_where_executed_questions_are():

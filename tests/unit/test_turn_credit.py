@@ -19,10 +19,8 @@ from pcqc.cases.prompts import UNANSWERABLE
 from pcqc.consultation import roll_out
 from pcqc.methods.base import Services
 from pcqc.methods.sequences import TERMINAL
-from pcqc.settings import Assumptions
 from pcqc.training.policy import Policy
 from pcqc_peers.answer_shifts import answer_shifts
-from pcqc_peers.c3 import C3
 from pcqc_peers.continuations import after_candidates, before_turns, continue_all
 from pcqc_peers.turn_credit import TurnCredit
 from pcqc_peers.turn_process import TurnProcess
@@ -115,38 +113,6 @@ def test_shifts_are_the_policy_s_own_log_probabilities():
     assert shifts[0] == pytest.approx(float(told - not_told), abs=ROUNDING)
     assert abs(shifts[0]) > 100 * ROUNDING
     assert shifts[-1] == 0
-
-
-def test_the_plan_counts_the_readings_of_a_belief_before_each_turn():
-    """Two consultations of three turns, the last of which answers; a response has 10 tokens."""
-    assumed = Assumptions(prompt_tokens=100, inquiries=2.0, action_tokens=10, answer_tokens=5)
-
-    def counted(kind=TurnProcess, **settings):
-        method = kind("Peer", "its module", terminal_group=2, **settings)
-        work = method.work(assumed)
-        return work.responses, work.scores, work.reread_tokens
-
-    assert counted(turn_credit="arew") == (6, 6, 0)
-    assert counted(turn_credit="a2tgpo", belief="actor") == (6, 0, 60)
-    assert counted(TurnCredit, turn_credit="gigpo") == (6, 0, 0)
-    # Prompts of 100 tokens, answers of 5: 2 * (100 + 2 * 5 + 3 * 10), and four times 5 + 10 more.
-    assert counted(turn_credit="infopo") == (6, 0, 280 + 60)
-
-
-def test_the_plan_counts_consultations_that_are_played_on():
-    """From before the three turns of two consultations, and after two candidates at two states."""
-    assumed = Assumptions(inquiries=2.0)
-    groups = {"terminal_group": 2, "continuations": 1}
-    vineppo = TurnCredit("VinePPO", "its module", turn_credit="vineppo", **groups).work(assumed)
-    # 3 turns from the state that both share, 2 and 1 from the later ones of each.
-    assert vineppo.trajectories == 2 + 5
-    assert vineppo.responses == 2 * 3 + 3 + 2 * (2 + 1)
-    assert vineppo.answers == 2 * 2 + 2 + 2 * (1 + 0)
-    c3 = C3("C3", "its module", question_group=2, **groups).work(assumed)
-    # A second candidate in each turn of the first; 2 and 1 turns go on from each of two.
-    assert (c3.trajectories, c3.scores) == (2 + 4, 0)
-    assert c3.responses == 2 * 3 + 3 + 2 * (2 + 1)
-    assert c3.answers == 2 * 2 + 2 + 2 * (1 + 0)
 
 
 def test_a_failed_belief_credits_nothing():

@@ -18,7 +18,6 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.reward import correctness
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL, executed_sequences
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Count
 from pcqc.training.training_sequence import KL, TrainingSequence
 from turn_credit.arithmetic import terminal_advantages
@@ -57,18 +56,6 @@ class Grpo(RlMethod):
         return (
             f"{self.terminal_group} consultations a case; credit: all turns with the reward of the "
             "whole consultation; questions get no credit of their own"
-        )
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; of shared prefixes the learner computes one."""
-        group, asked = self.terminal_group, assumed.inquiries
-        own = group * (asked + 1) * assumed.action_tokens
-        return Work(
-            trajectories=group,
-            responses=group * (asked + 1),
-            answers=group * asked,
-            trained_tokens=own + group * (assumed.prompt_tokens + asked * assumed.answer_tokens),
-            credited_tokens=own,
         )
 
     @property

@@ -33,7 +33,6 @@ from pcqc.methods.question_groups import (
     supervised_states,
 )
 from pcqc.methods.sequences import QUESTION, candidate_sequences, executed_sequences
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Weight
 from pcqc.training.training_sequence import TrainingSequence
 from turn_credit.arithmetic import THRESHOLD, Divisor, pooled_variance, same_state_credit
@@ -166,21 +165,6 @@ class Pcqc(Grpo):
         for consultation, score in zip(row[1:], advantages[1:], strict=True):
             sequences += executed_sequences(consultation, score)
         return sequences
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; a candidate adds only its own tokens to what the learner computes."""
-        grpo, asked = super().work(assumed), assumed.inquiries
-        others = self.question_group - 1
-        own = asked * (self.trained_candidates - 1) * assumed.action_tokens
-        return Work(
-            trajectories=grpo.trajectories,
-            candidates=asked * others,
-            responses=grpo.responses + (asked + 1) * others,
-            answers=grpo.answers + asked * others,
-            scores=asked * (self.question_group + 1),
-            trained_tokens=grpo.trained_tokens + own,
-            credited_tokens=grpo.credited_tokens + own,
-        )
 
     # What is said of the credit, in descriptions of a run and beside each question.
 

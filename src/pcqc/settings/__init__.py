@@ -4,7 +4,7 @@
 """
 
 from pcqc.settings.data import Benchmark, Clinic, Data, RawFile
-from pcqc.settings.method import Method, Work
+from pcqc.settings.method import Method
 from pcqc.settings.models import Decoding, Models, Pretrained, ScratchModel, Server, Servers
 from pcqc.settings.placement import Assumptions, EnginePlacement, LearnerPlacement, Placement
 from pcqc.settings.training import Protocol, Rl, Sft
@@ -28,5 +28,4 @@ __all__ = [
     "Server",
     "Servers",
     "Sft",
-    "Work",
 ]

@@ -1,6 +1,5 @@
 """A method: the settings and answers that every one has, and how its module is found by name."""
 
-import dataclasses
 import importlib.metadata
 import importlib.util
 import pkgutil
@@ -10,41 +9,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pcqc.errors import UserError, nearest
-from pcqc.settings.placement import Assumptions
 from pcqc.settings.types import STRICT, Title, Weight, Whole
 
 GROUP = "pcqc.methods"  # of our own modules, and of the entry points of other distributions
-
-
-@dataclasses.dataclass(frozen=True)
-class Work:
-    """Expected amounts of what a method samples, reads and learns; of one case or of a whole run.
-
-    Attributes:
-        trajectories: complete consultations; of a tree search, those of an unpruned tree.
-        candidates: unexecuted responses that are answered and scored.
-        responses: of the actor, those of the candidates included.
-        answers: of the patient.
-        scores: prompts that the scorer reads.
-        opened: prompts that the actor reads from the start.
-        reread_tokens: that the actor reads once more to credit them, at most.
-        trained_tokens: that pass through the learner, prompts included.
-        credited_tokens: of them, those that the actor wrote.
-    """
-
-    trajectories: float
-    candidates: float = 0
-    responses: float = 0
-    answers: float = 0
-    scores: float = 0
-    opened: float = 1
-    reread_tokens: float = 0
-    trained_tokens: float = 0
-    credited_tokens: float = 0
-
-    def times(self, count: float) -> "Work":
-        """The amounts of so many cases."""
-        return Work(**{name: count * amount for name, amount in vars(self).items()})
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -93,14 +60,6 @@ class Method:
     @property
     def words(self) -> str:
         """What it samples and how it credits, after "60 updates on "."""
-        raise NotImplementedError
-
-    def work(self, assumed: Assumptions) -> Work:
-        """Expected work of one case in one update.
-
-        Args:
-            assumed: lengths of prompts, responses and answers, and inquiries per consultation.
-        """
         raise NotImplementedError
 
 

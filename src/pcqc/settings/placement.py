@@ -1,7 +1,6 @@
 """Settings of large studies: which role runs on which devices, and what a plan assumes."""
 
-from dataclasses import field, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -13,18 +12,6 @@ from pcqc.settings.types import STRICT, Count, Positive, Weight, Whole
 LOGITS = 2**27
 # Gradients that DeepSpeed reduces at a time, in fp32.
 BUCKET = 200_000_000
-
-# Where the numbers of `Assumptions` are from.
-MEDQA, PAPER = "mean on the released MedQA dialogues", "the paper's tables"
-ASSUMED, OWN = "assumed", "the study's settings"
-
-
-def known(default: float, source: str) -> Any:
-    """A field of `Assumptions` with its default and where that is from."""
-    return field(default=default, metadata={"source": source})
-
-
-Utilisation = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -86,44 +73,8 @@ class Placement:
 
 @dataclass(frozen=True, config=STRICT)
 class Assumptions:
-    """What a plan cannot know: lengths of dialogues, and the share of the peak speed reached.
+    """Memory that a plan cannot know and keeps free, in GiB."""
 
-    The defaults for lengths are means on the released MedQA dialogues: prompts and facts at four
-    characters a token; inquiries and tokens of an action between those that the paper reports for
-    GRPO and for PCQC (2.3 and 1.5 inquiries, 473 and 321 tokens a consultation, so about 130 an
-    action).
-    """
-
-    prompt_tokens: Count = known(550, MEDQA)  # instruction, initial information, question, options
-    action_tokens: Count = known(130, PAPER)  # of an actor's response
-    patient_prompt_tokens: Count = known(360, MEDQA)  # instruction, facts, question
-    answer_tokens: Count = known(25, MEDQA)  # of a patient's answer
-    inquiries: Weight = known(2.0, PAPER)  # in a consultation
-    sft_conversations: Count = known(4157, PAPER)  # rows of `data.sft`, each trains one action
-    # Shares of the peak: in training passes, in reading prompts, in generating with full batches.
-    update_utilisation: Utilisation = known(0.4, ASSUMED)
-    scoring_utilisation: Utilisation = known(0.4, ASSUMED)
-    decoding_utilisation: Utilisation = known(0.1, ASSUMED)
-    # Share of rollouts in which batches are full: all dialogues wait for a turn's longest reply.
-    full_batches: Utilisation = known(0.3, ASSUMED)
-    start_seconds: Weight = known(300.0, ASSUMED)  # of a job: imports, weights, compilation
-    # New weights through /dev/shm, by one process; by handles, where each GPU gathers and copies.
-    sync_gib_per_second: Positive = known(2.0, "a copy in memory, measured on a CPU")
-    handles_gib_per_second: Positive = known(10.0, ASSUMED)
-    saving_gib_per_second: Positive = known(0.6, "a checkpoint's hashing, measured on a CPU")
-    copying_gib_per_second: Positive = known(2.0, ASSUMED)  # states, to the host, by each process
-    pinned_gib_per_second: Positive = known(10.0, ASSUMED)  # to pinned memory of the host and back
-    reserve_gib: Weight = known(4.0, ASSUMED)  # per device: context, communication, fragmentation
-    engine_working_gib: Weight = known(2.0, ASSUMED)  # per engine: activations, captured graphs
-    learner_reserved_gib: Weight = known(1.0, ASSUMED)  # its allocator's, during rollouts
-    # Method -> GPU-hours that others report of a run; printed beside the plan's.
-    reported_gpu_hours: dict[str, Positive] = field(default_factory=dict)
-
-    def sources(self) -> dict[str, tuple[float, str]]:
-        """Name -> value and source, of every number."""
-        return {
-            part.name: (value, part.metadata["source"] if value == part.default else OWN)
-            for part in fields(self)
-            if "source" in part.metadata
-            for value in [getattr(self, part.name)]
-        }
+    reserve_gib: Weight = 4.0  # per device: context, communication, fragmentation
+    engine_working_gib: Weight = 2.0  # per engine: activations, captured graphs
+    learner_reserved_gib: Weight = 1.0  # its allocator's, during rollouts

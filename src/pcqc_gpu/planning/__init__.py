@@ -1,1 +1,1 @@
-"""What a study needs before it starts: memory, disk, consultations, GPU-hours. Imports no torch."""
+"""What a study needs before it starts: memory, disk, measured hours. Imports no torch."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pcqc.errors import UserError
 from pcqc.settings import EnginePlacement
 from pcqc_gpu.planning.architecture import architecture
-from pcqc_gpu.planning.devices import device
+from pcqc_gpu.planning.devices import device_gib
 from pcqc_gpu.planning.memory import (
     RoleMemory,
     at_work,
@@ -100,7 +100,7 @@ def contradictions(study: Study) -> Iterator[str]:
         UserError: an unknown kind of device.
     """
     place = study.placement
-    device(place.device)
+    device_gib(place.device)
     learner, needed = place.learner, longest(study, "actor")
     places = {role: engine.devices for role, engine in engines(study).items()}
     for role, devices in {"learner": learner.devices, **places}.items():

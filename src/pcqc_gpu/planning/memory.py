@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pcqc.settings import EnginePlacement, Method
 from pcqc.settings.placement import BUCKET, LOGITS
 from pcqc_gpu.planning.architecture import BYTES, Architecture, architecture
-from pcqc_gpu.planning.devices import GIB, device
-from pcqc_gpu.planning.work import fine_tunings, trained
+from pcqc_gpu.planning.devices import GIB, device_gib
+from pcqc_gpu.planning.trainings import fine_tunings, trained
 from pcqc_study.settings import Study
 
 # The most weights that ZeRO 3 gathers at a time: DeepSpeed's stage3_max_live_parameters.
@@ -93,7 +93,7 @@ def _servers(study: Study) -> list[str]:
 
 def room(study: Study) -> float:
     """GiB of each device that roles may take."""
-    return device(study.placement.device).memory_gib - study.assumptions.reserve_gib
+    return device_gib(study.placement.device) - study.assumptions.reserve_gib
 
 
 def cache_tokens(study: Study, roles: Collection[str]) -> int:
@@ -132,8 +132,7 @@ def learner_memory(study: Study, role: str) -> RoleMemory:
 
     The `learner` holds the frozen reference too if a method has a KL penalty.
     """
-    critic, course = role == "critic", fine_tunings(study).get(role)
-    trains = course.role if course else "actor"
+    critic, trains = role == "critic", fine_tunings(study).get(role, "actor")
     place, number = study.placement.learner, BYTES[study.dtype(trains)]
     name, shape = architecture(study, trains)
     share = [1 / len(place.devices) if place.zero >= stage else 1.0 for stage in (3, 2, 1)]

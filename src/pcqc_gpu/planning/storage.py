@@ -3,7 +3,7 @@
 from pcqc.settings import Method
 from pcqc_gpu.planning.architecture import BYTES, architecture
 from pcqc_gpu.planning.devices import GIB
-from pcqc_gpu.planning.work import fine_tunings, trained
+from pcqc_gpu.planning.trainings import fine_tunings, trained
 from pcqc_study.settings import Study
 
 
@@ -34,9 +34,12 @@ def storage(study: Study) -> dict[str, float]:
         "state_gib": _state_gib(study, "actor"),
         "critic_state_gib": per_parameter * shape.critic_parameters / GIB,
     }
-    per_run = [_run_state_gib(size, method) for method in methods]
+    per_run = [
+        size["state_gib"] + size["critic_state_gib"] * ("critic" in method.needs)
+        for method in methods
+    ]
     of_runs = sum(len(m.runs) * gib for m, gib in zip(methods, per_run, strict=True))
-    of_sft = [_state_gib(study, course.role) for course in fine_tunings(study).values()]
+    of_sft = [_state_gib(study, role) for role in fine_tunings(study).values()]
     count = sum(len(method.runs) * checkpoints(study, method) for method in methods)
     total = {
         "models_gib": models_gib(study),
@@ -44,28 +47,6 @@ def storage(study: Study) -> dict[str, float]:
         "states_gib": of_runs + max([*per_run, *of_sft]) + sum(of_sft),
     }
     return {**size, **total, "total_gib": sum(total.values())}
-
-
-def saved_gib(study: Study, method: Method) -> tuple[float, float]:
-    """GiB that a run writes: in all checkpoints, and in all states."""
-    size, saves = storage(study), -(-method.updates // study.rl_of(method).save_every)
-    kept = checkpoints(study, method) * size["checkpoint_gib"]
-    return kept, saves * _run_state_gib(size, method)
-
-
-def _run_state_gib(size: dict[str, float], method: Method) -> float:
-    """GiB of a run's resumable state, from the sizes of `storage`; a tree search has a critic."""
-    return size["state_gib"] + size["critic_state_gib"] * ("critic" in method.needs)
-
-
-def sync_gib(study: Study) -> float:
-    """GiB of /dev/shm on a node while the actor's engines take new weights.
-
-    vLLM in processes of its own gets them by files, which one process of a node writes for all.
-    """
-    if study.engine.kind != "vllm" or study.engine.process != "own":
-        return 0.0
-    return BYTES[study.dtype("actor")] * architecture(study, "actor")[1].parameters / GIB
 
 
 def _state_gib(study: Study, role: str) -> float:

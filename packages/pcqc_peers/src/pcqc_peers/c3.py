@@ -5,7 +5,6 @@ Credits: each question with the mean reward of these, less that of the other can
 Trains on: as PCQC.
 """
 
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,9 +14,8 @@ from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, groups_of_values, states_of
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Count, Weight
-from pcqc_peers.continuations import after_candidates, continue_all, with_continuations
+from pcqc_peers.continuations import after_candidates, continue_all
 
 
 @settings(frozen=True, config=STRICT)
@@ -34,12 +32,6 @@ class C3(Pcqc):
     def needs(self) -> frozenset[str]:
         """See `Method.needs`; no scorer."""
         return super().needs - {"scorer"}
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; nothing is scored, and consultations go on from each candidate."""
-        own, asked = replace(super().work(assumed), scores=0), assumed.inquiries
-        states = asked * self.question_group
-        return with_continuations(own, self.continuations, states, (asked + 1) / 2)
 
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str

@@ -8,7 +8,6 @@ import numpy as np
 from pcqc.cases.case import Case
 from pcqc.consultation import Consultation, Dialogue, RolloutContext, advance, play_on
 from pcqc.methods.reward import correctness
-from pcqc.settings import Work
 
 
 @dataclass(frozen=True)
@@ -24,20 +23,6 @@ class Continued:
     values: np.ndarray
     consultations: int
     sampled_tokens: int
-
-
-def with_continuations(own: Work, count: int, states: float, left: float) -> Work:
-    """The work with `count` consultations from each of some states, to whose end `left` turns go.
-
-    The last of these turns answers.
-    """
-    more = count * states
-    return replace(
-        own,
-        trajectories=own.trajectories + more,
-        responses=own.responses + more * left,
-        answers=own.answers + more * (left - 1),
-    )
 
 
 def before_turns(case: Case, consultation: Consultation) -> list[Dialogue]:

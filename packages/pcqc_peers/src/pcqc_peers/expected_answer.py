@@ -8,7 +8,7 @@ Trains on: as PCQC.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -32,7 +32,6 @@ from pcqc.methods.question_groups import (
 from pcqc.roles import Scorer
 from pcqc.roles.patient import Inquiry
 from pcqc.seeds import generator, stream
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Whole
 from pcqc_peers.beliefs import actor_beliefs
 from turn_credit.arithmetic import expected_probability
@@ -55,12 +54,6 @@ class ExpectedAnswer(Pcqc):
         if not self.imagined_answers:
             return super().needs - {"scorer"} | {"world"}
         return super().needs | ({"world"} if self.imagined_from == "world" else set())
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; the scorer reads every imagined answer."""
-        own = super().work(assumed)
-        imagined = assumed.inquiries * self.question_group * self.imagined_answers
-        return replace(own, answers=own.answers + imagined, scores=imagined)
 
     def judge(
         self, services: Services, context: RolloutContext, firsts: Firsts, stage: str

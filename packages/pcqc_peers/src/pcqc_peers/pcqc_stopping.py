@@ -25,7 +25,6 @@ from pcqc.methods.base import Services
 from pcqc.methods.pcqc import Pcqc
 from pcqc.methods.question_groups import Firsts, Judged, QuestionGroup
 from pcqc.methods.sequences import Spans
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Weight
 
 DECISION = "decision"  # term of the loss
@@ -88,20 +87,6 @@ class PcqcStopping(Pcqc):
             judged.groups[i].append(QuestionGroup(case, last, compared, right, utilities))
         tokens = sum(len(r.completion.tokens) for _, *others in sampled for r in others)
         return replace(judged, sampled_tokens=judged.sampled_tokens + tokens)
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; with `compare_last` as if every consultation reached the last turn."""
-        own = super().work(assumed)
-        if not self.compare_last:
-            return own
-        trained = (self.trained_candidates - 1) * assumed.action_tokens
-        return replace(
-            own,
-            responses=own.responses + self.question_group,
-            scores=own.scores + 1,
-            trained_tokens=own.trained_tokens + trained,
-            credited_tokens=own.credited_tokens + trained,
-        )
 
     def credit(self, groups: Sequence[QuestionGroup]) -> None:
         """See `Pcqc.credit`; a decision gets the credit of its candidate."""

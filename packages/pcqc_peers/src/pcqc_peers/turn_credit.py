@@ -6,7 +6,7 @@ Trains on: GRPO's tokens, each with the credit of its turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,10 +17,9 @@ from pcqc.consultation import Consultation, RolloutContext
 from pcqc.methods.base import Services
 from pcqc.methods.grpo import GroupBatch, Grpo
 from pcqc.methods.sequences import executed_sequences
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT, Whole
 from pcqc_peers.beliefs import actor_beliefs, scorer_beliefs
-from pcqc_peers.continuations import before_turns, continue_all, with_continuations
+from pcqc_peers.continuations import before_turns, continue_all
 from turn_credit.group import Group, Ragged
 from turn_credit.registry import credit_update
 from turn_credit.turns import share_alone
@@ -94,19 +93,6 @@ class TurnCredit(Grpo):
     def words(self) -> str:
         """See `Method.words`."""
         return f"{self.terminal_group} consultations a case; credit: {self.WORDS[self.turn_credit]}"
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; beliefs and values are of the state before each turn."""
-        own, asked = super().work(assumed), assumed.inquiries
-        if self.continuations:  # all consultations of a case share the first state
-            own = with_continuations(own, self.continuations, 1, asked + 1)
-            later = self.terminal_group * asked
-            own = with_continuations(own, self.continuations, later, (asked + 1) / 2)
-        if not self.reads_beliefs:
-            return own
-        if self.belief == "scorer":
-            return replace(own, scores=own.responses)
-        return replace(own, reread_tokens=own.responses * assumed.action_tokens)
 
     def collect_rollouts(
         self, services: Services, context: RolloutContext, cases: Sequence[Case], update: int

@@ -5,14 +5,13 @@ Credits: every turn by the function of the package `turn_credit` that the settin
 Trains on: GRPO's tokens, each with the credit of its turn.
 """
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass as settings
 
 from pcqc.consultation import RolloutContext
 from pcqc.methods.base import Services
-from pcqc.settings import Assumptions, Work
 from pcqc.settings.types import STRICT
 from pcqc_peers.turn_credit import TurnBatch, TurnCredit
 from turn_credit.turns_process import ProcessGroup, critiques_of
@@ -36,14 +35,6 @@ class TurnProcess(TurnCredit):
 
     # Names of its own, none of `TurnCredit`'s.
     turn_credit: Literal["a2tgpo", "arew", "infopo"] = field(kw_only=True)  # type: ignore[assignment]
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; InfoPO's learner reads each response after an answer twice."""
-        own = super().work(assumed)
-        if self.turn_credit != "infopo":
-            return own
-        untold = own.answers * (assumed.answer_tokens + assumed.action_tokens)
-        return replace(own, reread_tokens=own.trained_tokens + untold)
 
     def read(
         self, services: Services, context: RolloutContext, batch: TurnBatch, stage: str

@@ -25,10 +25,10 @@ from pcqc.methods.base import RlMethod, Services
 from pcqc.methods.rollouts import RolloutBatch, answered_cases
 from pcqc.methods.sequences import TERMINAL
 from pcqc.seeds import generator
-from pcqc.settings import Assumptions, Rl, Work
+from pcqc.settings import Rl
 from pcqc.settings.types import STRICT
 from pcqc.training.training_sequence import KL
-from turn_credit.tree import RunningVariance, width
+from turn_credit.tree import RunningVariance
 
 if TYPE_CHECKING:
     from pcqc.methods.atpo.critic import Critic
@@ -84,22 +84,6 @@ class Atpo(RlMethod):
         return (
             f"a searched tree of up to {self.tree.budget} consultations a case, credited turn by "
             "turn by a critic"
-        )
-
-    def work(self, assumed: Assumptions) -> Work:
-        """See `Method.work`; nothing is pruned, and all dialogues have the assumed turns."""
-        leaves, responses, answers = 1, 0, 0
-        for turn in range(round(assumed.inquiries) + 1):
-            answers += leaves if turn else 0
-            leaves *= width(0, leaves, self.tree.budget, self.tree.candidates)
-            responses += leaves
-        own = responses * assumed.action_tokens
-        return Work(
-            trajectories=leaves,
-            responses=responses,
-            answers=answers,
-            trained_tokens=assumed.prompt_tokens + own + answers * assumed.answer_tokens,
-            credited_tokens=own,
         )
 
     def make_critic(self, body: Any, ending: int, rl: Rl, backend: "MakeBackend") -> "Critic":
