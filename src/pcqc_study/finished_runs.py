@@ -23,6 +23,8 @@ from pcqc_study.paired import paired_average, paired_comparison
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
 AVERAGE = "average"
+# Columns that are text in a CSV file, whatever their cells look like.
+NAMES = ("case_id", "benchmark", "method", "run", "training", "evaluation")
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def compare(a: Run | str | Path, b: Run | str | Path) -> pd.DataFrame:
     """Accuracy of A minus that of B on the same cases, paired (app:paired_statistics).
 
     Args:
-        a, b: a run, or a Parquet file with columns `case_id` and `correct`.
+        a, b: a run, or a Parquet or CSV file with columns `case_id` and `correct`.
 
     Returns:
         One row for each benchmark that both have and, of several, one for their unweighted average,
@@ -306,10 +308,12 @@ def _outcomes(side: Run | str | Path) -> dict[str, pd.Series]:
     if frame.empty:
         raise UserError(f"{side}: holds no predictions; remake the file")
     ids, kinds = frame["case_id"], pd.api.types
-    if ids.isna().any() or not (kinds.is_string_dtype(ids) or kinds.is_integer_dtype(ids)):
+    named = kinds.is_string_dtype(ids) or kinds.is_integer_dtype(ids)
+    if ids.isna().any() or not named or (ids.astype(str).str.strip() == "").any():
         raise UserError(f"{side}: 'case_id' must name a case in every row; remake the file")
     if not frame["correct"].isin([0, 1]).all():
         raise UserError(f"{side}: 'correct' must be true or false in every row; remake the file")
+    frame = frame.assign(case_id=ids.astype(str))
     if "benchmark" not in frame:
         frame = frame.assign(benchmark="cases")
     outcomes = {
@@ -329,9 +333,11 @@ def read_frame(
     path: Path, columns: Sequence[str] = (), remedy: str = "collect the study's runs again"
 ) -> pd.DataFrame:
     """A Parquet or CSV file; UserError where it is missing, broken, or lacks a column."""
-    read = pd.read_csv if path.suffix == ".csv" else pd.read_parquet
     try:
-        frame = read(path)
+        if path.suffix == ".csv":
+            frame = pd.read_csv(path, dtype=dict.fromkeys(NAMES, str), keep_default_na=False)
+        else:
+            frame = pd.read_parquet(path)
         if lacking := [name for name in columns if name not in frame]:
             raise ValueError(f"no column {', '.join(lacking)}")
         return frame

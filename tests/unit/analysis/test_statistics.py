@@ -77,6 +77,33 @@ def test_compare_averages_benchmarks_of_any_size_alike(tmp_path):
     assert result.loc["large", ["low", "high"]].tolist() == [0.0, 0.0]
 
 
+UNUSUAL = ["1", "007", "7", "NA", "null", "1e3", "True", "x y", "é"]
+
+
+@pytest.mark.parametrize("quoting", [0, 1])
+def test_ids_are_texts_in_csv_as_in_parquet(tmp_path, quoting):
+    """What looks like a number, a missing value or a truth value is a name all the same."""
+    right = [True, False] * 4 + [True]
+    a = write(tmp_path, "a.parquet", UNUSUAL, right)
+    frame = pd.DataFrame({"case_id": UNUSUAL, "correct": [1, 1, 0, 0, 1, 1, 0, 0, 1]})
+    frame.to_csv(tmp_path / "b.csv", index=False, quoting=quoting)
+    result = compare(a, tmp_path / "b.csv").loc["cases"]
+    # By hand: alone right are the third and seventh of A, the second and sixth of B.
+    assert (result["cases"], result["only_minuend"], result["only_subtrahend"]) == (9, 2, 2)
+    numbers = write(tmp_path, "c.parquet", [1, 2, 10], [True, True, False])
+    frame = pd.DataFrame({"case_id": ["10", "1", "2"], "correct": [True, True, True]})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    assert compare(numbers, tmp_path / "d.csv").loc["cases", "only_subtrahend"] == 1
+    assert compare(tmp_path / "d.csv", tmp_path / "d.csv").loc["cases", "gain"] == 0
+
+
+@pytest.mark.parametrize("text", ["case_id,correct\n,1\nx,1\n", 'case_id,correct\n" ",1\n'])
+def test_an_id_that_is_blank_names_no_case(tmp_path, text):
+    (tmp_path / "b.csv").write_text(text)
+    with pytest.raises(UserError, match=r"b\.csv: 'case_id' must name a case in every row"):
+        compare(tmp_path / "b.csv", tmp_path / "b.csv")
+
+
 @pytest.mark.parametrize(
     ("ids", "correct", "message"),
     [
