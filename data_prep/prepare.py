@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from data_prep.conversations import write_conversations
 from data_prep.convert import NOTHING_TO_ASK, Exclusion, write_exclusions
 from data_prep.instruction import published_otherwise
+from data_prep.sources import source_name
 from data_prep.template_check import compare_renderings
 from pcqc.cases.case import Case, read_cases, write_cases
 from pcqc.cases.chat import ChatFormat
-from pcqc.cases.sft_rows import read_sft_rows
+from pcqc.cases.sft_rows import SftRow, read_sft_rows
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
 from pcqc.models.folder import load_tokenizer
@@ -37,31 +38,30 @@ def run(task: "Task") -> dict:
         system message than the actor's), and where the `sft` conversations are from.
 
     Raises:
-        UserError: a converted file with bad rows, a set without usable cases or with another number
-            of them than the study says.
+        UserError: a converted file with bad rows, an id in two files, a set without usable cases or
+            with another number of them than the study says, a conversation that is too long.
     """
     (name,), settings, folder = task.arguments, task.settings, task.folder
-    training = name == TRAINING
-    files = [
-        checked(path)
-        for input_name, path in task.inputs.items()
-        if input_name == name or (training and input_name.startswith(TRAINING))
-    ]
+    # What needs no tokenizer first: a fault of a file ends the job before a model is there.
+    if name == TRAINING:
+        cases, places = _read_training(task)
+        released = _released(task) if settings.data.sft else None
+    else:
+        cases = read_cases(checked(task.inputs[name]), as_published=True)
     chat = ChatFormat(load_tokenizer(checked(task.inputs["tokenizer"])), instruction(task))
-    cases = [case for file in files for case in read_cases(file, as_published=True)]
     kept, excluded = _usable(cases, chat, settings.protocol.prompt_tokens)
     if not kept:
-        raise UserError(f"{files[0]}: none of its cases fits; raise protocol.prompt_tokens")
+        raise UserError(f"'{name}': none of its cases fits; raise protocol.prompt_tokens")
     kept = _keep(kept, len(excluded), settings.expected, settings.data, name)
     rows = {}
-    if training:
+    if name == TRAINING:
         _check_sets(kept, settings.data.training_sets)
-        sft, kept = _sft_rows(task, kept, chat.instruction)
-        agreement = compare_renderings(chat, sft, settings.protocol.earlier_thinking)
-        for note in agreement.notes:
-            print(f"note: {note}")
-        write_jsonl(folder / "sft.jsonl", sft)
-        write_json(folder / "templates.json", agreement.to_dict())
+        if released is None:
+            sft, kept = _written(settings.data, kept, chat.instruction)
+        else:
+            sft = [_row_of(row) for row in released]
+            places = {r.id: f"{settings.data.sft.path}, line {r.origin['row']}" for r in released}
+        _write_sft(task, chat, sft, places)
         rows["sft.jsonl"] = len(sft)
     write_cases(folder / f"{name}.jsonl", kept)
     write_exclusions(folder / f"{name}.exclusions.csv", excluded)
@@ -132,29 +132,73 @@ def _check_sets(cases: Sequence[Case], expected: Mapping[str, int]) -> None:
         )
 
 
-def _sft_rows(task: "Task", cases: list[Case], instruction: str) -> tuple[list[dict], list[Case]]:
-    """SFT conversations and the RL cases; cases from which conversations are written leave those.
+def _read_training(task: "Task") -> tuple[list[Case], dict[str, str]]:
+    """The training cases, and for each id the raw file and its line.
 
-    Only the last response of a released row is trained on: earlier turns have rows of their own.
+    Raises UserError if two files have a case of one id.
     """
-    data = task.settings.data
-    if data.sft:
-        path = checked(task.inputs["sft"])
-        rows = read_sft_rows(path)
-        if data.conversations not in (None, len(rows)):
-            raise UserError(
-                f"{path}: has {len(rows):,} rows, not {data.conversations:,} as "
-                "data.conversations says; fetch the file again, or correct the number"
-            )
-        released = [
-            {
-                "case_id": row.id,
-                "messages": [*row.messages, {"role": "assistant", "content": row.response}],
-                "train": "last",
-            }
-            for row in rows
-        ]
-        return released, cases
+    files = task.settings.data.training
+    cases: list[Case] = []
+    places: dict[str, str] = {}
+    for number, raw in enumerate(files, start=1):
+        name = f"{TRAINING}-{number}" if len(files) > 1 else TRAINING
+        begins = source_name(raw.path)
+        for case in read_cases(checked(task.inputs[name]), as_published=True):
+            place, other = f"{raw.path}, line {case.origin['row']}", places.get(case.case_id)
+            if other:
+                given = case.source == begins and case.case_id.startswith(f"{begins}-")
+                remedy = "ids begin with the file's name: give one of the files another"
+                remedy = remedy if given else "rename or remove one of them"
+                raise UserError(f"{place}: the case '{case.case_id}' is in {other}, too; {remedy}")
+            places[case.case_id] = place
+            cases.append(case)
+    return cases, places
+
+
+def _released(task: "Task") -> list[SftRow]:
+    """The released SFT rows, their number checked."""
+    path, expected = checked(task.inputs["sft"]), task.settings.data.conversations
+    rows = read_sft_rows(path)
+    if expected not in (None, len(rows)):
+        raise UserError(
+            f"{path}: has {len(rows):,} rows, not {expected:,} as data.conversations says; fetch "
+            "the file again, or correct the number"
+        )
+    return rows
+
+
+def _row_of(row: SftRow) -> dict:
+    """A released row as one of SFT: its last response alone is trained on.
+
+    Earlier turns have rows of their own.
+    """
+    messages = [*row.messages, {"role": "assistant", "content": row.response}]
+    return {"case_id": row.id, "messages": messages, "train": "last"}
+
+
+def _write_sft(
+    task: "Task", chat: ChatFormat, rows: Sequence[dict], places: Mapping[str, str]
+) -> None:
+    """Write SFT rows, and how their states compare with the model's own template.
+
+    Raises UserError, by the raw row, if one has more tokens than a consultation may have.
+    """
+    protocol = task.settings.protocol
+    agreement = compare_renderings(chat, rows, protocol.earlier_thinking)
+    (tokens, name), limit = agreement.longest, protocol.prompt_tokens + protocol.response_tokens
+    if tokens > limit:
+        raise UserError(
+            f"{places[name]}: its conversation has {tokens} tokens, over the protocol's {limit}; "
+            "raise protocol.response_tokens or remove the row"
+        )
+    for note in agreement.notes:
+        print(f"note: {note}")
+    write_jsonl(task.folder / "sft.jsonl", rows)
+    write_json(task.folder / "templates.json", agreement.to_dict())
+
+
+def _written(data: "Data", cases: list[Case], instruction: str) -> tuple[list[dict], list[Case]]:
+    """Conversations written from some of the cases, and the other cases."""
     rng = generator(data.seed, "sft conversations")
     order = rng.permutation(len(cases))
     taught = set(order[: data.sft_cases].tolist())

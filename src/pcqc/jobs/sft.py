@@ -55,8 +55,9 @@ def _fine_tune(task: Task, epochs: dict[str, int], processes: Processes) -> list
         return []
     first = next(iter(epochs))
     start = role_weights(task, first)
-    model, chat = start.load(), chat_format(task, start.folder)
-    examples = _examples(task, chat)
+    chat = chat_format(task, start.folder)
+    examples = _examples(task, chat)  # before the model: a fault of the file needs none
+    model = start.load()
     settings = dataclasses.replace(task.settings.sft, epochs=max(epochs.values()))
     plan = sft_plan(examples, settings, "sft", task.settings.tokens_per_micro_batch)
     per_epoch = batches_per_pass(len(examples), settings.batch_size)

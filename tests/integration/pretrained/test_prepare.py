@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 import shutil
 
 import pytest
@@ -18,6 +19,7 @@ from pcqc.settings import RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 from pcqc_study.graph import Jobs, latest
+from pcqc_study.run_job import run_job
 
 
 def test_every_case_is_used_or_excluded_with_its_reason(study):
@@ -128,6 +130,106 @@ def test_cases_of_ones_own_are_taken_as_they_are(fixtures, tmp_path):
     (tmp_path / "twice.jsonl").write_text(raw.read_text() + raw.read_text().splitlines()[0])
     with pytest.raises(UserError, match="line 3: an earlier row has the id 'mine-0001' too"):
         convert_file(tmp_path / "twice.jsonl", made)
+
+
+@pytest.fixture
+def no_model(monkeypatch):
+    """Loading a tokenizer or a model fails, so that what ends before is told from what does not."""
+
+    def load(*_):
+        raise AssertionError("a model was asked for")
+
+    monkeypatch.setattr("data_prep.prepare.load_tokenizer", load)
+    monkeypatch.setattr("pcqc.jobs.make_roles.load_model", load)
+    return load
+
+
+def two_files(study, name="cases", **rows):
+    """The study with two training files of these rows, converted."""
+    files = tuple(RawFile(f"{folder}/{name}.jsonl") for folder in rows)
+    study = whole(study, training=files)
+    for number, own in enumerate(rows.values(), start=1):
+        raw = study.raw_files[f"train-{number}"].path
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        raw.write_text("".join(json.dumps(row) + "\n" for row in own))
+        run_job(study, "convert", f"train-{number}")
+    return study
+
+
+def own_rows(*ids):
+    texts = {"source": "mine", "question": "Why?", "options": {"A": "Flu", "B": "Cold"}}
+    rest = texts | {"facts": ["He is tired.", "No cough."], "answer": "A"}
+    return [{"case_id": name, "initial": f"Patient {name} limps.", **rest} for name in ids]
+
+
+def test_an_id_of_two_training_files_ends_the_preparation_by_both_raw_files(study, no_model):
+    study = two_files(study, one=own_rows("a", "b", "c"), two=own_rows("d", "e", "b"))
+    with pytest.raises(UserError) as error:
+        prepare(study, "train")
+    first, second = (study.raw_files[f"train-{n}"].path for n in (1, 2))
+    assert str(error.value) == (
+        f"{second}, line 3: the case 'b' is in {first}, line 2, too; rename or remove one of them"
+    )
+
+
+def test_an_id_that_was_renamed_as_the_line_says_is_no_fault(study):
+    study = two_files(study, one=own_rows("a", "b", "c"), two=own_rows("d", "e", "B"))
+    prepare(study, "train")
+    taught = [row["case_id"] for _, row in read_jsonl(Jobs(study).cases("sft").latest)]
+    trained = [case.case_id for case in read_cases(Jobs(study).cases("train").latest)]
+    assert sorted(taught + trained) == ["B", "a", "b", "c", "d", "e"]
+
+
+def test_ids_that_begin_with_a_file_s_name_are_told_apart_by_that(study, fixtures, no_model):
+    rows = [json.loads(line) for line in (fixtures / "mediq.jsonl").read_text().splitlines()]
+    with pytest.raises(UserError) as error:
+        prepare(two_files(study, one=rows, two=rows), "train")
+    assert str(error.value).endswith(
+        "too; ids begin with the file's name: give one of the files another"
+    )
+    study = two_files(study, one=rows[:1], two=rows[:1])
+    study = whole(study, training=(study.data.training[0], RawFile("two/others.jsonl")))
+    raw = study.raw_files["train-2"].path
+    raw.write_text(json.dumps(rows[0]))
+    run_job(study, "convert", "train-2")
+    with pytest.raises(AssertionError, match="a model was asked for"):
+        prepare(study, "train")
+
+
+def test_a_conversation_that_is_too_long_ends_the_preparation_by_its_raw_row(study, fixtures):
+    study = changed(study, "data.sft", RawFile("atpo_sft.jsonl"))
+    convert(study, "sft", fixtures / "atpo_sft.jsonl")
+    prepare(study)
+    lengths = [len(row["messages"]) for _, row in read_jsonl(Jobs(study).cases("sft").latest)]
+    longest = lengths.index(max(lengths)) + 1
+    study = changed(study, "protocol.response_tokens", 100)
+    with pytest.raises(UserError) as error:
+        prepare(study, "train")
+    raw = study.raw_files["sft"].path
+    words = rf"{raw}, line {longest}: its conversation has (\d+) tokens, over the protocol's 260; "
+    match = re.fullmatch(
+        words + "raise protocol.response_tokens or remove the row", str(error.value)
+    )
+    prepare(changed(study, "protocol.response_tokens", int(match[1]) - 160), "train")
+    with pytest.raises(UserError, match="its conversation has"):
+        prepare(changed(study, "protocol.response_tokens", int(match[1]) - 160 - 1), "train")
+
+
+def test_a_written_conversation_that_is_too_long_is_named_by_its_case(study):
+    rows = own_rows("a", "b", "c", "d", "e", "f")
+    for row in rows:
+        row["facts"] = ["A long fact of many words. " * 20] * 3
+    study = two_files(study, one=rows[:3], two=rows[3:])
+    study = changed(study, "protocol.response_tokens", 300)
+    with pytest.raises(UserError, match=r"(one|two)/cases\.jsonl, line [1-3]: its conv"):
+        prepare(study, "train")
+
+
+def test_rows_are_counted_before_a_model_is_asked_for(study, fixtures, no_model):
+    study = whole(changed(study, "data.sft", RawFile("atpo_sft.jsonl")), conversations=9)
+    convert(study, "sft", fixtures / "atpo_sft.jsonl")
+    with pytest.raises(UserError, match=r"has 3 rows, not 9 as data\.conversations says"):
+        prepare(study, "train")
 
 
 @pytest.fixture
