@@ -1,15 +1,17 @@
 """Models on disk: folders with safetensors weights, a tokenizer, and a manifest of digests."""
 
+import itertools
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pcqc.errors import UserError
+from pcqc.errors import UserError, few, one_line
 from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
 from pcqc.system.json_shapes import FolderManifest
 
@@ -127,16 +129,63 @@ def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:
     from transformers import AutoModelForCausalLM
 
     check_folder(path, remedy)
-    model: Any = AutoModelForCausalLM.from_pretrained(
+    model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
         path,
         dtype=getattr(torch, dtype),
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
         attn_implementation="sdpa",
+        output_loading_info=True,
     )
+    require_all(path, found, remedy or f"remove {path} and rerun")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device).eval()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the bars and reports of transformers: what they tell becomes an error's line."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        # The library has no setting for its last progress bar.
+        with redirect_stderr(StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def require_all(path: Path, found: Mapping[str, Any], remedy: str) -> None:
+    """Raise UserError for the first tensor that is missing, has another shape, or has no place.
+
+    The library would fill in random numbers, or leave the tensor out, and go on.
+
+    Args:
+        path: of the weights, for the message.
+        found: what transformers' `from_pretrained` returns as its loading info.
+        remedy: ends the message.
+    """
+    where = f"{path}: the weights do not fit the configuration:"
+    if missing := sorted(found["missing_keys"]):
+        raise UserError(f"{where} {few(missing, 1)} is missing; {remedy}")
+    for name, given, wanted in sorted(found["mismatched_keys"]):
+        shapes = f"{list(given)}, not {list(wanted)}"
+        raise UserError(f"{where} {name} has the shape {shapes}; {remedy}")
+    if unknown := sorted(found["unexpected_keys"]):
+        raise UserError(f"{where} it has no place for {few(unknown, 1)}; {remedy}")
+    if found["error_msgs"]:
+        raise UserError(f"{where} {one_line(found['error_msgs'][0])}; {remedy}")
+
+
+def require_finite(path: Path, tensors: Iterable[tuple[str, "torch.Tensor"]], remedy: str) -> None:
+    """Raise UserError for the first tensor with a number that is infinite or none in float32."""
+    for name, tensor in tensors:
+        if not tensor.float().isfinite().all():
+            raise UserError(f"{path}: {name} has numbers that are not finite; {remedy}")
 
 
 def save_model(
@@ -153,7 +202,7 @@ def save_model(
         model: a causal language model of transformers.
         tokenizer: the model's.
         extra: further entries of the manifest.
-        weights: names and tensors, if the model does not hold them itself.
+        weights: names and tensors of the parameters, if the model does not hold them itself.
     """
 
     def write(folder: Path) -> None:
@@ -164,7 +213,11 @@ def save_model(
         model.config.dtype = str(model.dtype).removeprefix("torch.")
         model.config.save_pretrained(folder)
         model.generation_config.save_pretrained(folder)
-        tensors = {n: t.detach().contiguous() for n, t in weights or model.named_parameters()}
+        # Buffers are not trained, but some are part of the weights, such as a router's bias.
+        kept = model.state_dict().keys()
+        buffers = [(n, b) for n, b in model.named_buffers() if n in kept]
+        named = itertools.chain(weights or model.named_parameters(), buffers)
+        tensors = {n: t.detach().contiguous() for n, t in named}
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         tokenizer.save_pretrained(folder)
 

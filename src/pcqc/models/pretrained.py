@@ -3,17 +3,16 @@
 Only `download` reaches the network. Code that comes with weights is neither copied nor run.
 """
 
-import contextlib
 import dataclasses
 import importlib.metadata
-import io
 import shutil
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
-from pcqc.errors import UserError, reason
-from pcqc.models.folder import save_folder, save_model
+from pcqc.errors import UserError, one_line, reason
+from pcqc.models.folder import quiet, require_all, require_finite, save_folder, save_model
 from pcqc.settings import Pretrained
 from pcqc.system.checkout import local_folder
 from pcqc.system.files import read_json, sha256_file
@@ -37,6 +36,9 @@ FILES = (
     "chat_template.json",
 )
 MAX_DOWNLOAD_GIB = 64  # twice the weights of the paper's largest model
+WEIGHTS = "model.safetensors"
+POINTER = b"version https://git-lfs.github.com/spec/"  # begins a file that Git LFS has not fetched
+REMEDY = "fetch the model again, or name another one in the study's 'models'"
 
 
 def install(source: Pretrained, folder: Path) -> str:
@@ -46,7 +48,8 @@ def install(source: Pretrained, folder: Path) -> str:
 
     Raises:
         UserError: the weights are not on this machine, not in safetensors, or of an architecture
-            that transformers itself does not know.
+            that transformers itself does not know; a tensor is missing, left over, of another shape
+            than the configuration says, or not finite.
     """
     from transformers import CONFIG_MAPPING
 
@@ -63,6 +66,7 @@ def install(source: Pretrained, folder: Path) -> str:
             f"{path}/config.json: not a model that can be loaded: transformers knows no "
             f"model_type '{kind}'; name another one in the study's 'models'"
         )
+    _check_weights(path, files)
 
     def write(target: Path) -> None:
         for file in files:
@@ -201,30 +205,76 @@ def _model_files(folder: Path) -> list[Path]:
     if INDEX in names:
         index = read_json(folder / INDEX, WeightIndex, "fetch the model again")
         needed |= set(index["weight_map"].values())
-    elif not any(name.endswith(".safetensors") for name in names):
-        raise UserError(f"{folder}: no weights in safetensors; no other format is read")
+    elif WEIGHTS not in names:
+        raise UserError(
+            f"{folder}: no weights in safetensors ({WEIGHTS}, or parts with {INDEX}); no other "
+            "format is read"
+        )
     if missing := sorted(needed - names):
         raise UserError(f"{folder}: {missing[0]} is missing; fetch the model again")
+    for file in files:
+        with file.open("rb") as opened:
+            if opened.read(len(POINTER)) == POINTER:
+                raise UserError(
+                    f"{file}: a Git LFS pointer in place of the file; fetch it with `git lfs pull`"
+                )
     return files
+
+
+def _check_weights(folder: Path, files: Iterable[Path]) -> None:
+    """Compare tensors with the configuration by name and shape, then read each for finiteness."""
+    from transformers import AutoModelForCausalLM
+
+    weights = [file for file in files if file.suffix == ".safetensors"]
+    require_finite(folder, (pair for file in weights for pair in _tensors(file)), REMEDY)
+    try:
+        with quiet():
+            # On the device `meta` nothing is read but names and shapes.
+            _, found = cast(Any, AutoModelForCausalLM).from_pretrained(
+                folder,
+                device_map="meta",
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # or the library raises, many lines long
+                output_loading_info=True,
+            )
+    except Exception as problem:  # of many kinds: a configuration may be wrong in any way
+        text = one_line(f"{type(problem).__name__}: {' '.join(str(problem).split())}")
+        raise UserError(f"{folder}: transformers cannot load it ({text}); {REMEDY}") from problem
+    require_all(folder, found, REMEDY)
+
+
+def _tensors(file: Path) -> Iterator[tuple[str, Any]]:
+    """Name and tensor of all in a file, one after another."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 - it is no mapping
+                yield name, opened.get_tensor(name)
+    except SafetensorError as problem:
+        text = one_line(reason(problem))
+        raise UserError(f"{file}: not whole, or not safetensors ({text}); {REMEDY}") from problem
 
 
 def _unpack(file: Path):
     """Model (float32) and tokenizer of a GGUF file, dequantised."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    # The library has no setting for its last progress bar.
-    with contextlib.redirect_stderr(io.StringIO()):
+    with quiet():
         tokenizer = AutoTokenizer.from_pretrained(
             file.parent, gguf_file=file.name, trust_remote_code=False
         )
-        model = AutoModelForCausalLM.from_pretrained(
+        model, found = cast(Any, AutoModelForCausalLM).from_pretrained(
             file.parent,
             gguf_file=file.name,
             trust_remote_code=False,
             dtype=torch.float32,
             quantization_config=GgufConfig(dequantize=True),
+            output_loading_info=True,
         )
+    require_all(file, found, REMEDY)
+    require_finite(file, model.named_parameters(), REMEDY)
     return model, tokenizer
