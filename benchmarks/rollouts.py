@@ -81,11 +81,12 @@ def plain(model, calls: Sequence[Call]) -> int:
             top_p=sampling.top_p,
             top_k=0,
             max_new_tokens=sampling.max_tokens,
-            eos_token_id=sampling.stop,
-            pad_token_id=sampling.stop,
+            eos_token_id=list(sampling.stop),
+            pad_token_id=sampling.stop[0],
         )[:, width:]
-        stop = sampling.stop
-        tokens += sum(r.index(stop) + 1 if stop in r else len(r) for r in drawn.tolist())
+        for row in drawn.tolist():
+            ends = [i for i, token in enumerate(row) if token in sampling.stop]
+            tokens += ends[0] + 1 if ends else len(row)
     return tokens
 
 

@@ -14,7 +14,7 @@ from pcqc.cases.chat import ChatFormat
 from pcqc.cases.sft_rows import SftRow, read_sft_rows
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
-from pcqc.models.folder import load_tokenizer
+from pcqc.models.folder import end_tokens, load_tokenizer
 from pcqc.seeds import generator
 from pcqc.system.files import write_json, write_jsonl
 from pcqc.system.manifest import checked
@@ -39,16 +39,18 @@ def run(task: "Task") -> dict:
 
     Raises:
         UserError: a converted file with bad rows, an id in two files, a set without usable cases or
-            with another number of them than the study says, a conversation that is too long.
+            with another number of them than the study says, a conversation that is too long; a chat
+            template into which no consultation fits.
     """
     (name,), settings, folder = task.arguments, task.settings, task.folder
     # What needs no tokenizer first: a fault of a file ends the job before a model is there.
     if name == TRAINING:
         cases, places = _read_training(task)
         released = _released(task) if settings.data.sft else None
+        _chat(task, "patient")  # whose template would else be refused only after SFT
     else:
         cases = read_cases(checked(task.inputs[name]), as_published=True)
-    chat = ChatFormat(load_tokenizer(checked(task.inputs["tokenizer"])), instruction(task))
+    chat = _chat(task, "actor")
     kept, excluded = _usable(cases, chat, settings.protocol.prompt_tokens)
     if not kept:
         raise UserError(f"'{name}': none of its cases fits; raise protocol.prompt_tokens")
@@ -79,6 +81,12 @@ def run(task: "Task") -> dict:
         "published_otherwise": otherwise,
         "sft": "released" if settings.data.sft else "written by data_prep.conversations",
     }
+
+
+def _chat(task: "Task", role: str) -> ChatFormat:
+    """The role's chat format; UserError where no consultation fits into its template."""
+    folder = checked(task.inputs[f"tokenizer {role}"])
+    return ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
 
 
 def _usable(

@@ -26,8 +26,8 @@ html_show_copyright = False
 contents = {
     "Start": "docs/first-run docs/site/clinic-full docs/read-a-run docs/clinic docs/README "
     "docs/glossary docs/troubleshooting",
-    "Studies": "docs/own-cases docs/real-study docs/data docs/plan docs/engines docs/deepspeed "
-    "docs/clusters docs/benchmarks benchmarks/nodes",
+    "Studies": "docs/own-cases docs/real-study docs/templates docs/data docs/plan docs/engines "
+    "docs/deepspeed docs/clusters docs/benchmarks benchmarks/nodes",
     "Method": "docs/equations docs/deviations docs/analysis docs/atpo docs/credits docs/map",
     "Findings": "src/pcqc_clinic/lost_points src/pcqc_clinic/learning_rates "
     "packages/pcqc_peers/stopping packages/pcqc_peers/newer_peers packages/pcqc_peers/repairs "

@@ -66,7 +66,8 @@ def prepare(jobs: "Jobs", name: str) -> Given:
     inputs = {n: jobs.job("convert", n) / f"{n}.jsonl" for n in names}
     cards = {n: jobs.job("convert", n) / f"{n}.card.json" for n in names if n != "sft"}
     inputs |= {f"card {n}": card for n, card in cards.items()}
-    inputs |= {**jobs.instruction(), "tokenizer": jobs.job("base") / "base"}
+    inputs |= {f"tokenizer {role}": jobs.base_model(role) for role in ("actor", "patient")}
+    inputs |= jobs.instruction()
     return Settings(name=name, protocol=study.protocol, data=study.data, expected=expected), inputs
 
 

@@ -221,7 +221,7 @@ def test_trees_are_sharded_evenly(count, budget):
 
 def test_a_sharded_engine_does_its_share_and_gets_all_results():
     requests = [Request([n], (10 * n, 10 * n + 1)) for n in range(8)]
-    sampling = Sampling(1.0, 1.0, 4, 7)
+    sampling = Sampling(1.0, 1.0, 4, (7,))
 
     def work(processes):
         own = ScriptedEngine(lambda prompt, stream: [stream, 7])

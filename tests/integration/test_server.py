@@ -29,7 +29,7 @@ from pcqc_study.settings import load_study
 STOP = 7
 VOCABULARY = 120  # of the tiny model
 GRPO = Grpo("Test", "grpo", terminal_group=2)
-SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=STOP)
+SAMPLING = Sampling(temperature=0.7, top_p=0.9, max_tokens=4, stop=(STOP,))
 
 
 @pytest.fixture

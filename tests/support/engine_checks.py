@@ -5,6 +5,7 @@ engine with these weights.
 """
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pcqc.engines.base import Request, Sampling
 from pcqc.seeds import stream
 
 VOCABULARY, STOP = 120, 29
-SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=STOP)
+SAMPLING = Sampling(temperature=1.0, top_p=0.8, max_tokens=12, stop=(STOP,))
 
 
 def make_model(seed: int, tied: bool) -> Qwen3ForCausalLM:
@@ -77,6 +78,17 @@ def samples_with_log_probabilities_of_the_whole_vocabulary(engine, model) -> Non
     assert engine.generate([], SAMPLING) == []
 
 
+def each_of_several_stop_tokens_ends_a_completion(engine, model) -> None:
+    """It begins as without the other token, and ends there."""
+    alone = flat(engine.generate(requests(), SAMPLING))
+    other = next(c.tokens[1] for c in alone if len(c.tokens) > 3)
+    sampling = dataclasses.replace(SAMPLING, stop=(STOP, other))
+    for completion, before in zip(flat(engine.generate(requests(), sampling)), alone, strict=True):
+        tokens = before.tokens
+        kept = tokens.index(other) + 1 if other in tokens else len(tokens)
+        assert completion.tokens == tokens[:kept]
+
+
 def draws_by_prompt_and_stream_alone(engine, model) -> None:
     groups = engine.generate(requests(), SAMPLING)
     assert [c.tokens for c in groups[5]] == [
@@ -93,7 +105,7 @@ def draws_by_prompt_and_stream_alone(engine, model) -> None:
 
 def takes_the_likeliest_tokens_at_temperature_0(engine, model) -> None:
     """Whatever the stream."""
-    greedy = Sampling(0.0, 0.8, 6, STOP)
+    greedy = Sampling(0.0, 0.8, 6, (STOP,))
     wanted = [Request(prompt, (1, 2, 3)) for prompt in prompts()]
     for request, group in zip(wanted, engine.generate(wanted, greedy), strict=True):
         assert len({tuple(completion.tokens) for completion in group}) == 1
@@ -149,6 +161,7 @@ def uses_new_weights_and_forgets_old_keys(engine, model) -> None:
 WITH_ITS_WEIGHTS = (
     reads_log_probabilities,
     samples_with_log_probabilities_of_the_whole_vocabulary,
+    each_of_several_stop_tokens_ends_a_completion,
     draws_by_prompt_and_stream_alone,
     takes_the_likeliest_tokens_at_temperature_0,
     takes_requests_one_by_one,

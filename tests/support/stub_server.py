@@ -97,7 +97,10 @@ def replies_of(model):
                 top = {f"token_id:{i}": value for i, value in zip(ids, values, strict=True)}
                 return 200, json.dumps({"choices": [{"logprobs": {"top_logprobs": [top]}}]})
             sampling = Sampling(
-                body["temperature"], body["top_p"], body["max_tokens"], *body["stop_token_ids"]
+                body["temperature"],
+                body["top_p"],
+                body["max_tokens"],
+                tuple(body["stop_token_ids"]),
             )
             request = Request(tuple(body["prompt"]), (body["seed"],))
             ((completed,),) = engine.generate([request], sampling)

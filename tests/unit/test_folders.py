@@ -7,12 +7,35 @@ from pcqc.errors import UserError
 from pcqc.models.folder import (
     MANIFEST,
     check_folder,
+    end_tokens,
     load_model,
     load_tokenizer,
     save_folder,
     settle,
 )
 from pcqc.system.files import sha256_file
+
+
+@pytest.mark.parametrize(
+    ("written", "ends"),
+    [
+        (None, ()),
+        ("{}", ()),
+        ('{"eos_token_id": null}', ()),
+        ('{"eos_token_id": 2, "top_k": 20}', (2,)),
+        ('{"eos_token_id": [128001, 128008, 128009]}', (128001, 128008, 128009)),
+    ],
+)
+def test_the_end_tokens_are_all_of_the_generation_config(tmp_path, written, ends):
+    if written:
+        (tmp_path / "generation_config.json").write_text(written)
+    assert end_tokens(tmp_path) == ends
+
+
+def test_end_tokens_that_are_no_numbers_are_refused(tmp_path):
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": "</s>"}')
+    with pytest.raises(UserError, match=r"generation_config.json: eos_token_id.*fetch the model"):
+        end_tokens(tmp_path)
 
 
 def write_two(folder):

@@ -8,7 +8,7 @@ from pcqc.engines.metered import MeteredEngine
 from pcqc.engines.scripted import ScriptedEngine
 from pcqc.engines.sharded import ShardedEngine
 
-SAMPLING = Sampling(1.0, 1.0, 4, stop=7)
+SAMPLING = Sampling(1.0, 1.0, 4, stop=(7,))
 # Prompts of 2, 3 and 1 tokens with 2, 1 and 3 samples.
 REQUESTS = [Request([1, 2], (1, 2)), Request([1, 2, 3], (3,)), Request([4], (2, 2, 9))]
 

@@ -14,7 +14,7 @@ STREAMS = np.array([stream(0, i) for i in range(20000)], np.uint64)
 
 def drawn(temperature: float, top_p: float, step: int = 0):
     logits = CHANCES.log().expand(len(STREAMS), -1)
-    return draw(logits, STREAMS, step, Sampling(temperature, top_p, 1, 0))
+    return draw(logits, STREAMS, step, Sampling(temperature, top_p, 1, (0,)))
 
 
 @pytest.mark.parametrize(

@@ -244,8 +244,8 @@ def test_an_engine_that_slept_without_its_weights_is_not_used_before_it_has_new_
     assert engine.levels == [2]
     assert engine.empty
     for use in (
-        lambda: engine.generate([Request([1], (1,))], Sampling(1.0, 1.0, 1, 0)),
-        lambda: engine.submit(Request([1], (1,)), Sampling(1.0, 1.0, 1, 0)),
+        lambda: engine.generate([Request([1], (1,))], Sampling(1.0, 1.0, 1, (0,))),
+        lambda: engine.submit(Request([1], (1,)), Sampling(1.0, 1.0, 1, (0,))),
         lambda: engine.next_logprobs([[1]], [[1]]),
     ):
         with pytest.raises(RuntimeError, match="dropped its weights in its sleep"):

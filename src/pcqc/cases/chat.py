@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from pcqc.cases.chat_template import ChatTemplate
 from pcqc.cases.prompts import (
     THINK_CLOSE,
+    THINK_OPEN,
     THINKING,
     actor_prompt,
     parse_action,
@@ -23,13 +25,22 @@ class ChatFormat:
     A consultation only appends: the opening prompt, then in each turn the actor's sampled tokens
     and the template's tokens around the patient's answer. Rendering the template around a stand-in
     response gives those, so nothing sampled is decoded and tokenised again.
+
+    Args:
+        tokenizer: of transformers.
+        instruction: the actor's system message.
+        ends: tokens that end a response of this model, beside the one that the template writes.
+
+    Attributes:
+        end_of_turn: the token that the template writes after a response.
+        ends: all tokens at which sampling stops, that one first.
+
+    Raises:
+        UserError: no consultation fits into the template (docs/templates.md).
     """
 
-    def __init__(self, tokenizer: Any, instruction: str):
-        if tokenizer.chat_template is None:
-            raise UserError(
-                f"the tokenizer {tokenizer.name_or_path} has no chat template; add one to it"
-            )
+    def __init__(self, tokenizer: Any, instruction: str, ends: Sequence[int] = ()):
+        self.template = ChatTemplate(tokenizer)
         self.tokenizer = tokenizer
         # A response is decoded about ten times. The backend takes a fifth of the tokenizer's time,
         # but it cannot clean up spaces: a tokenizer that cleans them up decodes by itself.
@@ -38,17 +49,23 @@ class ChatFormat:
         self._text = backend.decode if raw else tokenizer.decode
         self.encoder = TextEncoder(tokenizer)
         self.instruction = instruction
+        self.end_of_turn = self._end_of_turn()
+        self.ends = (self.end_of_turn, *(end for end in ends if end != self.end_of_turn))
 
     def encode(self, text: str) -> list[int]:
         """Token ids of a text, with none added; see `TextEncoder`."""
         return self.encoder.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids, thinking tags kept and the end-of-turn token dropped."""
+        """The text of token ids, thinking tags kept and the token that ended it dropped."""
         ids = list(ids)
-        if ids and ids[-1] == self.end_of_turn:
+        if ids and ids[-1] in self.ends:
             ids = ids[:-1]
         return self._text(ids, skip_special_tokens=False)
+
+    def response(self, ids: Sequence[int]) -> str:
+        """The text of a response of the actor, with the tag of a thought that its prompt opened."""
+        return self.template.thought + self.decode(ids)
 
     def quoted(self, messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """The messages with every marker in their text broken; see `TextEncoder.quote`."""
@@ -60,12 +77,7 @@ class ChatFormat:
 
     def render(self, messages: Sequence[dict[str, str]], thinking: bool = True) -> str:
         """Messages in the model's own template, up to where the assistant writes; for `encode`."""
-        return self.tokenizer.apply_chat_template(
-            self.quoted(messages),
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=thinking,
-        )
+        return self.template.render(self.quoted(messages), thinking)
 
     def open(self, case: PublicCase) -> list[int]:
         """The actor's prompt before its first turn."""
@@ -85,7 +97,7 @@ class ChatFormat:
 
     def after_action(self, action: Sequence[int], answer: str) -> list[int]:
         """Tokens between two actions: the first one's end, the answer, the second's opening."""
-        before, after = self._glue
+        before, after = self.template.before_answer, self.template.after_answer
         ids = self.encode(before + self._quote(answer, "user") + after)
         ended = bool(action) and action[-1] == self.end_of_turn
         return ids[1:] if ended else ids
@@ -101,13 +113,20 @@ class ChatFormat:
         state = self.encode(self.render(messages[:2]))
         turns = []
         for position in range(2, len(messages), 2):
-            text = self._quote(messages[position]["content"], "assistant")
+            text = self._quote(self._recorded(messages[position]["content"]), "assistant")
             response = [*self.encode(text), self.end_of_turn]
             turns.append((state, response))
             if position + 1 < len(messages):
                 answer = messages[position + 1]["content"]
                 state = self.continue_state(state, response, answer, earlier_thinking)
         return turns
+
+    def _recorded(self, text: str) -> str:
+        """A recorded response as the model writes it where the prompt has opened its thought."""
+        if not self.template.thought:
+            return text
+        own = text.removeprefix(THINK_OPEN)
+        return self.template.no_thought + text if own == text else own.lstrip("\n")
 
     def answers(
         self, messages: Sequence[dict[str, str]], facts: Sequence[str]
@@ -131,8 +150,9 @@ class ChatFormat:
         `earlier_thinking: drop` leaves out the action's thinking and the blank lines after it, as
         Qwen3's template does. That policy acts here alone.
         """
-        kept = action if earlier_thinking == "keep" else action[self._visible_start(action) :]
-        return [*state, *kept, *self.after_action(action, answer)]
+        if earlier_thinking == "drop" and (start := self._visible_start(action)):
+            state, action = state[: len(state) - self._opened], action[start:]
+        return [*state, *action, *self.after_action(action, answer)]
 
     def _visible_start(self, action: Sequence[int]) -> int:
         """Index of the first token after the thinking and its line breaks."""
@@ -142,31 +162,27 @@ class ChatFormat:
         return start
 
     @cached_property
-    def end_of_turn(self) -> int:
-        """The token that ends an actor's turn; sampling stops at it."""
-        return self.encode(self._glue[0])[0]
+    def _opened(self) -> int:
+        """Number of tokens at the end of every state that open a thought."""
+        closed = self.template.after_answer.removesuffix(self.template.thought)
+        return self.ending - len(self.encode(closed))
+
+    def _end_of_turn(self) -> int:
+        """The token that the template writes after a response; UserError if it may stand in one."""
+        before = self.template.before_answer
+        first = next(iter(self.encode(before)), None)
+        if first is None or not self.encoder.special(first):
+            raise UserError(
+                f"the tokenizer {self.tokenizer.name_or_path}: its chat template ends a response "
+                f"with {before[:20]!r}, which begins with no special token, so that sampling could "
+                "not stop there; use another model, or change its chat template"
+            )
+        return first
 
     @cached_property
     def ending(self) -> int:
         """Number of tokens at the end of every state: the turn's end and the actor's opening."""
-        return len(self.encode(self._glue[1]))
-
-    @cached_property
-    def _glue(self) -> tuple[str, str]:
-        """The template's text between a response and an answer, and after the answer."""
-        response, answer = "\u2402response\u2403", "\u2402answer\u2403"
-        rendered = self.render(
-            [
-                {"role": "system", "content": self.instruction},
-                {"role": "user", "content": "x"},
-                {"role": "assistant", "content": response},
-                {"role": "user", "content": answer},
-            ]
-        )
-        if rendered.count(response) != 1 or rendered.count(answer) != 1:
-            raise UserError("the chat template does not print each turn once; use another model")
-        before, after = rendered.split(response)[1].split(answer)
-        return before, after
+        return len(self.encode(self.template.after_answer))
 
     def thinking_stop(self, action: Sequence[int]) -> int:
         """Number of leading tokens that are thinking, the closing tag included."""

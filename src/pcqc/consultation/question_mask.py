@@ -26,7 +26,7 @@ def marker_stop(chat: ChatFormat, response: Sequence[int], marker: str) -> int |
     ids = list(response)
 
     def holds(length: int) -> bool:
-        return marker in visible(chat.decode(ids[:length]))
+        return marker in visible(chat.response(ids[:length]))
 
     if not holds(len(ids)):
         return None

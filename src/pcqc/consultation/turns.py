@@ -145,7 +145,7 @@ def _stream(name: str, role: str, dialogue: Dialogue, candidate: int) -> int:
 
 def read_response(chat: ChatFormat, completion: Completion, labels: tuple[str, ...]) -> Response:
     """The response in a completion: its action, and where its question's tokens start."""
-    text = chat.decode(completion.tokens)
+    text = chat.response(completion.tokens)
     action = parse_action(text, labels)
     # A final answer with a marker after it is no question: its tokens get no question credit.
     start = question_start(chat, completion.tokens) if action.question else None

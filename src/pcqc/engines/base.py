@@ -32,17 +32,17 @@ class Sampling:
         temperature: divides the logits; 0 takes the likeliest token.
         top_p: the smallest set of likeliest tokens with this probability is kept.
         max_tokens: of one completion.
-        stop: token that ends a completion and belongs to it.
+        stop: tokens of which each ends a completion and belongs to it.
     """
 
     temperature: float
     top_p: float
     max_tokens: int
-    stop: int
+    stop: tuple[int, ...]
 
     @classmethod
-    def of(cls, decoding: Decoding, stop: int) -> "Sampling":
-        """As the settings of a role say, up to the stop token."""
+    def of(cls, decoding: Decoding, stop: tuple[int, ...]) -> "Sampling":
+        """As the settings of a role say, up to the stop tokens."""
         return cls(decoding.temperature, decoding.top_p, decoding.max_tokens, stop)
 
 

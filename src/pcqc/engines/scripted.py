@@ -31,8 +31,8 @@ class ScriptedEngine(Engine):
 
     def _completion(self, request: Request, stream: int, sampling: Sampling) -> Completion:
         tokens = list(self._reply(tuple(request.prompt), stream))[: sampling.max_tokens]
-        if sampling.stop in tokens:
-            tokens = tokens[: tokens.index(sampling.stop) + 1]
+        ends = [i for i, token in enumerate(tokens) if token in sampling.stop]
+        tokens = tokens[: ends[0] + 1] if ends else tokens
         return Completion(tokens, [0.0] * len(tokens))
 
     def next_logprobs(

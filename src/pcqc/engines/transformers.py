@@ -195,7 +195,7 @@ class _Batch:
             layer.select(index)
 
     def decode(self, streams: np.ndarray, sampling: Sampling) -> list[Completion]:
-        """Sample every row to its stop token or the limit, in the room that was made."""
+        """Sample every row to a stop token or the limit, in the room that was made."""
         count = len(streams)
         tokens: list[list[int]] = [[] for _ in range(count)]
         logprobs: list[list[float]] = [[] for _ in range(count)]
@@ -207,7 +207,7 @@ class _Batch:
             for place in unfinished.nonzero()[0]:
                 tokens[rows[place]].append(int(ids[place]))
                 logprobs[rows[place]].append(float(chances[place]))
-            unfinished &= ids != sampling.stop
+            unfinished &= ~np.isin(ids, sampling.stop)
             if step + 1 == sampling.max_tokens or not unfinished.any():
                 break
             # Dropping finished rows copies the others: worth it only if many have finished.

@@ -85,7 +85,7 @@ class ModelJudge:
 
     def __init__(self, engine: Engine, chat: ChatFormat, name: str = "model"):
         self.engine, self.chat, self.name = engine, chat, name
-        self.sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=8, stop=chat.end_of_turn)
+        self.sampling = Sampling(temperature=0.0, top_p=1.0, max_tokens=8, stop=chat.ends)
 
     def judge(self, items: Sequence[Answered]) -> list[Judgement]:
         """See `Judge.judge`."""

@@ -16,7 +16,7 @@ from pcqc.engines.base import Engine
 from pcqc.engines.weight_update import WeightUpdate
 from pcqc.errors import UserError
 from pcqc.jobs.instruction import instruction
-from pcqc.models.folder import check_folder, load_model, load_tokenizer
+from pcqc.models.folder import check_folder, end_tokens, load_model, load_tokenizer
 from pcqc.roles import Actor, Patient, Scorer
 from pcqc.settings.models import Server
 from pcqc.system.files import read_json, sha256_file
@@ -41,7 +41,7 @@ def checked_cases(path: Path) -> list[Case]:
 
 def chat_format(task: Task, folder: Path) -> ChatFormat:
     """Chat format of the model in `folder`."""
-    return ChatFormat(load_tokenizer(folder), instruction(task))
+    return ChatFormat(load_tokenizer(folder), instruction(task), end_tokens(folder))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pcqc.errors import UserError, few, one_line
 from pcqc.system.files import describe, read_json, sha256_file, sync, write_json
-from pcqc.system.json_shapes import FolderManifest
+from pcqc.system.json_shapes import FolderManifest, GenerationConfig
 
 if TYPE_CHECKING:
     import torch
@@ -121,6 +121,15 @@ def load_tokenizer(path: Path):
     if not path.is_dir():
         raise UserError(f"{path}: no model; `snakemake --cores all` makes it")
     return AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+
+
+def end_tokens(path: Path) -> tuple[int, ...]:
+    """The tokens that end a response by the folder's `generation_config.json`; none without it."""
+    file = path / "generation_config.json"
+    if not file.is_file():
+        return ()
+    ends = read_json(file, GenerationConfig, "fetch the model again").get("eos_token_id")
+    return (ends,) if isinstance(ends, int) else tuple(ends or ())
 
 
 def load_model(path: Path, dtype: str = "float32", remedy: str = "") -> Any:

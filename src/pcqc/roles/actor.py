@@ -17,7 +17,7 @@ class Actor:
 
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
-        self.sampling = Sampling.of(decoding, chat.end_of_turn)
+        self.sampling = Sampling.of(decoding, chat.ends)
 
     def act(
         self, states: Sequence[Sequence[int]], streams: Sequence[tuple[int, ...]]

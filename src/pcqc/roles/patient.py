@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcqc.cases.chat import ChatFormat
+from pcqc.cases.prompts import visible
 from pcqc.engines.base import Completion, Engine, Failure, Request, Sampling
 from pcqc.settings import Decoding
 
@@ -28,7 +29,7 @@ class Patient:
     def __init__(self, engine: Engine, chat: ChatFormat, decoding: Decoding):
         self.engine = engine
         self.chat = chat
-        self.sampling = Sampling.of(decoding, chat.end_of_turn)
+        self.sampling = Sampling.of(decoding, chat.ends)
 
     def answer(self, inquiries: Sequence[Inquiry]) -> list[str | Failure]:
         """The answer to each inquiry as text, or a served patient's failure."""
@@ -44,4 +45,7 @@ class Patient:
     def read(self, completions: Sequence[Completion | Failure]) -> str | Failure:
         """The answer in what the engine gives for an inquiry."""
         (result,) = completions
-        return result if isinstance(result, Failure) else self.chat.decode(result.tokens).strip()
+        if isinstance(result, Failure):
+            return result
+        # Thinking is off, but a model may think all the same: the doctor never sees that.
+        return visible(self.chat.decode(result.tokens)).strip()

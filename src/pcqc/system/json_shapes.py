@@ -18,6 +18,12 @@ class FolderManifest(TypedDict):
     files: dict[str, str]
 
 
+class GenerationConfig(TypedDict, total=False):
+    """`generation_config.json` of a model: the tokens at which it ends a response."""
+
+    eos_token_id: int | list[int] | None
+
+
 class WeightIndex(TypedDict):
     """`model.safetensors.index.json` of weights in several files: name of a weight -> its file."""
 

@@ -192,7 +192,7 @@ def _bodies(request: Request, sampling: Sampling) -> list[dict]:
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "max_tokens": sampling.max_tokens,
-        "stop_token_ids": [sampling.stop],
+        "stop_token_ids": list(sampling.stop),
         "ignore_eos": True,
         "logprobs": 0,
         **NEUTRAL,

@@ -228,8 +228,8 @@ def sampling_params(sampling: Sampling, stream: int):
         temperature=sampling.temperature,
         top_p=sampling.top_p,
         max_tokens=sampling.max_tokens,
-        stop_token_ids=[sampling.stop],
-        ignore_eos=True,  # the caller's stop token counts, not the model's
+        stop_token_ids=list(sampling.stop),
+        ignore_eos=True,  # the caller's stop tokens count, not the model's
         seed=vllm_seed(stream),
         logprobs=0,  # only the sampled token's, under the whole vocabulary at temperature 1
         detokenize=False,

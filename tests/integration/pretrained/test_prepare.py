@@ -8,14 +8,15 @@ import shutil
 
 import pytest
 from damage import DAMAGES
-from hand_made import folder_of
-from helpers import changed
+from hand_made import finish_job, folder_of
+from helpers import changed, make_tokenizer, tiny_model
 from real_data import convert, prepare, prepared
 
 from data_prep.convert import convert_file
 from pcqc.cases.case import read_cases
 from pcqc.errors import UserError
-from pcqc.settings import RawFile
+from pcqc.models.folder import save_model
+from pcqc.settings import Pretrained, RawFile
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.training.sft import read_conversations
 from pcqc_study.graph import Jobs, latest
@@ -97,6 +98,20 @@ def test_a_limit_that_no_prompt_meets_is_refused(study):
     with pytest.raises(UserError, match="none of its cases fits; raise"):
         prepare(changed(study, "protocol.prompt_tokens", 20))
     assert not Jobs(study).cases("train").latest.exists()
+
+
+@pytest.mark.parametrize(("name", "role"), [("base", "actor"), ("patient_base", "patient")])
+def test_a_template_into_which_no_consultation_fits_ends_it(study, name, role):
+    """Of the patient's model too, which is used only after SFT."""
+    study = changed(study, f"models.{role}", Pretrained("another"))
+    for folder in ("base", "patient_base"):
+        tokenizer = make_tokenizer()
+        if folder == name:
+            tokenizer.chat_template += "{{ strftime_now('%d %b %Y') }}"
+        save_model(folder_of(study, "base") / folder, tiny_model(), tokenizer)
+    finish_job(study, "base")
+    with pytest.raises(UserError, match=f"{name}: its chat template writes the time"):
+        prepare(study, "train")
 
 
 def test_released_conversations_are_trained_on_their_last_turn(study, fixtures):

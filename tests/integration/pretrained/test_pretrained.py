@@ -213,7 +213,7 @@ def test_smollm2_is_read_from_its_package(smollm2_folder):
     )
     engine = TransformersEngine(load_model(smollm2_folder), cache_tokens=64)
     prompt = tokenizer.encode("The capital of France is")
-    ((spoken,),) = engine.generate([Request(prompt, (0,))], Sampling(0.0, 1.0, 1, 2))
+    ((spoken,),) = engine.generate([Request(prompt, (0,))], Sampling(0.0, 1.0, 1, (2,)))
     assert tokenizer.decode(spoken.tokens) == " Paris"
 
 
