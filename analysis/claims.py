@@ -171,5 +171,5 @@ def _of_utility(collected: Collected) -> Claim:
             points = success["highest_utility"] - success[rival]
             gains.append(dict(zip(policy.case_ids, points.tolist(), strict=True)))
         label = f"Highest-utility − {RULES[rival][0].lower()}{RULES[rival][1:]}"
-        comparisons.append(Comparison(label, effect_over_cases(gains), "pp", n))
+        comparisons.append(Comparison(label, effect_over_cases(gains, reach=100), "pp", n))
     return Claim("utility", text, published().claims["utility"], tuple(comparisons))

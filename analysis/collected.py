@@ -174,7 +174,10 @@ class Collected:
             for run in base.runs(method)
         ]
         runs, bases = zip(*labelled, strict=True)
-        return Sample(arrays, runs, bases, drawn=self.study.method(method).kind == "rl")
+        reach = {"accuracy": 100, "turns": self.study.protocol.max_turns}.get(metric, np.inf)
+        return Sample(
+            arrays, runs, bases, drawn=self.study.method(method).kind == "rl", reach=reach
+        )
 
     def pooled(self) -> "Collected":
         """The predictions under all base models as of one study, whose runs are `A1`, `A2`, ...

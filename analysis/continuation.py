@@ -24,6 +24,8 @@ from pcqc_study.intervals_over_cases import (
     RESAMPLES,
     SEED,
     Interval,
+    alike,
+    exact_interval,
     percentile_interval,
     resampled_means,
 )
@@ -156,7 +158,7 @@ class Continued:
         States at which all utilities or all successes are equal have none and are left out.
         """
         correlations = rank_correlations(self.utility, self.success)
-        return mean_over_states(correlations[~np.isnan(correlations)])
+        return mean_over_states(correlations[~np.isnan(correlations)], -1, 1)
 
     def calibration(self) -> list[Bin]:
         """Success by utility in bins of equally many candidates; intervals resample cases."""
@@ -171,16 +173,15 @@ class Continued:
         for number in np.unique(place):
             inside = place == number
             count, total = inside.sum(axis=1), np.where(inside, self.success, 0).sum(axis=1)
-            drawn = weights @ count
-            means = (weights @ total)[drawn > 0] / drawn[drawn > 0]
-            bins.append(
-                Bin(
-                    float(self.utility[inside].mean()),
-                    float(self.success[inside].mean()),
-                    percentile_interval(means),
-                    int(count.sum()),
-                )
-            )
+            success = float(self.success[inside].mean())
+            if alike(self.success[inside]):
+                interval = exact_interval(success, int((count > 0).sum()), 0, 1)
+            else:
+                drawn = weights @ count
+                means = (weights @ total)[drawn > 0] / drawn[drawn > 0]
+                interval = percentile_interval(means)
+            utility = float(self.utility[inside].mean())
+            bins.append(Bin(utility, success, interval, int(count.sum())))
         return bins
 
 
@@ -192,16 +193,27 @@ def paired_gain(selected: np.ndarray, comparator: np.ndarray) -> Gain | None:
     """
     if not len(selected):
         return None
-    means = resampled_means(np.column_stack([selected, comparator]))
-    interval = percentile_interval(means[:, 0] - means[:, 1])
+    if alike(gains := selected - comparator):
+        interval = exact_interval(float(gains.mean()), len(gains), -100, 100)
+    else:
+        means = resampled_means(np.column_stack([selected, comparator]))
+        interval = percentile_interval(means[:, 0] - means[:, 1])
     return Gain(len(selected), float(selected.mean()), float(comparator.mean()), interval)
 
 
-def mean_over_states(values: np.ndarray) -> Mean | None:
-    """Mean of [states] values with its case bootstrap; None without values."""
+def mean_over_states(
+    values: np.ndarray, lowest: float = 0.0, highest: float = 100.0
+) -> Mean | None:
+    """Mean of [states] values with its case bootstrap; None without values.
+
+    Where all are the same, the interval is exact for values from `lowest` to `highest`.
+    """
     if not len(values):
         return None
-    interval = percentile_interval(resampled_means(values[:, None])[:, 0])
+    if alike(values):
+        interval = exact_interval(float(values.mean()), len(values), lowest, highest)
+    else:
+        interval = percentile_interval(resampled_means(values[:, None])[:, 0])
     return Mean(float(values.mean()), interval, len(values))
 
 

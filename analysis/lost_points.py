@@ -196,4 +196,5 @@ def _sample(last: pd.DataFrame, method: str, place: str) -> Sample:
     """A method's lost points, a row for each run; the cases in one order."""
     own = last[last.method == method].pivot(index=["base", "run"], columns="case_id", values=place)
     bases, runs = zip(*own.index, strict=True)
-    return Sample((100 * own.to_numpy(),), runs, bases, drawn=method != START)
+    # A case's points in a place lie between -100 and 100.
+    return Sample((100 * own.to_numpy(),), runs, bases, drawn=method != START, reach=200)

@@ -45,12 +45,13 @@ class Number:
 
 @dataclass(frozen=True)
 class Range:
-    """An interval as printed."""
+    """An interval as printed; `exact` of outcomes that were all alike."""
 
     low: float
     high: float
     digits: int = 2
     signed: bool = True
+    exact: bool = False
 
     def text(self) -> str:
         ends = (
@@ -161,7 +162,7 @@ def number(
 def difference(effect: Effect, digits: int = 2, unit: str = "") -> tuple[Number, Range]:
     """A difference of two methods and its interval, as cells."""
     value = Number(effect.difference, digits=digits, signed=True, unit=unit)
-    return value, Range(effect.low, effect.high, digits)
+    return value, Range(effect.low, effect.high, digits, exact=effect.constant)
 
 
 def mean_of_runs(values: Iterable[float | None], digits: int, signed: bool = False) -> Cell:
@@ -171,6 +172,20 @@ def mean_of_runs(values: Iterable[float | None], digits: int, signed: bool = Fal
     if not known or len(known) < len(every):
         return MISSING
     return number(over_runs(known), digits, signed=signed)
+
+
+EXACT = (
+    "Where all cases of a row have the same value, its interval is exact; where it is wide, they "
+    "are too few to say."
+)
+
+
+def with_exactness(table: Table) -> Table:
+    """The table, with a note if an interval of it is exact."""
+    cells = (cell for row in table.rows for cell in row.cells)
+    if any(isinstance(cell, Range) and cell.exact for cell in cells):
+        return replace(table, notes=(*table.notes, EXACT))
+    return table
 
 
 def mark_best(rows: Sequence[Row], column: int) -> list[Row]:

@@ -40,7 +40,7 @@ def average_over_benchmarks(by_benchmark: Sequence[Sequence[float]]) -> Estimate
 
 
 def effect_over_runs(
-    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
+    first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], reach: float = np.inf
 ) -> Effect | None:
     """Difference of two methods' means from one value of each run, with its error over runs.
 
@@ -48,11 +48,12 @@ def effect_over_runs(
 
     Args:
         first, second: [base models][runs] of each method; base models count alike.
+        reach: how far two runs' values can lie apart.
 
     Returns:
         None where a method has one run on some base model.
     """
-    if min(map(len, [*first, *second])) < 2:
+    if (fewest := min(map(len, [*first, *second]))) < 2:
         return None
     share = 1 / len(first)
     parts = [
@@ -64,7 +65,8 @@ def effect_over_runs(
     freedom = variance**2 / spread if spread else float(sum(f for _, f in parts))
     differences = [float(np.mean(a) - np.mean(b)) for a, b in zip(first, second, strict=True)]
     by_base = {f"base model {number}": value for number, value in enumerate(differences, 1)}
-    return Effect(float(np.mean(differences)), variance**0.5, freedom, "run", by_base)
+    mean, error = float(np.mean(differences)), variance**0.5
+    return Effect(mean, error, freedom, "run", by_base, outcomes=fewest, reach=reach)
 
 
 def binomial_error(percent: float, cases: int) -> float:

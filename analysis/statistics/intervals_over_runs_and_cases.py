@@ -14,6 +14,9 @@ A negative estimate of the variance between runs is set to zero, so intervals ov
 least as wide as intervals over cases. Degrees of freedom are Welch's (1947, his second
 approximation), exact for a single term; Satterthwaite's (1946) are too few for three runs.
 tests/long/test_coverage.py has how often such intervals hold the truth.
+
+Where no case and no run differs from another, the variance is zero, and that is no certainty. The
+bounds are then exact (`exact_interval`), for as many outcomes as the smallest benchmark has cases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import t
 
-from pcqc_study.intervals_over_cases import CONFIDENCE
+from pcqc_study.intervals_over_cases import ALIKE, CONFIDENCE, Interval, exact_interval
 
 MOST_RUNS = 50  # that `Effect.runs_to_decide` looks at
 POWER = 0.8  # of the smallest effect that a comparison could detect
@@ -40,12 +43,14 @@ class Sample:
         runs: letter of each run.
         bases: base model of each run; all of one base model by default.
         drawn: whether other runs could have come out; else these are all there are.
+        reach: how far two outcomes can lie apart; infinite where that is not known.
     """
 
     benchmarks: tuple[np.ndarray, ...]
     runs: tuple[str, ...]
     bases: tuple[str, ...] = ()
     drawn: bool = True
+    reach: float = np.inf
 
     def by_base(self) -> dict[str, dict[str, tuple[np.ndarray, ...]]]:
         """Base model -> run -> (cases,) of each benchmark."""
@@ -77,6 +82,8 @@ class Effect:
         by_base: base model -> difference there; the effect is their mean.
         runs: of each method under a base model; 0 where runs are not random.
         over_cases: the part of the variance that more runs would not lower.
+        outcomes: how many independent ones there are, for where they are all alike.
+        reach: how far a difference can lie from zero.
     """
 
     difference: float
@@ -86,20 +93,40 @@ class Effect:
     by_base: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
     over_cases: float = 0.0
+    outcomes: int = 0
+    reach: float = np.inf
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing varied, so that the error is not known from the outcomes' variance."""
+        return self.standard_error <= ALIKE
+
+    @property
+    def _exact(self) -> Interval:
+        return exact_interval(self.difference, self.outcomes, -self.reach, self.reach)
 
     @property
     def low(self) -> float:
         """Lower end of the 95 % interval."""
+        if self.constant:
+            return self._exact.low
         return self.difference - self._quantile(0.5 + CONFIDENCE / 2) * self.standard_error
 
     @property
     def high(self) -> float:
         """Upper end of the 95 % interval."""
+        if self.constant:
+            return self._exact.high
         return self.difference + self._quantile(0.5 + CONFIDENCE / 2) * self.standard_error
 
     @property
     def detectable(self) -> float:
-        """Smallest true difference that a 5 % two-sided test finds four times in five."""
+        """Smallest true difference that a 5 % two-sided test finds four times in five.
+
+        Infinite where nothing varied: then it is not known.
+        """
+        if self.constant:
+            return np.inf
         quantiles = self._quantile(0.5 + CONFIDENCE / 2) + self._quantile(POWER)
         return quantiles * self.standard_error
 
@@ -107,8 +134,11 @@ class Effect:
     def runs_to_decide(self) -> int | None:
         """Runs of each method that a 5 % test needs to find this difference four times in five.
 
-        None where `MOST_RUNS` do not suffice: then only more cases, or a larger difference, would.
+        None where `MOST_RUNS` do not suffice: then only more cases, or a larger difference, would;
+        and where nothing varied.
         """
+        if self.constant:
+            return None
         of_one_run = (self.standard_error**2 - self.over_cases) * self.runs
         for runs in range(self.runs + 1, MOST_RUNS + 1):
             freedom = 2 * (runs - 1)
@@ -121,19 +151,31 @@ class Effect:
     @property
     def p(self) -> float:
         """Two-sided p of no difference."""
+        if self.constant:
+            return min(1.0, 2 * self._all_alike(0.0))
         return min(1.0, 2 * self._above(abs(self.difference)))
 
     def p_beyond(self, margin: float) -> float:
         """P of a difference of at least `margin`, either way: two one-sided tests."""
+        if self.constant:
+            return self._all_alike(margin) if abs(self.difference) < margin else 1.0
         return self._above(margin - abs(self.difference))
+
+    def _all_alike(self, mean: float) -> float:
+        """Greatest chance of outcomes all like these where the mean is another; nearer to these.
+
+        The least share of other outcomes brings the mean there if they lie at the range's end.
+        """
+        here = abs(self.difference)
+        room = self.reach + (here if mean < here else -here)
+        share = abs(mean - here) / room if room else 1.0
+        return float(max(0.0, 1 - share) ** self.outcomes)
 
     def _quantile(self, share: float) -> float:
         return float(t.ppf(share, self.freedom))
 
     def _above(self, distance: float) -> float:
-        """One-sided p of a distance from the hypothesis; outcomes without variance are certain."""
-        if self.standard_error == 0:
-            return 0.5 if distance == 0 else float(distance < 0)
+        """One-sided p of a distance from the hypothesis."""
         return float(t.sf(distance / self.standard_error, self.freedom))
 
 
@@ -224,17 +266,20 @@ def crossed_effect(minuend: Sample, subtrahend: Sample, alike: Sequence[Sample] 
         by_base,
         max(team.runs for team in every) if runs else 0,
         max(0.0, sampled + sum(min(variance, 0.0) for variance, _ in runs)),
+        min(outcomes.shape[1] for outcomes in minuend.benchmarks),
+        max(minuend.reach, subtrahend.reach),
     )
 
 
-def effect_over_cases(bases: Sequence[Mapping[str, float]]) -> Effect:
+def effect_over_cases(bases: Sequence[Mapping[str, float]], reach: float = np.inf) -> Effect:
     """Mean of differences that are known case by case, under one policy of each base model.
 
     Cases alone are random. One that is known under several base models is one case: what it adds
     under each is added up before it is squared.
 
     Args:
-        bases: for each base model, case -> difference; two cases or more.
+        bases: for each base model, case -> difference.
+        reach: how far a difference can lie from zero.
     """
     parts: dict[str, float] = {}
     means = [float(np.mean([*differences.values()])) for differences in bases]
@@ -243,9 +288,11 @@ def effect_over_cases(bases: Sequence[Mapping[str, float]]) -> Effect:
             part = (difference - mean) / (len(differences) * len(bases))
             parts[case] = parts.get(case, 0.0) + part
     cases = len(parts)
-    variance = sum(part**2 for part in parts.values()) * cases / (cases - 1)
+    variance = sum(part**2 for part in parts.values()) * cases / max(cases - 1, 1)
     by_base = {f"base model {number}": mean for number, mean in enumerate(means, 1)}
-    return Effect(float(np.mean(means)), variance**0.5, cases - 1, "case", by_base)
+    difference, freedom = float(np.mean(means)), max(cases - 1, 1)
+    least = min(map(len, bases))
+    return Effect(difference, variance**0.5, freedom, "case", by_base, outcomes=least, reach=reach)
 
 
 def _run_terms(sides: list[tuple[_Team, ...]], others: list[_Team]) -> list[tuple[float, float]]:

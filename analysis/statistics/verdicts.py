@@ -11,6 +11,7 @@ LEVEL = 0.05  # chance of any wrong decision among comparisons that are judged t
 ALONE = " alone"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
+TOO_FEW = "too few to say"
 NOT_JUDGED = "not judged: one run"
 DIFFERS = "differs by base model"
 DECIDED = ("supported", "contradicted")
@@ -19,6 +20,7 @@ VERDICTS = (
     *(verdict + ALONE for verdict in DECIDED),
     EQUIVALENT,
     UNDECIDED,
+    TOO_FEW,
     DIFFERS,
     NOT_JUDGED,
 )
@@ -43,6 +45,7 @@ def judge(
     - equivalent: closer to zero than the margin, by two one-sided tests (Schuirmann 1987), at 5 %
       over all comparisons.
     - undecided: the interval holds zero.
+    - too few to say: the same where nothing varied, with an exact interval.
     - differs by base model: the interval leaves out zero, but the difference has another sign under
       some base model.
     - not judged: one run of each method, so nothing is known of other runs.
@@ -73,7 +76,7 @@ def _verdict(effect: Effect, margin: float, p: float, p_beyond: float) -> str:
         return verdict if p < LEVEL else verdict + ALONE
     if p_beyond < LEVEL and max(map(abs, differences)) < margin:
         return EQUIVALENT
-    return UNDECIDED
+    return TOO_FEW if effect.constant else UNDECIDED
 
 
 def holm(p: Sequence[float]) -> list[float]:

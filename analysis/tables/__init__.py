@@ -27,7 +27,9 @@ def maker(name: str) -> "Callable[[Collected], Table]":
 def build(name: str, collected: "Collected") -> "Table":
     """A table of a study, with what must be known of the study below it."""
     study, item = collected.study, TABLES[name]
-    table = maker(name)(item.shown(collected))
+    from analysis.table import with_exactness
+
+    table = with_exactness(maker(name)(item.shown(collected)))
     notes = [" ".join(PATH_TEST)] if study.path_test else []
     if study.absent:
         files = ", ".join(f"{benchmark} ({file})" for benchmark, file in study.absent.items())

@@ -12,6 +12,7 @@ from analysis.statistics.verdicts import (
     DIFFERS,
     EQUIVALENT,
     NOT_JUDGED,
+    TOO_FEW,
     UNDECIDED,
 )
 from analysis.table import (
@@ -113,6 +114,7 @@ def _verdicts(collected: Collected, comparisons: Sequence[Comparison]) -> tuple[
             "the study's settings fixed these margins"
         ),
         UNDECIDED: "the 95% interval holds zero",
+        TOO_FEW: "all outcomes are alike, and the exact interval for so few holds zero",
         DIFFERS: "the 95% interval leaves out zero, but under a base model the sign is another",
         NOT_JUDGED: "each method has one run, so that nothing is known of others",
     }
@@ -130,13 +132,14 @@ def _rows(claim: Claim) -> list[Row]:
     rows = []
     for i, comparison in enumerate(claim.comparisons):
         estimate, interval, p, verdict = _judgement(comparison)
-        detectable = Number(comparison.effect.detectable, unit=f" {comparison.unit}")
+        effect = comparison.effect
+        detectable = Number(effect.detectable, unit=f" {comparison.unit}")
         better = comparison.improvement
         cells: list[Cell] = [
             "" if i else claim.text,
             comparison.label,
             comparison.n,
-            *(estimate, interval, p, detectable),
+            *(estimate, interval, p, MISSING if effect.constant else detectable),
             MISSING if better is None else Number(better),
             verdict,
             "" if i else claim.published,

@@ -194,7 +194,7 @@ def _cells(measured: Gain | Mean | None, digits: int = 2, signed: bool = False) 
         return MISSING, MISSING
     interval = measured.interval
     value = Number(measured.value, se=interval.standard_error, digits=digits, signed=signed)
-    return value, Range(interval.low, interval.high, digits, signed)
+    return value, Range(interval.low, interval.high, digits, signed, interval.exact)
 
 
 def _design(collected: Collected, *studied: Continued) -> str:

@@ -86,7 +86,7 @@ def _rows(collected: Collected, places: Iterable[Place]) -> list[Row]:
             cells = (
                 title,
                 Number(paired.gain, se=paired.interval.standard_error, signed=True),
-                Range(paired.low, paired.high),
+                Range(paired.low, paired.high, exact=paired.interval.exact),
                 f"{paired.only_minuend} / {paired.only_subtrahend}",
                 Probability(paired.p),
             )

@@ -119,7 +119,7 @@ def effects_of_credit(collected: Collected) -> dict[str, Effect]:
                 [[run["best"] for run in runs if run] for runs in _first_shares(collected, m)[ALL]]
                 for m in (method, rival)
             ]
-            if effect := effect_over_runs(*best):
+            if effect := effect_over_runs(*best, reach=100):
                 effects[f"{collected.title(method)} − {collected.title(rival)}"] = effect
     return effects
 

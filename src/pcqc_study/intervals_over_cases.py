@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals over cases, as in the paper."""
+"""Intervals over cases: percentile bootstraps as in the paper; exact ones where nothing varies."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,16 @@ _MOST_PATTERNS = 128
 _BLOCK = 2_000_000  # indices drawn at once
 
 
+ALIKE = 1e-9  # values closer than this are equal but for rounding
+
+
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval over cases."""
+    """An interval over cases; `exact` where all had the same value, else a percentile one."""
 
     low: float
     high: float
+    exact: bool = False
 
     @property
     def standard_error(self) -> float:
@@ -51,6 +55,22 @@ def resampled_means(outcomes: np.ndarray, rng: np.random.Generator | int = SEED)
         index = rng.integers(cases, size=(size, cases))
         means[start : start + size] = outcomes[index].mean(axis=1)
     return means
+
+
+def alike(values: np.ndarray) -> bool:
+    """Whether all values are the same, so that resampling them shows no error."""
+    return float(np.ptp(values)) <= ALIKE
+
+
+def exact_interval(value: float, count: int, lowest: float, highest: float) -> Interval:
+    """The exact 95 % interval of a mean of which `count` independent values are all the same.
+
+    A share q of all values is `value`. To see `count` of them has the chance q^count, at least
+    2.5 % where q is 0.025^(1/count) or more (Clopper and Pearson 1934). The others may lie anywhere
+    from `lowest` to `highest`.
+    """
+    others = 1 - ((1 - CONFIDENCE) / 2) ** (1 / count) if count else 1.0
+    return Interval(value - others * (value - lowest), value + others * (highest - value), True)
 
 
 def percentile_interval(resampled: np.ndarray) -> Interval:

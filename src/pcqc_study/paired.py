@@ -10,6 +10,8 @@ from pcqc_study.intervals_over_cases import (
     RESAMPLES,
     SEED,
     Interval,
+    alike,
+    exact_interval,
     percentile_interval,
     resampled_means,
 )
@@ -44,7 +46,9 @@ class PairedComparison:
     @property
     def interval(self) -> Interval:
         """Of the gain, in percentage points."""
-        return Interval(self.low, self.high)
+        one_sided = max(self.only_minuend, self.only_subtrahend)
+        alike = self.only_minuend + self.only_subtrahend == one_sided in (0, self.cases)
+        return Interval(self.low, self.high, alike)
 
 
 def mcnemar(only_minuend: int, only_subtrahend: int) -> float:
@@ -66,7 +70,10 @@ def paired_comparison(
     """
     pairs = np.column_stack([minuend, subtrahend]).astype(bool)
     first, second = pairs.T
-    interval = percentile_interval(_resampled_gains(pairs, seed))
+    if _decided_alike(pairs):
+        interval = _exact(pairs)
+    else:
+        interval = percentile_interval(_resampled_gains(pairs, seed))
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     return PairedComparison(
         cases=len(pairs),
@@ -91,9 +98,13 @@ def paired_average(
         pairs: (minuend, subtrahend) of each benchmark, as in `paired_comparison`.
         compared: what that returned for each.
     """
-    rng = np.random.default_rng(SEED)
-    gains = [_resampled_gains(np.column_stack(pair).astype(bool), rng) for pair in pairs]
-    interval = percentile_interval(np.mean(gains, axis=0))
+    rng, outcomes = np.random.default_rng(SEED), [np.column_stack(p).astype(bool) for p in pairs]
+    if all(map(_decided_alike, outcomes)):
+        ends = np.mean([(each.low, each.high) for each in map(_exact, outcomes)], axis=0)
+        interval = Interval(*ends.tolist(), exact=True)
+    else:
+        gains = [_resampled_gains(each, rng) for each in outcomes]
+        interval = percentile_interval(np.mean(gains, axis=0))
     return PairedComparison(
         cases=sum(each.cases for each in compared),
         minuend_accuracy=float(np.mean([each.minuend_accuracy for each in compared])),
@@ -105,6 +116,17 @@ def paired_average(
         only_subtrahend=sum(each.only_subtrahend for each in compared),
         p=None,
     )
+
+
+def _decided_alike(pairs: np.ndarray) -> bool:
+    """Whether the gain is the same on every case; pairs are (cases, 2) booleans."""
+    return alike(pairs[:, 0].astype(float) - pairs[:, 1])
+
+
+def _exact(pairs: np.ndarray) -> Interval:
+    """Interval in points of a gain that is the same on every case."""
+    gain = 100 * (float(pairs[0, 0]) - float(pairs[0, 1]))
+    return exact_interval(gain, len(pairs), -100, 100)
 
 
 def _resampled_gains(pairs: np.ndarray, rng: int | np.random.Generator) -> np.ndarray:

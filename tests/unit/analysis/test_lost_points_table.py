@@ -46,8 +46,9 @@ def test_lost_points_are_compared_with_methods_without_credit_for_questions():
     table = lost_points.differences(STUDY, POINTS)
     assert [row.cells[0] for row in table.rows] == ["PCQC − Shared SFT"]
     assert table.cell("pcqc-shared_sft", "asking").value == pytest.approx(-43.75)
-    # Both lose the same points in stopping, on the same case.
-    assert table.cell("pcqc-shared_sft", "stopping_interval").text() == "[0.0, 0.0]"
+    # Both lose the same points in stopping, on the same case. Of other cases than these four at
+    # most 1 - 0.025^(1/4) differ, each by up to 200 points.
+    assert table.cell("pcqc-shared_sft", "stopping_interval").text() == "[−120.5, +120.5]"
 
 
 def test_runs_on_several_base_models_are_pooled():
