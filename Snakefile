@@ -11,14 +11,17 @@ min_version("9.0")
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/jobs.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/runs.smk"
+include: "workflow/rules/results.smk"
 
 
 rule all:
     default_target: True
     input:
         on_the_way(JOBS.methods),
-        manifests([JOBS.job(kind) for kind in ("collect", "report", "publish")]),
+        markers([JOBS.job(kind) for kind in ("collect", "report", "publish")]),
     message:
         "{RESULTS}/report.html"
 
@@ -47,7 +50,7 @@ rule atpo_ablations:
 
 rule continuation:
     input:
-        manifests([*JOBS.shared(), *(job for pair in STUDY.continued for job in JOBS.run(*pair))]),
+        markers([*JOBS.shared(), *(job for pair in STUDY.continued for job in JOBS.run(*pair))]),
     message:
         f"{RESULTS}/continuation"
 
@@ -56,7 +59,7 @@ rule continuation:
 rule peers:
     input:
         on_the_way(JOBS.compared),
-        manifests([JOBS.job("peers")]),
+        markers([JOBS.job("peers")]),
     message:
         f"{RESULTS}/peers/latest/peers.md"
 
@@ -66,7 +69,7 @@ if STUDY.synthetic:
 
     rule lost_points:
         input:
-            manifests([*JOBS.lost_points(), JOBS.job("lost_points_table")]),
+            markers([*JOBS.lost_points(), JOBS.job("lost_points_table")]),
         message:
             f"{RESULTS}/lost_points_table/latest/lost_points.md"
 
@@ -87,6 +90,8 @@ def conclude(targets):
 
 # The conclusion is printed last, below Snakemake's own messages.
 onsuccess:
+    for job in JOBS.all():
+        accepted(job)
     atexit.register(conclude, set(workflow.dag_settings.targets))
 
 
@@ -106,7 +111,7 @@ if TYPED:
     for target in TARGETS:
         if not {"/", "."} & set(target) and target not in RULES:
             sys.exit(f"pcqc: error: unknown target '{target}'{nearest(target, RULES)}")
-    # A dry run shows recipes by their digests alone; this says what changed.
+    # A dry run shows fingerprints by their digests alone; this says what changed.
     if TYPED.dryrun:
         from pcqc_study.status import stale
 

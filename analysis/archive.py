@@ -82,7 +82,9 @@ def restore(study: Study, archives: Path = ARCHIVES) -> list[Path]:
                 write_atomic(job.path / name, content)
             finish(job, {})
             manifest = read_manifest(job.path)
-            note = {collect.recipe.short: "restored from an archive made with the same settings"}
+            note = {
+                collect.fingerprint.short: "restored from an archive made with the same settings"
+            }
             write_manifest(job.path, {**manifest, "also_for": note})
         folders.append(job.path)
         if beside := {n.removeprefix(PEERS): files[n] for n in files.keys() - own.keys()}:
@@ -107,7 +109,7 @@ def _peers(files: dict[str, bytes]) -> list[tuple[str, str]]:
 
 def _settings(study: Study, peers: list[tuple[str, str]]) -> dict[str, Any]:
     """Job -> its settings, of every job that the collection and the peers' runs depend on."""
-    return {job.name: job.recipe.settings for job in _jobs(study, peers)}
+    return {job.name: job.fingerprint.settings for job in _jobs(study, peers)}
 
 
 def _jobs(study: Study, peers: list[tuple[str, str]]) -> list[Job]:

@@ -193,7 +193,7 @@ def of_methods(runs: Collected, methods: Iterable[str]) -> Collected | None:
 
 def read_world(study: Study) -> World:
     """The clinic of a synthetic study."""
-    return load_world(checked(latest(study, "clinic") / "world.json"))
+    return load_world(checked(latest(study, "clinic", "world") / "world.json"))
 
 
 class CasesById(dict[str, Case]):

@@ -1,7 +1,7 @@
 """What a job is told: its own settings, and where it runs.
 
-A job is told nothing else of its study, so what it does not read cannot change its recipe. `Where`
-is told beside the settings and is no part of a recipe.
+A job is told nothing else of its study, so what it does not read cannot change its fingerprint.
+`Where` is told beside the settings and is no part of a fingerprint.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,12 @@ from typing import Any
 
 from pcqc.settings.models import Servers
 from pcqc.settings.placement import Assumptions, Placement
+
+# Engines and the learner's backend for large models, as `module:class`: named and not imported,
+# since this package does not need theirs.
+VLLM = "pcqc_gpu.engines.vllm:VllmEngine"
+SERVER = "pcqc_gpu.engines.server:ServerEngine"
+DEEPSPEED = "pcqc_gpu.deepspeed_backend:DeepSpeedBackend"
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Task:
 
     Attributes:
         arguments: such as `("pcqc", "A")`.
-        settings: what the function of its kind in `job_inputs.py` gives.
+        settings: what the function of its kind in `pcqc_study/kinds.py` gives.
         inputs: name -> file or folder; call `manifest.checked` before reading one.
         folder: where the job writes.
         where: devices and servers.

@@ -1,6 +1,9 @@
-"""Draws the clinic's cases and writes its SFT conversations, each split from its own stream."""
+"""Draws the clinic's cases and writes its SFT conversations, each set from its own stream.
 
-from collections.abc import Callable, Mapping
+Sets share no case: a case with the options, complaint and facts of an earlier set's is drawn again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,75 +11,89 @@ from clinic_env.world import World, draw_patient
 from pcqc.cases.case import Case, write_cases
 from pcqc.errors import UserError
 from pcqc.seeds import generator
-from pcqc.settings import Benchmark, Clinic
+from pcqc.settings import Benchmark
 from pcqc.system.files import write_jsonl
 from pcqc_clinic.consultations import (
     best_exchanges,
     random_exchanges,
     recorded_conversation,
 )
-from pcqc_clinic.world import as_case, make_world, save_world
+from pcqc_clinic.world import as_case
 
 TRAINING = Benchmark("Training", "held_out", options=(4, 5, 6, 7, 8), recorded_facts=0.9)
 TRIES_PER_CASE = 100
 
 
-def build_clinic(
-    clinic: Clinic, benchmarks: Mapping[str, Benchmark], instruction: str, folder: Path
-) -> dict[str, int]:
-    """Write world, training cases, benchmarks, and SFT conversations.
-
-    Splits share no case: a case with the options, complaint and facts of an earlier one is drawn
-    again.
+def draw_benchmark(
+    world: World, seed: int, name: str, benchmark: Benchmark, before: Iterable[Case], path: Path
+) -> int:
+    """Write the cases of a benchmark; their number.
 
     Args:
-        clinic: sizes and seed.
-        benchmarks: by name; each is written as `<name>.jsonl`.
-        instruction: the actor's system message, which opens the SFT conversations.
-        folder: where the files go.
-
-    Returns:
-        Number of rows of each file.
+        world: of which patients are drawn.
+        seed: of the clinic.
+        name: of the benchmark.
+        benchmark: what its cases are like, and how many there are.
+        before: cases of the sets before it; it shares none with them.
+        path: of the file.
 
     Raises:
         UserError: the world has too few different cases.
     """
-    world = make_world(clinic)
-    save_world(world, folder / "world.json")
-    sampler = _Sampler(world, clinic.seed)
-    training = replace(TRAINING, options=clinic.training_options)
-    splits = {"train": (training, clinic.training_cases)}
-    splits |= {name: (benchmark, benchmark.cases) for name, benchmark in benchmarks.items()}
-    rows = {}
-    for split, (benchmark, count) in splits.items():
-        cases = sampler.cases(split, benchmark, count)
-        write_cases(folder / f"{split}.jsonl", cases)
-        rows[f"{split}.jsonl"] = len(cases)
-    rng, conversations = generator(clinic.seed, "sft conversations"), []
+    cases = _Sampler(world, seed, before).cases(name, benchmark, benchmark.cases)
+    write_cases(path, cases)
+    return len(cases)
+
+
+def draw_conversations(
+    world: World,
+    seed: int,
+    before: Iterable[Case],
+    folder: Path,
+    *,
+    options: Sequence[int],
+    conversations: int,
+    questions: Sequence[int],
+    asks: str,
+    instruction: str,
+) -> int:
+    """Write SFT conversations, `sft.jsonl`, and their cases, `cases.jsonl`; their number.
+
+    Args:
+        world, seed, before: as of `draw_benchmark`.
+        folder: where the files go.
+        options: numbers of options of a case.
+        conversations: how many.
+        questions: numbers of questions of a conversation, drawn uniformly.
+        asks: `random` or `best`, which questions they ask.
+        instruction: the actor's system message, which opens them.
+    """
+    rng, rows = generator(seed, "sft conversations"), []
 
     def recorded(case: Case) -> bool:
-        questions = int(rng.choice(clinic.sft_questions))
-        if clinic.sft_asks == "best":
-            exchanges = best_exchanges(world, case, questions)
+        count = int(rng.choice(questions))
+        if asks == "best":
+            exchanges = best_exchanges(world, case, count)
         else:
-            exchanges = random_exchanges(world, case, questions, rng)
+            exchanges = random_exchanges(world, case, count, rng)
         messages = recorded_conversation(world, case, instruction, exchanges)
         if messages:
-            conversations.append({"case_id": case.case_id, "messages": messages})
+            rows.append({"case_id": case.case_id, "messages": messages})
         return messages is not None
 
-    sampler.cases("sft", training, clinic.sft_conversations, recorded)
-    write_jsonl(folder / "sft.jsonl", conversations)
-    rows["sft.jsonl"] = len(conversations)
-    return rows
+    training = replace(TRAINING, options=tuple(options))
+    cases = _Sampler(world, seed, before).cases("sft", training, conversations, recorded)
+    write_jsonl(folder / "sft.jsonl", rows)
+    write_cases(folder / "cases.jsonl", cases)
+    return len(rows)
 
 
 class _Sampler:
-    """Draws splits that share no case."""
+    """Draws sets that share no case."""
 
-    def __init__(self, world: World, seed: int):
+    def __init__(self, world: World, seed: int, before: Iterable[Case]):
         self.world, self.seed = world, seed
-        self.seen: set[tuple] = set()
+        self.seen = {_key(case) for case in before}
 
     def cases(
         self,
@@ -95,7 +112,7 @@ class _Sampler:
             options = int(rng.choice(numbers))
             patient = draw_patient(self.world, rng, options, rates)
             case = as_case(self.world, patient, f"{split}-{len(drawn):05d}", benchmark, rng)
-            key = (case.initial, *case.options.values(), *case.facts)
+            key = _key(case)
             if key not in self.seen and keep(case):
                 self.seen.add(key)
                 drawn.append(case)
@@ -103,3 +120,8 @@ class _Sampler:
             f"the clinic has too few different cases: {len(drawn)} of {count} drawn for '{split}'; "
             "ask for fewer, or enlarge clinic.diseases"
         )
+
+
+def _key(case: Case) -> tuple[str, ...]:
+    """What makes a case another one: options, complaint and facts."""
+    return (case.initial, *case.options.values(), *case.facts)

@@ -1,21 +1,29 @@
 """What is checked before a workflow starts: altered results, and what MLflow's store has lost."""
 
-from pcqc.system.manifest import make_latest, verify
+from pcqc.system.manifest import accepted, mark, verify
 from pcqc_study.graph import Jobs
+from pcqc_study.kinds import KINDS
 from pcqc_study.settings import Study
 
 
-def prepare_to_run(study: Study) -> None:
-    """Check every finished result that the workflow goes on from, and let `latest` name it.
+def prepare_to_run(study: Study, writes: bool = True) -> None:
+    """Check every finished result that the workflow goes on from, and mark it as made.
+
+    Args:
+        study: the study.
+        writes: whether markers are written; not where a user only looks at what would run.
 
     Raises:
         UserError: a file was altered or removed since it was written; names it, and the remedy.
     """
-    from pcqc_study.mlflow_mirror.prepare import note_losses
+    from pcqc_study.mlflow_mirror.mlflow_store import is_lost
 
-    note_losses(study)
-    jobs = Jobs(study)
-    for job in jobs.all():
+    lost = is_lost(study)
+    for job in Jobs(study).all():
         if job.manifest.exists():
             verify(job.path)
-            make_latest(job)
+            if writes and lost and KINDS[job.kind].in_store:
+                job.marker.unlink(missing_ok=True)
+            elif writes:
+                mark(job)
+                accepted(job)

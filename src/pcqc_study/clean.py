@@ -1,4 +1,4 @@
-"""`pcqc clean`: results of earlier recipes, what they occupy, and their removal on demand."""
+"""`pcqc clean`: results of earlier fingerprints, what they occupy, and their removal on demand."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ class Outdated:
 
 
 def outdated(study: Study) -> list[Outdated]:
-    """Results of earlier recipes, in the order of their paths; those in the making are left out."""
+    """Results of earlier fingerprints, ordered by path; those in the making are left out."""
     jobs = Jobs(study)
     current = {job.path.resolve() for job in [*jobs.all(), *jobs.on_demand()]}
     results = []
@@ -43,7 +43,7 @@ def outdated(study: Study) -> list[Outdated]:
         about = "unfinished"
         if (path / MANIFEST).exists():
             manifest = read_manifest(path)
-            about = f"{manifest['recipe']['job']}, {manifest['finished'][:10]}"
+            about = f"{manifest['fingerprint']['job']}, {manifest['finished'][:10]}"
         size = sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
         results.append(Outdated(path, about, size))
     return results
@@ -53,7 +53,7 @@ def listing(results: Sequence[Outdated]) -> str:
     """The results as lines to read, with what removing them would free."""
     lines = [f"{result.path}  {_bytes(result.size)}  ({result.about})" for result in results]
     total = _bytes(sum(result.size for result in results))
-    count = f"{len(results)} result{'' if len(results) == 1 else 's'} of earlier recipes"
+    count = f"{len(results)} result{'' if len(results) == 1 else 's'} of earlier fingerprints"
     return "\n".join([*lines, f"{count}, {total}"])
 
 

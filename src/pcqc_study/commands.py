@@ -48,14 +48,16 @@ def _register_runs(commands) -> None:
     diff.add_argument("b", metavar="B", help="likewise; STUDY/METHOD alone is its first run")
     diff.set_defaults(handler=_diff)
     _with_json(diff)
-    text = "declare a run still valid after an edit that is known to be harmless"
-    accept = run_command(commands, "accept", _accept, text)
-    accept.add_argument("--because", required=True, help="why; recorded with the run")
+    text = "declare a study, or a run of it, still valid after an edit that is known to be harmless"
+    accept = study_command(commands, "accept", _accept, text)
+    accept.add_argument("method", nargs="?", default="", help="with a run: of this run alone")
+    accept.add_argument("run", nargs="?", default="", help="letter of the run")
+    accept.add_argument("--because", required=True, help="why; recorded with the results")
 
 
 def _register_changes(commands) -> None:
     """What deletes, restores or varies."""
-    text = "list results of earlier recipes, or delete them"
+    text = "list results of earlier fingerprints, or delete them"
     clean = study_command(commands, "clean", _clean, text)
     clean.add_argument("--remove", action="store_true", help="delete them; asks first")
     clean.add_argument("--yes", action="store_true", help="do not ask before deleting")
@@ -158,7 +160,8 @@ def _accept(arguments: argparse.Namespace) -> None:
     from pcqc_study.explain import accept
 
     study = load(arguments)
-    show("\n".join(accept(study, arguments.method, arguments.run, arguments.because)))
+    because, of_run = arguments.because, (arguments.method, arguments.run)
+    show("\n".join(accept(study, because, *of_run)))
 
 
 def _vary(arguments: argparse.Namespace) -> None:
@@ -210,6 +213,7 @@ def _clean(arguments: argparse.Namespace) -> None:
 def _restore(arguments: argparse.Namespace) -> None:
     """Unpack the archives of a study and of its replicates; draw the cases of a clinic."""
     from analysis import archive, bundle
+    from pcqc_study.graph import Jobs
     from pcqc_study.run_job import run_job
     from pcqc_study.settings.replicates import replicates
 
@@ -217,8 +221,9 @@ def _restore(arguments: argparse.Namespace) -> None:
     for folder in bundle.restore(study, Path(arguments.folder or archive.ARCHIVES)):
         show(f"{folder}: restored")
     for member in (study, *replicates(study)):
-        if member.synthetic:
-            show(f"{run_job(member, 'clinic').path}: drawn")
+        for job in Jobs(member).shared() if member.synthetic else ():
+            if job.kind == "clinic":
+                show(f"{run_job(member, *job.name.split()).path}: drawn")
     name = study.name
     show(f"now `pcqc answer {name}`, `pcqc tables {name}`, `pcqc figures {name}` work; and")
     show(f"`pcqc report {name}` makes the report")

@@ -22,16 +22,16 @@ def diff(a: str, b: str) -> dict[str, Any]:
             predictions, of which only the accuracy is compared.
 
     Returns:
-        `a` and `b`: what each is; `differing`: see `Recipe.differences`, empty where a side has no
-        recipe; `accuracy`: benchmark -> the row of `compare`.
+        `a` and `b`: what each is; `differing`: see `Fingerprint.differences`, empty where a side
+        has no fingerprint; `accuracy`: benchmark -> the row of `compare`.
 
     Raises:
         UserError: no such run, or they were not evaluated on the same cases.
     """
     sides = {"a": _side(a), "b": _side(b)}
     data: dict[str, Any] = {key: _named(side) for key, side in sides.items()}
-    recipes = [side.recipe for side in sides.values() if isinstance(side, Run)]
-    both = [recipe for recipe in recipes if recipe]
+    fingerprints = [side.fingerprint for side in sides.values() if isinstance(side, Run)]
+    both = [fingerprint for fingerprint in fingerprints if fingerprint]
     data["differing"] = both[0].differences(both[1]) if len(both) == 2 else {}
     rows = compare(*sides.values())
     data["accuracy"] = rows.astype(object).where(rows.notna(), None).to_dict("index")
@@ -67,7 +67,7 @@ def told(data: dict[str, Any]) -> str:
 
 
 def _differing(differing: dict[str, dict]) -> list[str]:
-    """Settings, source and inputs in which two recipes differ, in lines."""
+    """Settings, source and inputs in which two fingerprints differ, in lines."""
     if not differing:
         return []
     rows = [(name, word(a), word(b)) for name, (a, b) in differing["settings"].items()]

@@ -6,15 +6,15 @@ from typing import Any
 from pcqc.errors import UserError
 from pcqc.system.machine import now
 from pcqc.system.manifest import read_manifest, verify, write_manifest
-from pcqc_study.fingerprint import Job, Recipe
+from pcqc_study.fingerprint import Fingerprint, Job
 from pcqc_study.graph import Jobs, latest
 from pcqc_study.settings import Study
 
 
-def earlier(job: Job) -> Recipe | None:
-    """The recipe of the newest result of a job; None where nothing was finished."""
+def earlier(job: Job) -> Fingerprint | None:
+    """The fingerprint of the newest result of a job; None where nothing was finished."""
     link = job.latest
-    return Recipe(**read_manifest(link)["recipe"]) if link.exists() else None
+    return Fingerprint(**read_manifest(link)["fingerprint"]) if link.exists() else None
 
 
 def why(job: Job) -> list[str]:
@@ -23,8 +23,8 @@ def why(job: Job) -> list[str]:
         return []
     if job.path.is_dir():
         return ["it has not finished"]
-    recipe = earlier(job)
-    return recipe.changes(job.recipe) if recipe else ["it has not been made"]
+    fingerprint = earlier(job)
+    return fingerprint.changes(job.fingerprint) if fingerprint else ["it has not been made"]
 
 
 def require_made(study: Study, method: str, run: str, kind: str) -> None:
@@ -42,7 +42,8 @@ def explain(study: Study, method: str, run: str) -> dict[str, Any]:
 
     Returns:
         `run`, its `seed`, what `about` says of its newest training (of Shared SFT: its selection),
-        and by job `again`: the reasons for it to run; `accepted`: why it was declared valid.
+        and by job `again`: the reasons for it to run; `accepted`: why it was declared valid;
+        `beside`: modules around it that changed since and are taken to decide no number.
 
     Raises:
         UserError: the run has not been made.
@@ -51,17 +52,22 @@ def explain(study: Study, method: str, run: str) -> dict[str, Any]:
     own = jobs.run(method, run)
     require_made(study, method, run, own[0].kind)
     every = [*jobs.shared(), *own]
-    accepted = {}
+    accepted, beside = {}, {}
     for job in every:
-        also_for = read_manifest(job.path)["also_for"] if job.manifest.exists() else {}
-        if because := also_for.get(job.recipe.short):
+        if not job.manifest.exists():
+            continue
+        manifest = read_manifest(job.path)
+        if because := manifest["also_for"].get(job.fingerprint.short):
             accepted[job.name] = because
+        if changed := [n for n, d in job.beside.items() if manifest["beside"].get(n) != d]:
+            beside[job.name] = changed
     return {
         "run": f"{study.name} {method} run {run}",
         "seed": study.seed(run),
         **(about(read_manifest(own[0].latest)) if own[0].latest.exists() else {}),
         "again": {job.name: reasons for job in every if (reasons := why(job))},
         "accepted": accepted,
+        "beside": beside,
     }
 
 
@@ -73,14 +79,22 @@ def explained(data: dict[str, Any]) -> str:
     for job, reasons in data["again"].items():
         lines += [f"{job} would run: {reason}" for reason in reasons]
     lines += [f"{job} was accepted: {because}" for job, because in data["accepted"].items()]
+    lines += [
+        f"{job}: warning: edited since, and taken to decide no number: {', '.join(modules)}"
+        for job, modules in data["beside"].items()
+    ]
     return "\n".join(lines if data["again"] else [*lines, "nothing would run again"])
 
 
 def about(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Recipe, commit, time and totals of a finished result."""
+    """Fingerprint, commit, time and totals of a finished result."""
     totals = manifest.get("totals")
     return {
-        **({"recipe": Recipe(**manifest["recipe"]).short} if "recipe" in manifest else {}),
+        **(
+            {"fingerprint": Fingerprint(**manifest["fingerprint"]).short}
+            if "fingerprint" in manifest
+            else {}
+        ),
         "commit": manifest["git_commit"],
         **{name: manifest[name] for name in ("finished", "updates", "ended") if name in manifest},
         **({"consultations": totals["trajectories"]} if totals else {}),
@@ -91,8 +105,8 @@ def about(manifest: dict[str, Any]) -> dict[str, Any]:
 def in_words(about: Mapping[str, Any]) -> str:
     """What `about` returned, in a clause."""
     text = f"commit {about['commit'][:10]}"
-    if "recipe" in about:
-        text = f"recipe {about['recipe']}, {text}, {about['finished']}"
+    if "fingerprint" in about:
+        text = f"fingerprint {about['fingerprint']}, {text}, {about['finished']}"
     if "ended" in about:
         text += f", {about['updates']} updates ({about['ended']})"
     if "consultations" in about:
@@ -101,36 +115,47 @@ def in_words(about: Mapping[str, Any]) -> str:
     return text
 
 
-def accept(study: Study, method: str, run: str, because: str) -> list[str]:
-    """Declare a run's newest results still valid after an edit; what was accepted, a line each.
+def accept(study: Study, because: str, method: str = "", run: str = "") -> list[str]:
+    """Declare newest results still valid after an edit; what was accepted, a line each.
 
-    Writes today's recipe into `also_for` of each manifest. Later runs then read the results as
+    Writes today's fingerprint into `also_for` of each manifest. Later runs then read the results as
     though nothing had changed.
+
+    Args:
+        study: the study.
+        because: why its results are still valid.
+        method, run: whose results alone, with those that they were made from; all by default.
 
     Raises:
         UserError: the run is not made, or a setting or an input changed: that is another run.
     """
-    lines = []
     planned = Jobs(study)
-    for before in [*planned.shared(), *planned.run(method, run)]:
+    jobs = [*planned.shared(), *planned.run(method, run)] if method else list(planned.all())
+    lines = []
+    for before in jobs:
         job = Jobs(study).job(before.kind, *before.arguments)  # its inputs may be accepted by now
         if job.manifest.exists():
             continue
-        recipe = earlier(job)
-        if recipe is None:
-            if job.kind in ("train", "evaluate"):
+        fingerprint = earlier(job)
+        if fingerprint is None:
+            if method and job.kind in ("train", "evaluate"):
                 raise UserError(f"{job.folder}: holds nothing; only what is made can be accepted")
             continue
-        changes = recipe.changes(job.recipe)
-        settings = job.changed_settings(recipe.settings)
-        serious = ("input ", *(f"setting {name}:" for name in settings))
-        if other := [change for change in changes if change.startswith(serious)]:
-            raise UserError(f"{job.name}: {other[0]}: this makes another result; run it again")
-        folder = job.latest.resolve()
-        verify(folder)  # to write the manifest makes every file of the result older than it
-        manifest = read_manifest(folder)
-        note = f"{now()}: {because} ({'; '.join(changes)})"
-        also_for = {**manifest["also_for"], job.recipe.short: note}
-        write_manifest(folder, {**manifest, "also_for": also_for})
-        lines.append(f"{job.name} accepted: {'; '.join(changes)}")
+        lines.append(f"{job.name} accepted on trust: {_accept(job, fingerprint, because)}")
     return lines or ["nothing to accept: nothing would run again"]
+
+
+def _accept(job: Job, fingerprint: Fingerprint, because: str) -> str:
+    """Declare the newest result of a job to be today's; what changed since it was made."""
+    changes = fingerprint.changes(job.fingerprint)
+    settings = job.changed_settings(fingerprint.settings)
+    serious = ("input ", *(f"setting {name}:" for name in settings))
+    if other := [change for change in changes if change.startswith(serious)]:
+        raise UserError(f"{job.name}: {other[0]}: this makes another result; run it again")
+    folder = job.latest.resolve()
+    verify(folder)  # to write the manifest makes every file of the result older than it
+    manifest = read_manifest(folder)
+    note = f"{now()}: {because} ({'; '.join(changes)})"
+    also_for = {**manifest["also_for"], job.fingerprint.short: note}
+    write_manifest(folder, {**manifest, "also_for": also_for})
+    return "; ".join(changes)

@@ -1,36 +1,40 @@
-"""When a result is made again: when its recipe, all that it depends on, is new.
+"""When a result is made again: when its fingerprint, all that decides it, is new.
 
-The recipe's short digest names the result's folder. A recipe holds the job's settings, a digest of
-every source module that the job reaches, and the recipes of the jobs whose results it reads (of raw
-files the SHA-256). All of it is known before anything runs. So
-`results/clinic/runs/pcqc/A/3f9c1a2b/` is the result of one recipe for ever: after an edit the
-recipe, and with it the folder, is another one, and an edit that is taken back leads to the folder
-that is there already.
+The short digest of the fingerprint names the result's folder. A fingerprint holds the job's
+settings other than defaults, a digest of every source module that decides its numbers, and the
+fingerprints of the jobs whose results it reads (of raw files the SHA-256). All of it is known
+before anything runs. So `results/clinic/runs/pcqc/A/3f9c1a2b/` is the result of one fingerprint for
+ever: after an edit the fingerprint, and with it the folder, is another one, and an edit that is
+taken back leads to the folder that is there already.
 """
 
 import dataclasses
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pcqc.system.files import digest, sha256_file
-from pcqc.system.manifest import LATEST, MANIFEST, accepted_folder
+from pcqc.system.manifest import LATEST, MANIFEST, MARKER, accepted_folder
 from pcqc_study.source_digests import module_digests
+
+# Where a default is changed, the field's metadata names the first one under this key: what was made
+# with it keeps its fingerprint, and what has the new one gets another.
+FIRST = "first default"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Fingerprint:
     """What a job's result depends on.
 
     Attributes:
         job: such as `train pcqc A`; jobs with equal settings have folders of different names, so
             that none is taken for the other's.
-        settings: as JSON has them.
+        settings: as JSON has them, without those at their default.
         modules: name of a source module -> digest of its syntax tree; see `module_digests`.
-        inputs: name of an input -> short digest of its job's recipe, or SHA-256 of a raw file.
+        inputs: name of an input -> short digest of its job's fingerprint, or SHA-256 of a raw file.
     """
 
     job: str
@@ -43,8 +47,8 @@ class Recipe:
         """Digest of everything, 8 hex digits: the name of the result's folder."""
         return digest(dataclasses.asdict(self))[:8]
 
-    def differences(self, new: "Recipe") -> dict[str, dict[str, tuple[Any, Any]]]:
-        """`settings`, `modules` and `inputs` -> what differs in another recipe: (here, there).
+    def differences(self, new: "Fingerprint") -> dict[str, dict[str, tuple[Any, Any]]]:
+        """`settings`, `modules` and `inputs` -> what differs in another: (here, there).
 
         None stands for what one of them does not have.
         """
@@ -54,8 +58,8 @@ class Recipe:
             "inputs": _differences(self.inputs, new.inputs),
         }
 
-    def changes(self, new: "Recipe") -> list[str]:
-        """What is different in another recipe, a clause each."""
+    def changes(self, new: "Fingerprint") -> list[str]:
+        """What is different in another fingerprint, a clause each."""
         differing = self.differences(new)
         clauses = [
             f"setting {name}: {word(before)} -> {word(after)}"
@@ -77,7 +81,7 @@ class Job:
     Attributes:
         kind: such as `train`; names the command and the rule.
         arguments: such as `("pcqc", "A")`; empty for jobs that all runs share.
-        folder: holds one folder for each recipe that the job was ever run with.
+        folder: holds one folder for each fingerprint that the job was ever run with.
         settings: all that the job is told, as attributes.
         entries: modules in which the job starts.
         inputs: name -> what the job reads of another job's result, or a raw file.
@@ -98,41 +102,51 @@ class Job:
         return " ".join([self.kind, *self.arguments])
 
     @cached_property
-    def recipe(self) -> Recipe:
-        """What the result would be made from now."""
-        settings = json.loads(json.dumps(vars(self.settings), default=_plain))
+    def fingerprint(self) -> Fingerprint:
+        """What would decide the result now."""
         inputs = {
-            name: sha256_file(source) if isinstance(source, Path) else source.recipe_name
+            name: sha256_file(source) if isinstance(source, Path) else source.fingerprint_name
             for name, source in self.inputs.items()
         }
+        settings = as_json(self.settings, defaults=False)
         modules = module_digests(*self.entries, unused=self.unused)
-        return Recipe(self.name, settings, modules, inputs)
+        return Fingerprint(self.name, settings, modules, inputs)
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """Digests of the modules that the job runs through and that do not decide its numbers."""
+        return module_digests(*self.entries, unused=self.unused, deciding=False)
 
     @cached_property
     def path(self) -> Path:
         """Folder of the result, whether it is there or not.
 
-        It is that of an earlier recipe where the manifest there declares this one equal.
+        It is that of an earlier fingerprint where the manifest there declares this one equal.
         """
-        own = self.folder / self.recipe.short
+        own = self.folder / self.fingerprint.short
         if (own / MANIFEST).exists():
             return own
-        return accepted_folder(self.folder, self.recipe.short) or own
+        return accepted_folder(self.folder, self.fingerprint.short) or own
 
     @property
     def latest(self) -> Path:
-        """Link to the newest result, whatever its recipe."""
+        """Link to the newest result, whatever its fingerprint."""
         return self.folder / LATEST
 
     @property
-    def recipe_name(self) -> str:
-        """Name of the result's folder, as the recipes of other jobs have it."""
+    def fingerprint_name(self) -> str:
+        """Name of the result's folder, as the fingerprints of other jobs have it."""
         return self.path.name
 
     @property
     def manifest(self) -> Path:
         """The file that is written last, when the result is whole."""
         return self.path / MANIFEST
+
+    @property
+    def marker(self) -> Path:
+        """An empty file beside a whole result: all of it that the workflow may remove."""
+        return self.path.with_name(f"{self.path.name}{MARKER}")
 
     @property
     def needs(self) -> list["Job"]:
@@ -143,14 +157,14 @@ class Job:
     def changed_settings(self, before: dict[str, Any]) -> list[str]:
         """Dotted names of settings that are others than an earlier result of the job had.
 
-        A setting that is newer than that result is taken to have had today's default.
+        A setting that the earlier result does not name had today's default.
 
         Args:
-            before: settings of that result's recipe.
+            before: settings of that result's fingerprint.
         """
-        old = flat(before)
-        new = set(_left_alone(self.settings)) - old.keys()
-        return [name for name in _differences(old, flat(self.recipe.settings)) if name not in new]
+        now, given = flat(as_json(self.settings)), flat(self.fingerprint.settings)
+        old = {name: value for name, value in now.items() if name not in given} | flat(before)
+        return list(_differences(old, now))
 
     def __truediv__(self, name: str) -> "Part":
         return Part(self, name)
@@ -164,18 +178,18 @@ class Part:
     name: str
 
     @property
-    def recipe_name(self) -> str:
-        """Name of the result's folder and the part, as the recipes of other jobs have it."""
-        return f"{self.job.recipe_name}/{self.name}"
+    def fingerprint_name(self) -> str:
+        """Name of the result's folder and the part, as the fingerprints of other jobs have it."""
+        return f"{self.job.fingerprint_name}/{self.name}"
 
     @property
     def path(self) -> Path:
-        """Where it is, or will be, of today's recipe."""
+        """Where it is, or will be, of today's fingerprint."""
         return self.job.path / self.name
 
     @property
     def latest(self) -> Path:
-        """Where the newest is, whatever its recipe."""
+        """Where the newest is, whatever its fingerprint."""
         return self.job.latest / self.name
 
 
@@ -194,23 +208,32 @@ def flat(settings: object, prefix: str = "") -> dict[str, object]:
     return names
 
 
-def _left_alone(settings: Any, prefix: str = "") -> Iterator[str]:
-    """Dotted names of a job's settings that have their default."""
-    fields = getattr(settings, "__dataclass_fields__", {})
-    for name, value in vars(settings).items():
-        if dataclasses.is_dataclass(value):
-            yield from _left_alone(value, f"{prefix}{name}.")
-        elif name in fields:
-            field = fields[name]
-            made = field.default_factory is not dataclasses.MISSING
-            if value == (field.default_factory() if made else field.default):
-                yield f"{prefix}{name}"
+def as_json(settings: Any, defaults: bool = True) -> Any:
+    """Settings as JSON has them.
+
+    Args:
+        settings: groups of settings, and lists and mappings of them.
+        defaults: whether settings that have their default are among them.
+    """
+    if dataclasses.is_dataclass(settings) or isinstance(settings, SimpleNamespace):
+        own = {n: v for n, v in vars(settings).items() if defaults or not _is_default(settings, n)}
+        return {name: as_json(value, defaults) for name, value in own.items()}
+    if isinstance(settings, dict):
+        return {str(name): as_json(value, defaults) for name, value in settings.items()}
+    if isinstance(settings, (list, tuple)):
+        return [as_json(value, defaults) for value in settings]
+    known = settings is None or isinstance(settings, (bool, int, float, str))
+    return settings if known else str(settings)
 
 
-def _plain(value: Any) -> Any:
-    """What JSON does not know, such as settings within settings."""
-    known = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return dataclasses.asdict(value) if known else str(value)
+def _is_default(settings: Any, name: str) -> bool:
+    """Whether a setting has its default, or the one that it had when results were first made."""
+    field = getattr(settings, "__dataclass_fields__", {}).get(name)
+    if field is None:
+        return False
+    made = field.default_factory is not dataclasses.MISSING
+    default = field.default_factory() if made else field.default
+    return getattr(settings, name) == field.metadata.get(FIRST, default)
 
 
 def _differences(before: Mapping, after: Mapping) -> dict[str, tuple[Any, Any]]:

@@ -17,8 +17,8 @@ from pcqc.evaluation.predictions import SCHEMA, read_predictions
 from pcqc.system.files import read_json, read_jsonl
 from pcqc.system.json_shapes import CollectedRuns
 from pcqc.system.manifest import LATEST, MANIFEST, checked, read_manifest
-from pcqc_study.fingerprint import Recipe
-from pcqc_study.graph import KINDS
+from pcqc_study.fingerprint import Fingerprint
+from pcqc_study.kinds import KINDS
 from pcqc_study.paired import paired_average, paired_comparison
 from turn_credit.arithmetic import SMALL_SPREAD, small_spread_share
 
@@ -50,13 +50,13 @@ class Run:
         return f"{self.results.name}/{self.method}/{self.run}"
 
     @property
-    def recipe(self) -> Recipe | None:
-        """Recipe of its training or, without one, of its evaluation.
+    def fingerprint(self) -> Fingerprint | None:
+        """Fingerprint of its training or, without one, of its evaluation.
 
-        None of a run in an archive from before there were recipes.
+        None of a run in an archive from before there were fingerprints.
         """
-        recipe = (self.training or self.evaluation).get("recipe")
-        return Recipe(**recipe) if recipe else None
+        fingerprint = (self.training or self.evaluation).get("fingerprint")
+        return Fingerprint(**fingerprint) if fingerprint else None
 
     def predictions(self) -> pd.DataFrame:
         """One row for each case of each benchmark, at the selected checkpoint.

@@ -1,75 +1,18 @@
 """The jobs of a study: which there are, in order, and where the result of each is."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pcqc.errors import UserError
 from pcqc.settings.method import method_module
 from pcqc.system.manifest import LATEST
-from pcqc_study import job_inputs
+from pcqc.task import DEEPSPEED, VLLM
 from pcqc_study.fingerprint import Job, Part
+from pcqc_study.kinds import KINDS, RUN
 from pcqc_study.settings.study import Study
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of job: a command of `pcqc`, and a rule of the workflow.
-
-    Attributes:
-        folder: where its results are, below the study's.
-        module: has the function `run` that does it.
-        arguments: names of the command's arguments after the study, and of the rule's wildcards.
-        rule: name of the rule, where it is not the kind's: that names a target.
-        synthetic: whether studies of the clinic alone have it, or those of real cases alone; None:
-            every study has it.
-        shared_out: whether one process for each device of the learner does it together, where the
-            study places its learner.
-        whole_study: whether `run` is also handed the study, whose newest results it looks up.
-    """
-
-    folder: str
-    module: str
-    arguments: tuple[str, ...] = ()
-    rule: str = ""
-    synthetic: bool | None = None
-    shared_out: bool = False
-    whole_study: bool = False
-
-
-RUN = ("method", "run")
 RIVALS = ("grpo", "pcqc")  # what published credits are compared with
-KINDS = {
-    "clinic": Kind("data/clinic", "pcqc_clinic.jobs.clinic", synthetic=True),
-    "convert": Kind("data/converted", "data_prep.convert", ("file",), synthetic=False),
-    "overlap": Kind("data/overlap", "data_prep.overlap_audit", synthetic=False),
-    "instruction": Kind("data/instruction", "data_prep.instruction", synthetic=False),
-    "prepare": Kind("data", "data_prep.prepare", ("set",), synthetic=False),
-    "base": Kind("models/base", "pcqc_clinic.jobs.pretrain"),
-    "sft": Kind("models/sft", "pcqc.jobs.sft", shared_out=True),
-    "train": Kind("runs", "pcqc.jobs.train", RUN, shared_out=True),
-    "select": Kind("selection", "pcqc.jobs.select", RUN),
-    "evaluate": Kind("evaluation", "pcqc.jobs.evaluate", RUN, shared_out=True),
-    "continuation": Kind(
-        "continuation", "pcqc.jobs.continuation", RUN, "continue_candidates", shared_out=True
-    ),
-    "grounding": Kind("grounding", "pcqc.jobs.grounding", RUN, "ground_answers"),
-    "lost_points": Kind(
-        "lost_points", "pcqc_clinic.jobs.lost_points", RUN, "lost_points_of_a_run", synthetic=True
-    ),
-    "lost_points_table": Kind(
-        "lost_points_table", "analysis.lost_points", synthetic=True, whole_study=True
-    ),
-    "mirror": Kind(
-        "tracking", "pcqc_study.mlflow_mirror.write_runs", ("method",), whole_study=True
-    ),
-    "collect": Kind("collected", "pcqc_study.mlflow_mirror.collect", whole_study=True),
-    "report": Kind("report", "analysis.report", whole_study=True),
-    "peers": Kind("peers", "analysis.tables.peers", (), "peers_table", whole_study=True),
-    "publish": Kind("published", "pcqc_study.mlflow_mirror.write_report", whole_study=True),
-}
-
 # Jobs that the clinic does in its own way: it knows its patients.
 IN_THE_CLINIC = ("train", "continuation", "grounding")
 
@@ -122,7 +65,7 @@ class Jobs:
             if KINDS[kind].arguments == RUN:
                 self.study.require(*arguments)
             folder = self.study.results.joinpath(KINDS[kind].folder, *arguments)
-            settings, inputs = getattr(job_inputs, kind)(self, *arguments)
+            settings, inputs = KINDS[kind].reads(self, *arguments)
             entries, unused = self._modules(kind, arguments)
             self._made[key] = Job(kind, arguments, folder, settings, entries, inputs, unused)
         return self._made[key]
@@ -130,22 +73,27 @@ class Jobs:
     def _modules(self, kind: str, arguments: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
         """Modules in which a job starts, and those that it imports and does not enter."""
         study, entry = self.study, KINDS[kind].module
-        if kind == "base" and study.models:
-            return ("pcqc.jobs.install_models",), ()
+        if kind == "base" and not study.models:
+            entry = "pcqc_clinic.jobs.pretrain"
         if study.synthetic and kind in IN_THE_CLINIC:
             entry = f"pcqc_clinic.jobs.{kind}"
-        if kind != "train":
-            return (entry,), ()
-        method = study.method(arguments[0])
-        unused = () if "world" in method.needs else ("pcqc_clinic.known_world",)
-        return (entry, method_module(method.method)), unused
+        entries, unused = [entry], []
+        if KINDS[kind].on_models or KINDS[kind].shared_out:
+            entries += [VLLM.partition(":")[0]] if study.engine.kind == "vllm" else []
+        if kind in ("sft", "train"):
+            entries += [DEEPSPEED.partition(":")[0]] if study.placement else []
+        if kind == "train":
+            method = study.method(arguments[0])
+            entries.append(method_module(method.method))
+            unused += [] if "world" in method.needs else ["pcqc_clinic.known_world"]
+        return tuple(entries), tuple(unused)
 
     # Parts of results that several jobs read.
 
     def cases(self, name: str) -> Part:
         """Cases of the training (`train`) or of a benchmark; `sft`: the SFT conversations."""
         if self.study.synthetic:
-            return self.job("clinic") / f"{name}.jsonl"
+            return self.job("clinic", name) / f"{name}.jsonl"
         return self.job("prepare", "train" if name == "sft" else name) / f"{name}.jsonl"
 
     def instruction(self) -> dict[str, Part]:
@@ -166,7 +114,9 @@ class Jobs:
 
     def world(self) -> dict[str, Part]:
         """The clinic's world, which a study of real cases lacks."""
-        return {"world": self.job("clinic") / "world.json"} if self.study.synthetic else {}
+        if not self.study.synthetic:
+            return {}
+        return {"world": self.job("clinic", "world") / "world.json"}
 
     def trained(self, method: str, run: str) -> dict[str, Job]:
         """The training of a run; Shared SFT has none."""
@@ -178,6 +128,10 @@ class Jobs:
         return {"selection": selection, **self.trained(method, run), **self.models()}
 
     # Which jobs there are.
+
+    def drawn(self) -> list[str]:
+        """What the clinic draws, in order: the world, then sets of cases."""
+        return ["world", "train", "sft", *self.study.benchmarks]
 
     @property
     def compared(self) -> list[str]:
@@ -202,7 +156,8 @@ class Jobs:
     def shared(self) -> list[Job]:
         """Jobs that all runs share, in order."""
         if self.study.synthetic:
-            return [self.job("clinic"), self.job("base"), self.job("sft")]
+            drawn = [self.job("clinic", name) for name in self.drawn()]
+            return [*drawn, self.job("base"), self.job("sft")]
         data = [self.job("convert", name) for name in self.study.raw_files]
         data += [self.job("overlap"), self.job("base")]
         if self.study.protocol.instruction is None:

@@ -1,7 +1,6 @@
 """Runs one job of a study: checks that it may, calls its function, writes its manifest."""
 
 import importlib
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,11 +9,11 @@ from types import SimpleNamespace
 
 from pcqc.errors import UserError
 from pcqc.system.manifest import (
-    STATE,
+    accepted,
     begin,
     finish,
     hold_folder,
-    make_latest,
+    mark,
     remove_if_empty,
     verify,
 )
@@ -22,8 +21,8 @@ from pcqc.system.processes import SINGLE_PROCESS, Processes
 from pcqc.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
-from pcqc_study.graph import KINDS, Jobs
-from pcqc_study.job_inputs import rollouts
+from pcqc_study.graph import Jobs
+from pcqc_study.kinds import KINDS, rollouts
 from pcqc_study.settings import Study
 
 
@@ -31,19 +30,19 @@ def run_job(
     study: Study,
     kind: str,
     *arguments: str,
-    recipe: str | None = None,
+    fingerprint: str | None = None,
     processes: Processes = SINGLE_PROCESS,
 ) -> Job:
     """Run a job of a study unless its result is there; the job. See `perform`."""
     job = Jobs(study).job(kind, *arguments)
-    perform(job, lambda: _call(study, job, processes), recipe, processes)
+    perform(job, lambda: _call(study, job, processes), fingerprint, processes)
     return job
 
 
 def perform(
     job: Job,
     work: Callable[[], dict | None],
-    recipe: str | None = None,
+    fingerprint: str | None = None,
     processes: Processes = SINGLE_PROCESS,
 ) -> None:
     """Do a job's work unless its result is there, and write the manifest.
@@ -51,27 +50,28 @@ def perform(
     Args:
         job: the job.
         work: writes the result's files; returns entries of the manifest.
-        recipe: short digest of the recipe that the workflow planned.
+        fingerprint: short digest of the fingerprint that the workflow planned.
         processes: that do the work together; the first writes the manifest.
 
     Raises:
         UserError: settings or source changed since the workflow planned; another process runs the
             job; what the work itself raises.
     """
-    if recipe and recipe != job.path.name:
+    if fingerprint and fingerprint != job.path.name:
         raise UserError(
             f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"
         )
     with hold_folder(job) if processes.is_main else nullcontext():
-        if all(processes.gather(job.manifest.exists())):
-            verify(job.path)
-            make_latest(job)
-            shutil.rmtree(job.path / STATE, ignore_errors=True)  # a kill may have left it
+        made = job.manifest.exists() and (job.marker.exists() or not KINDS[job.kind].in_store)
+        if all(processes.gather(made)):
+            if processes.is_main:
+                verify(job.path)
+                mark(job)
+                accepted(job)
             return
         if processes.is_main:
             for other in job.needs:
-                if other.manifest.exists():
-                    make_latest(other)
+                accepted(other)
             begin(job)
         processes.barrier()
         try:
@@ -82,6 +82,7 @@ def perform(
             raise
         if processes.is_main:
             finish(job, summary or {})
+            mark(job)
 
 
 def mirror_some(study: Study, method: str, letters: Sequence[str]) -> None:
@@ -104,7 +105,7 @@ def task_of(study: Study, job: Job) -> Task:
 
 
 def latest_task(study: Study, kind: str, *arguments: str) -> Task:
-    """What a job's function would be handed, but the newest result of each input, of any recipe.
+    """What a job's function would be handed, but the newest result of each input.
 
     To look at a study, which may have been edited since its results were made.
     """

@@ -1,8 +1,8 @@
-"""Digests of source modules: part of a recipe, so that an edit of code makes results anew.
+"""Digests of source modules: part of a fingerprint, so that an edit makes results anew.
 
-A digest is of what a module does. It is taken of the syntax tree without docstrings and imports,
-and of the names that the module imports. So comments, formatting and the order of imports change
-nothing.
+A digest is of what a module does. It is taken of the syntax tree without docstrings, imports and
+the words of errors, and of the names that the module imports. So comments, formatting, the order of
+imports and an error's text change nothing.
 """
 
 import ast
@@ -30,11 +30,18 @@ _PACKAGES = {
     "data_prep": ROOT / "data_prep",
     "analysis": ROOT / "analysis",
 }
-# Settings are in the recipe by value, so the modules that read and check them are not.
-_NOT_COUNTED = ("pcqc.settings", "pcqc.recipes", "pcqc.errors", "pcqc_study.cli")
+# What decides no number: settings, which fingerprints have by value; files, processes, progress;
+# what is logged beside a result; which jobs there are.
+SURROUNDINGS = (
+    *("pcqc.settings", "pcqc.system", "pcqc.logged", "pcqc.errors", "pcqc.task"),
+    *("pcqc_study.settings", "pcqc_study.kinds", "pcqc_study.graph", "pcqc_study.fingerprint"),
+    *("pcqc_study.source_digests", "pcqc_study.cli"),
+)
 
 
-def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
+def module_digests(
+    *modules: str, unused: Iterable[str] = (), deciding: bool = True
+) -> dict[str, str]:
     """Digest of each project module that `modules` import, directly or not (16 hex digits).
 
     Imports inside functions count, those for types alone do not. A module's package counts too,
@@ -44,8 +51,10 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
     Args:
         modules: dotted names to start from.
         unused: modules, with what they hold, that are left out although something imports them.
+        deciding: whether modules that decide numbers are wanted, or their `SURROUNDINGS`.
     """
-    left_out = tuple(f"{name}." for name in (*_NOT_COUNTED, *unused))
+    around = tuple(f"{name}." for name in SURROUNDINGS)
+    left_out = tuple(f"{name}." for name in unused) + (around if deciding else ())
     digests: dict[str, str] = {}
     waiting = list(modules)
     while waiting:
@@ -59,7 +68,11 @@ def module_digests(*modules: str, unused: Iterable[str] = ()) -> dict[str, str]:
             package = module.rpartition(".")[0]
             if package and not _source(package).only_lists:
                 waiting.append(package)
-    return dict(sorted(digests.items()))
+    return {
+        name: digest
+        for name, digest in sorted(digests.items())
+        if deciding or f"{name}.".startswith(around)
+    }
 
 
 @functools.cache
@@ -130,6 +143,12 @@ class _Source(ast.NodeTransformer):
         value = node.value
         is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
         return None if is_text else self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """Take out what an error says; which one is raised, and where, stays."""
+        if isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         """Take out `if TYPE_CHECKING:`, which never runs."""

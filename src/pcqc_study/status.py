@@ -27,7 +27,7 @@ class JobState:
 
     Attributes:
         job: the job.
-        state: one of `STATES`; `stale`: it was made with another recipe.
+        state: one of `STATES`; `stale`: it was made with another fingerprint.
         reason: why it is stale, how it failed, or how far it is.
     """
 

@@ -10,6 +10,7 @@ from once import once
 from small_runs import small_study
 
 from pcqc.models.folder import save_model
+from pcqc_study.graph import Jobs
 from pcqc_study.run_job import run_job
 
 
@@ -21,7 +22,8 @@ def prepared(tmp_path_factory):
         folder.mkdir()
         with chdir(folder):
             study = small_study(folder)
-            run_job(study, "clinic")
+            for name in Jobs(study).drawn():
+                run_job(study, "clinic", name)
             tokenizer = make_tokenizer()
             save_model(folder_of(study, "base") / "base", tiny_model(0, len(tokenizer)), tokenizer)
             finish_job(study, "base")

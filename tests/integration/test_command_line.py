@@ -18,7 +18,7 @@ import yaml
 
 from pcqc.system.checkout import ROOT
 from pcqc_study.cli import _parser, main
-from pcqc_study.graph import KINDS
+from pcqc_study.kinds import KINDS
 
 # What is typed in an empty folder, and what the only line says.
 COMMANDS = {
@@ -42,11 +42,11 @@ COMMANDS = {
     "explain clinic atpo_u1 B": "atpo_u1 has no run 'B' in study 'clinic'; known are A; add 'B' to",
     "vary pcqc --set rl.lerning_rate=1": "rl.lerning_rate: unknown setting",
     "prepare clinic train": "has no job 'prepare': its cases are a synthetic clinic's",
-    "clinic paper": "study 'paper' has no job 'clinic': its cases are real",
+    "clinic paper train": "study 'paper' has no job 'clinic': its cases are real",
     "convert real-smoke medqaa": "'real-smoke' has no file 'medqaa'; did you mean 'medqa'?",
     "mirror real-smoke atpo": "atpo has no runs in study 'real-smoke'; name a method that has some",
     "mirror clinic pcqc --runs A,Q": "pcqc has no run 'Q' in study 'clinic'; known are A, B, C",
-    "select clinic grpo A --recipe 01234567": "settings or source changed since the workflow began",
+    "select clinic grpo A --fingerprint 01234567": "settings or source changed since the",
     "diff a.parquet b.parquet": "a.parquet: no such file; name a Parquet file of predictions",
     "diff clinic/pcqc/A clinic/grpo/A": "results/clinic: no such folder; name a study's results",
     "diff pcqc grpo": "'pcqc': write STUDY/METHOD/RUN, such as clinic/pcqc/A",

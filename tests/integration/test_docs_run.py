@@ -14,7 +14,7 @@ from workplace import STUDY
 from data_prep.convert import convert_file
 from pcqc.system.checkout import ROOT
 from pcqc_study.cli import _parser
-from pcqc_study.graph import KINDS
+from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 
 # Why a command cannot be typed here. Whatever matches none of these is.
@@ -89,7 +89,8 @@ def type_in(mini, fixtures, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     copy = mini.copied(folder / "copy")
     for name, source in GIVEN.items():
-        shutil.copy(copy.results / "data/clinic/latest" / source, copy.folder / name)
+        drawn = copy.results / "data/clinic" / Path(source).stem / "latest" / source
+        shutil.copy(drawn, copy.folder / name)
     shutil.copy(fixtures / "mediq.jsonl", copy.folder / "RAW.jsonl")
     convert_file(fixtures / "atpo_sft.jsonl", copy.folder / "SFT.jsonl")
 

@@ -14,7 +14,7 @@ from small_runs import killed_at, small_study
 from pcqc.errors import UserError
 from pcqc.jobs import rl_loop
 from pcqc.system.manifest import hold_folder
-from pcqc_study import fingerprint as recipe
+from pcqc_study import fingerprint as fingerprint
 from pcqc_study.clean import outdated
 from pcqc_study.explain import explain, explained
 from pcqc_study.graph import Jobs
@@ -64,9 +64,9 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
     text = explained(explain(changed(done, "rl.learning_rate", 0.002), METHOD, RUN))
     assert "train pcqc A would run: setting rl.learning_rate: 0.001 -> 0.002" in text
     assert "evaluate pcqc A would run: input " in text
-    original = recipe.module_digests
+    original = fingerprint.module_digests
     monkeypatch.setattr(
-        recipe,
+        fingerprint,
         "module_digests",
         lambda *modules, unused=(): {
             name: "0" if name == "pcqc.jobs.evaluate" else digest
@@ -84,9 +84,9 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
 READERS = {
     "runs/pcqc/A/latest/manifest.json": "select",
     "selection/pcqc/A/latest/selection.json": "evaluate",
-    "data/clinic/latest/clinic_dev.jsonl": "evaluate",
-    "data/clinic/latest/train.jsonl": "train",
-    "data/clinic/latest/world.json": "train",
+    "data/clinic/clinic_dev/latest/clinic_dev.jsonl": "evaluate",
+    "data/clinic/train/latest/train.jsonl": "train",
+    "data/clinic/world/latest/world.json": "train",
     "models/sft/latest/patient/manifest.json": "evaluate",
     "models/sft/latest/actor/model.safetensors": "train",
     "models/sft/latest/manifest.json": "evaluate",

@@ -169,11 +169,11 @@ def test_validation_and_evaluation_keep_every_prediction(finished):
 
 def test_validations_of_the_clinic_say_how_good_its_questions_were(study, finished):
     """They see what the evaluation of the same checkpoint sees."""
-    world = load_world(finished / "data/clinic/latest/world.json")
+    world = load_world(finished / "data/clinic/world/latest/world.json")
     values = Values(world, world.rates(study.benchmarks[study.development].base_rates))
     chosen = read_json(finished / EVALUATED / "manifest.json")["update"]
     dialogues = [row for _, row in read_jsonl(finished / EVALUATED / "clinic_dev.jsonl")]
-    cases = read_cases(finished / "data/clinic/latest/clinic_dev.jsonl")
+    cases = read_cases(finished / "data/clinic/clinic_dev/latest/clinic_dev.jsonl")
     expected = early_quality(values, cases, dialogues)
     validation = read_json(finished / TRAINED / "validation" / f"{chosen:06d}.json")["validation"]
     assert expected
@@ -238,13 +238,15 @@ def test_a_run_killed_as_it_levels_off_ends_in_the_same_bytes(levelling, finishe
 
 
 def test_the_splits_of_the_clinic_share_no_case(prepared):
-    data = prepared / "results/small/data/clinic/latest"
+    data = prepared / "results/small/data/clinic"
+    sets = sorted(folder.name for folder in data.iterdir() if folder.name != "world")
+    assert {"train", "sft", "clinic_dev", "clinic_wide"} <= set(sets)
     seen: set[str] = set()
-    for name, count in read_json(data / "manifest.json")["rows"].items():
-        rows = [row for _, row in read_jsonl(data / name)]
-        assert len(rows) == count
-        if name == "sft.jsonl":
-            continue
+    for name in sets:
+        folder = data / name / "latest"
+        file = "cases" if name == "sft" else name
+        rows = [row for _, row in read_jsonl(folder / f"{file}.jsonl")]
+        assert len(rows) == read_json(folder / "manifest.json")["rows"]
         keys = {json.dumps([r["initial"], r["options"], r["facts"]]) for r in rows}
         assert len(keys) == len(rows)
         assert not keys & seen

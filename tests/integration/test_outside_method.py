@@ -52,12 +52,12 @@ def test_it_trains_on_what_it_credits(study):
     half = study.method("dr_grpo").scale / 2
     assert {row["update"] for row in rows} == {1, 2}
     assert all(np.abs(row["advantage"]) in (0.0, half) for row in rows)
-    assert read_manifest(folder)["recipe"]["settings"]["method"]["scale"] == 2.0
+    assert read_manifest(folder)["fingerprint"]["settings"]["method"]["scale"] == 2.0
 
 
 def test_its_settings_are_checked_and_its_module_counts(study, tmp_path):
     assert method_module("dr_grpo") == "dr_grpo"
-    modules = Jobs(study).job("train", "dr_grpo", "A").recipe.modules
+    modules = Jobs(study).job("train", "dr_grpo", "A").fingerprint.modules
     assert "dr_grpo" in modules
     assert "pcqc.methods.pcqc" not in modules
     path = tmp_path / "small.yaml"

@@ -32,9 +32,12 @@ def evaluated(request, tmp_path):
 
 def test_its_diagnoses_and_its_thoughts(evaluated):
     name, results = evaluated
-    clinic = results / "data" / "clinic" / "latest"
-    world = World.from_json(read_json(clinic / "world.json"))
-    cases = {case.case_id: case for case in read_cases(clinic / "clinic_dev.jsonl")}
+    clinic = results / "data" / "clinic"
+    world = World.from_json(read_json(clinic / "world" / "latest" / "world.json"))
+    cases = {
+        case.case_id: case
+        for case in read_cases(clinic / "clinic_dev" / "latest" / "clinic_dev.jsonl")
+    }
     path = results / "evaluation" / "shared_sft" / "A" / "latest" / "clinic_dev.jsonl"
     dialogues = [row for _, row in read_jsonl(path)]
     thoughts = [t for row in dialogues for t in thoughts_of(world, cases[row["case_id"]], row)]

@@ -15,8 +15,19 @@ from pcqc_study.settings import Study
 
 
 def folder_of(study: Study, kind: str, *arguments: str) -> Path:
-    """Folder of a job's result, by today's recipe."""
+    """Folder of a job's result, by today's fingerprint."""
     return Jobs(study).job(kind, *arguments).path
+
+
+def clinic_file(study: Study, name: str) -> Path:
+    """Where the clinic writes its world, or a set of cases."""
+    return folder_of(study, "clinic", name) / f"{name}.json{'' if name == 'world' else 'l'}"
+
+
+def finish_clinic(study: Study) -> None:
+    """Write the manifests of the clinic's sets, whose files lie in their folders."""
+    for name in Jobs(study).drawn():
+        finish_job(study, "clinic", name)
 
 
 def finish_all(study: Study) -> None:

@@ -42,10 +42,10 @@ def essence(results: Path) -> dict[str, object]:
         kept[name] = digest
         # A result's manifest or a copy of it holds times; that of a checkpoint does not.
         manifest = read_json(results / name) if path.name == "manifest.json" else {}
-        if "recipe" in manifest:
+        if "fingerprint" in manifest:
             totals = manifest.get("totals", {})
             counts = {key: n for key, n in totals.items() if key != "device_seconds"}
-            kept[name] = (manifest["recipe"], sorted(manifest["files"]), counts)
+            kept[name] = (manifest["fingerprint"], sorted(manifest["files"]), counts)
         if path.name == "updates.parquet":
             table = pd.read_parquet(results / name)
             columns = [c for c in table.columns if not c.startswith(TIMED_COLUMNS)]

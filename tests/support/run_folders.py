@@ -3,7 +3,17 @@
 import dataclasses
 
 import simulated
-from hand_made import asked, candidate_group, concluded, dialogue, evaluation, finish_job, folder_of
+from hand_made import (
+    asked,
+    candidate_group,
+    clinic_file,
+    concluded,
+    dialogue,
+    evaluation,
+    finish_clinic,
+    finish_job,
+    folder_of,
+)
 from helpers import make_case
 
 from pcqc.cases.case import Case
@@ -38,10 +48,9 @@ def make_study(tracking: Tracking | None = None, **changes) -> Study:
 
 def write_study(study: Study, methods: list[str], runs: str = "ABC", **size) -> None:
     """Write data and the finished runs of some methods."""
-    data = folder_of(study, "clinic")
     for name in [*study.benchmarks, "train"]:
-        write_jsonl(data / f"{name}.jsonl", [{"case_id": f"{name}-{i}"} for i in range(3)])
-    finish_job(study, "clinic")
+        write_jsonl(clinic_file(study, name), [{"case_id": f"{name}-{i}"} for i in range(3)])
+    finish_clinic(study)
     for method in methods:
         for run in runs:
             if run in study.method(method).runs:

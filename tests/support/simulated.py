@@ -12,7 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from hand_made import asked, concluded, dialogue, evaluation, finish_job, folder_of
+from hand_made import (
+    asked,
+    clinic_file,
+    concluded,
+    dialogue,
+    evaluation,
+    finish_clinic,
+    finish_job,
+    folder_of,
+)
 
 from clinic_env.posterior import Values, posterior
 from clinic_env.world import World, ask, draw_patient, read_findings
@@ -50,13 +59,13 @@ SKILLS = {
 def write_study(root: Path) -> Study:
     """Write `results/simulated/` below `root` and return the study; run with `root` as folder."""
     study = load_study(STUDY)
-    data, collected = (root / folder_of(study, kind) for kind in ("clinic", "collect"))
+    collected = root / folder_of(study, "collect")
     world = make_world(replace(study.clinic, diseases=8))
-    save_world(world, data / "world.json")
+    save_world(world, root / clinic_file(study, "world"))
     rows, records = [], []
     cases = {name: _cases(world, study, name) for name in study.benchmarks}
     for name, drawn in cases.items():
-        write_cases(data / f"{name}.jsonl", drawn)
+        write_cases(root / clinic_file(study, name), drawn)
     for method, settings in _compared(study).items():
         for run in settings.runs:
             rng = np.random.default_rng([list(study.methods).index(method), ord(run)])
@@ -76,7 +85,7 @@ def write_study(root: Path) -> Study:
     _validations(study, rows).to_parquet(collected / "validations.parquet")
     write_json(collected / "runs.json", records)
     with contextlib.chdir(root):
-        finish_job(study, "clinic")
+        finish_clinic(study)
         finish_job(study, "collect")
     return study
 

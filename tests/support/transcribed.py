@@ -6,7 +6,16 @@ ten patients with amber have amber spots, and one of ten with azure; coral spots
 
 from dataclasses import replace
 
-from hand_made import asked, candidate_group, concluded, dialogue, finish_job, folder_of
+from hand_made import (
+    asked,
+    candidate_group,
+    clinic_file,
+    concluded,
+    dialogue,
+    finish_clinic,
+    finish_job,
+    folder_of,
+)
 
 from clinic_env.world import World
 from pcqc.cases.case import Case, write_cases
@@ -51,11 +60,10 @@ def write_study(cases: int = 3) -> Study:
         for name, method in study.methods.items()
     }
     study = replace(study, methods=methods, continuation=None)
-    data = folder_of(study, "clinic")
-    save_world(WORLD, data / "world.json")
+    save_world(WORLD, clinic_file(study, "world"))
     for name in ("train", *study.benchmarks):
-        write_cases(data / f"{name}.jsonl", [case(n, name) for n in range(cases)])
-    finish_job(study, "clinic")
+        write_cases(clinic_file(study, name), [case(n, name) for n in range(cases)])
+    finish_clinic(study)
     runs = {method: folder_of(study, "train", method, "A") for method in METHODS}
     for method, folder in runs.items():
         _evaluate(study, method, cases)

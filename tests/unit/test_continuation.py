@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hand_made import finish_job, folder_of
+from hand_made import clinic_file, finish_clinic
 from helpers import make_case, scripted_context, scripted_judge, scripted_scorer
 from small_worlds import WORLD
 
@@ -97,10 +97,9 @@ def study(tmp_path, monkeypatch):
     settings = Continuation(states=2, candidates=3, continuations=2)
     study = dataclasses.replace(load_study("clinic-mini"), continuation=settings)
     cases = [make_case(i) for i in range(6)]
-    data = folder_of(study, "clinic")
-    write_cases(data / f"{study.development}.jsonl", cases)
-    save_world(WORLD, data / "world.json")
-    finish_job(study, "clinic")
+    write_cases(clinic_file(study, study.development), cases)
+    save_world(WORLD, clinic_file(study, "world"))
+    finish_clinic(study)
 
     def spoken(case, *place):
         return say("case-1" if int(case[-1]) % 2 else "case-0", *place)

@@ -29,7 +29,7 @@ def test_two_runs_of_a_method_differ_in_their_seed(study):
     assert data["accuracy"]["average"]["gain"] == 0.0
     json.dumps(data, allow_nan=False)
     text = told(data)
-    assert text.startswith("A: clinic/pcqc/A, recipe ")
+    assert text.startswith("A: clinic/pcqc/A, fingerprint ")
     assert "seed       1    2" in text
     assert "Differing source" not in text
 

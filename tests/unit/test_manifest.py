@@ -13,7 +13,7 @@ from small_runs import small_study
 
 from pcqc.errors import UserError
 from pcqc.system.manifest import begin, checked, finish, hold_folder, read_manifest, verify
-from pcqc_study import fingerprint as recipe
+from pcqc_study import fingerprint as fingerprint
 from pcqc_study.clean import listing, outdated, remove
 from pcqc_study.explain import accept, why
 from pcqc_study.fingerprint import Job
@@ -35,7 +35,7 @@ def test_inputs_are_told_apart_by_content(tmp_path):
     names = []
     for text in ("x", "y", "x"):
         path.write_text(text)
-        names.append(make_job(tmp_path, raw=path).recipe.short)
+        names.append(make_job(tmp_path, raw=path).fingerprint.short)
     assert names[0] == names[2] != names[1]
 
 
@@ -57,7 +57,7 @@ def test_a_finished_result_has_a_manifest_and_is_never_written_again(tmp_path):
     job = made(make_job(tmp_path), a="1", sub__b="2")
     manifest = read_manifest(job.path)
     assert set(manifest["files"]) == {"a", "sub/b"}
-    assert (manifest["count"], manifest["recipe"]["job"]) == (2, "first")
+    assert (manifest["count"], manifest["fingerprint"]["job"]) == (2, "first")
     assert manifest["machine"]["torch"]
     assert (job.folder / "latest").resolve() == job.path
     assert sorted(path.name for path in job.path.iterdir()) == ["a", "manifest.json", "sub"]
@@ -178,13 +178,13 @@ def edit(monkeypatch):
     """Pretends that a module was edited."""
 
     def edited(module):
-        original = recipe.module_digests
+        original = fingerprint.module_digests
 
         def digests(*modules, unused=()):
             known = original(*modules, unused=unused)
             return {**known, module: "0"} if module in known else known
 
-        monkeypatch.setattr(recipe, "module_digests", digests)
+        monkeypatch.setattr(fingerprint, "module_digests", digests)
 
     return edited
 
@@ -206,7 +206,7 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     def paths():
         return {job.name: job.path for job in Jobs(small).run("pcqc", "A")}
 
-    before, unedited = paths(), recipe.module_digests
+    before, unedited = paths(), fingerprint.module_digests
     edit("pcqc.jobs.select")
     again = to_do(small)
     assert again["select pcqc A"] == ["module pcqc.jobs.select changed"]
@@ -229,7 +229,7 @@ def test_an_accepted_edit_keeps_the_paths_of_a_run_and_of_all_after_it(small, ed
     with pytest.raises(UserError, match=r"setting rl.learning_rate: 0.001 -> 0.1.*run it again"):
         accept(other, "pcqc", "A", "a message")
     # The edits taken back, every path is the old one.
-    monkeypatch.setattr(recipe, "module_digests", unedited)
+    monkeypatch.setattr(fingerprint, "module_digests", unedited)
     assert paths() == before
     assert to_do(small) == {}
 
@@ -264,7 +264,7 @@ def test_an_edit_leaves_the_old_results_and_what_it_made_is_cleaned_away_alone(s
     assert to_do(small) == {}
     earlier = outdated(small)
     assert [result.path for result in earlier] == sorted(job.path for job in made)
-    assert f"{len(made)} results of earlier recipes" in listing(earlier)
+    assert f"{len(made)} results of earlier fingerprints" in listing(earlier)
     # Before the user has agreed, a job goes on with one of them.
     begun = next(job for job in made if job.path == earlier[0].path)
     with hold_folder(begun), pytest.raises(UserError, match="is already under way"):

@@ -48,8 +48,8 @@ def unmake(study, *kinds: str) -> None:
 
 
 def log_of(study, kind: str):
-    recipe = Jobs(study).job(kind, "grpo", "A").path.name
-    return log_path(study, kind, "grpo", "A", recipe)
+    fingerprint = Jobs(study).job(kind, "grpo", "A").path.name
+    return log_path(study, kind, "grpo", "A", fingerprint)
 
 
 def test_all_is_done(study):

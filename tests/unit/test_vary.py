@@ -15,7 +15,7 @@ from pcqc_study.settings.vary import vary
 
 def told(study, method):
     """What training a run of a method is told, as JSON has it."""
-    return Jobs(study).job("train", method, "A").recipe.settings
+    return Jobs(study).job("train", method, "A").fingerprint.settings
 
 
 @pytest.fixture

@@ -14,11 +14,13 @@ from snakemake.cli import parse_args
 
 from pcqc.errors import UserError
 from pcqc_study.check_results import prepare_to_run
-from pcqc_study.graph import KINDS, Jobs, log_path
+from pcqc_study.graph import Jobs, log_path
+from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
 from pcqc.errors import nearest
 from pcqc.system.files import hold
+from pcqc.system.manifest import accepted
 
 # Where the published files of a real study lie; jobs inherit it.
 if "data" in config:
@@ -41,14 +43,14 @@ try:
             f"{', '.join(MISSING)}: missing; download with `pcqc data fetch`, or name the folder that "
             "holds your files: --config data=FOLDER, or PCQC_DATA in the environment"
         )
-    # In the workflow's own process alone: each job reads these rules too.
-    if workflow.is_main_process:
-        prepare_to_run(STUDY)
     # What is typed after `snakemake`; a job's own process is told other targets.
     TYPED = None
     if "snakemake" in Path(sys.argv[0]).parts[-2:] and workflow.is_main_process:
         TYPED = parse_args(sys.argv[1:])[1]
     TARGETS = TYPED.targets if TYPED else []
+    # In the workflow's own process alone: each job reads these rules too.
+    if workflow.is_main_process:
+        prepare_to_run(STUDY, writes=not (TYPED and TYPED.dryrun))
     RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
     ATPO_ABLATIONS = [
         name
@@ -80,8 +82,8 @@ ON_MODELS = {
 wildcard_constraints:
     method="|".join(RUNNABLE),
     run="|".join(STUDY.runs),
-    set="|".join(["train", *STUDY.benchmarks]),
-    recipe="[0-9a-f]{8}",
+    set="|".join(["world", "train", "sft", *STUDY.benchmarks]),
+    fingerprint="[0-9a-f]{8}",
 
 
 # Snakemake's own lock is a file that a killed run leaves behind, so the profile switches it off. The
@@ -105,14 +107,34 @@ onstart:
         subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
-def manifests(jobs):
-    """Manifests of jobs. Their age means nothing: another recipe is another path."""
-    return [ancient(str(job.manifest)) for job in jobs]
+def made(kind, *arguments):
+    """Input: the marker of a job's result. Its age means nothing: another fingerprint is another path."""
+    return ancient(str(JOBS.job(kind, *arguments).marker))
+
+
+def markers(jobs):
+    """Input: the markers of several jobs' results."""
+    return [ancient(str(job.marker)) for job in jobs]
+
+
+def of_run(kind):
+    """Input: what a job of another kind made of the run that the rule's wildcards name."""
+    return lambda wildcards: made(kind, wildcards.method, wildcards.run)
+
+
+def cases(*names):
+    """Input: sets of cases; of a study of real cases `train` also has the SFT conversations."""
+    return markers(dict.fromkeys(JOBS.cases(name).job for name in names))
+
+
+def given(*parts):
+    """Input: what some studies have and others lack, such as the clinic's world."""
+    return markers(part.job for every in parts for part in every.values())
 
 
 def on_the_way(methods):
-    """Input of a target: manifests of all jobs that these methods need."""
-    return manifests([*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))])
+    """Input of a target: results of all jobs that these methods need."""
+    return markers([*JOBS.shared(), *(job for name in methods for job in JOBS.method(name))])
 
 
 def shown(methods):
@@ -121,31 +143,31 @@ def shown(methods):
     if not set(methods) <= set(WANTED):
         return []
     waits = [job for job in written.needs if job.arguments[:1] not in [(name,) for name in methods]]
-    made = all(job.manifest.exists() for job in waits)
-    return manifests([written, JOBS.job("publish")]) if made else []
+    whole = all(job.manifest.exists() for job in waits)
+    return markers([written, JOBS.job("publish")]) if whole else []
 
 
 def patterns(kind):
-    """Wildcards of a rule: what tells the jobs of its kind apart, and the recipe."""
-    return [f"{{{name}}}" for name in (*KINDS[kind].arguments, "recipe")]
-
-
-def needs(kind):
-    """Input of a rule: manifests of the jobs whose results its job reads."""
-    names = KINDS[kind].arguments
-    return lambda wildcards: manifests(
-        JOBS.job(kind, *(getattr(wildcards, name) for name in names)).needs
-    )
+    """Wildcards of a rule: what tells the jobs of its kind apart, and the fingerprint."""
+    return [f"{{{name}}}" for name in (*KINDS[kind].arguments, "fingerprint")]
 
 
 def result(kind):
-    """Output of a rule: the manifest of its job's result, written last."""
-    return RESULTS.joinpath(KINDS[kind].folder, *patterns(kind), "manifest.json")
+    """Output of a rule: a marker beside its job's result. Snakemake removes what a job that failed
+    declared as output; so the result itself is none, and a finished one stays whatever follows."""
+    return f"{RESULTS.joinpath(KINDS[kind].folder, *patterns(kind))}.made"
 
 
-def log(kind):
+def log_of(kind):
     """Log of a rule's job: what it printed."""
     return log_path(STUDY, kind, *patterns(kind))
+
+
+def sentence(kind):
+    """What a rule's job does, for Snakemake."""
+    names = {name: f"{{wildcards.{name}}}" for name in KINDS[kind].arguments}
+    text = KINDS[kind].sentence.format(**names)
+    return f"{text[0].upper()}{text[1:]}"
 
 
 PYTHON = f"{shlex.quote(sys.executable)} -m"
@@ -166,13 +188,34 @@ if PLACED and (nodes := PLACED.learner_nodes) > 1:
 LAUNCHER = config.get("launcher", LAUNCHER)
 
 
-def command(kind, start):
+def asked(kind):
+    """What a rule's job asks of a scheduler; where it says nothing, profiles do."""
+    if KINDS[kind].shared_out:
+        return SHARED_OUT
+    # The clinic's answers are judged by rules.
+    return (
+        ON_MODELS if KINDS[kind].on_models and not (kind == "grounding" and STUDY.synthetic) else {}
+    )
+
+
+def command(kind):
     """What starts a job of a rule."""
+    start = LAUNCHER if KINDS[kind].shared_out else PYTHON
 
     def of(wildcards):
         arguments = [getattr(wildcards, name) for name in KINDS[kind].arguments]
         # A study is named or is a path, which may hold any character.
-        words = [kind, STUDY_ARGUMENT, *arguments, "--recipe", wildcards.recipe]
+        words = [kind, STUDY_ARGUMENT, *arguments, "--fingerprint", wildcards.fingerprint]
         return f"{start} pcqc_study.cli {shlex.join(words)}"
 
     return of
+
+
+# A job's messages go to the terminal and to its log; a log that cannot be written decides nothing. The
+# job marks its result as its last act. What a process does after that, such as a crash while it ends,
+# changes nothing: the result is whole.
+JOB = (
+    "({params.command}) 2>&1 | {{ tee {log:q} || true; }} >&2 || "
+    "{{ test -e {output:q} && echo 'pcqc: the process of {rule} {wildcards} ended with an error after "
+    "its result was whole; the result is kept' >&2; }}"
+)

@@ -270,7 +270,7 @@ def test_arew():
 def test_itpo(temperature):
     """Graph-COM/ITPO b1245e8: RLOO over turns, before its whitening.
 
-    recipe/itpo/itpo_core_algos.py:12-37 and :182-188.
+    fingerprint/itpo/itpo_core_algos.py:12-37 and :182-188.
     """
 
     def formula(group):
@@ -340,7 +340,7 @@ def searched(rng) -> Tree:
 def test_atpo():
     """Quark-Medical/ATPO 25af836: `only_use_critic_value`, γ 1.
 
-    codes/recipe/atpo/user_assistant_agent_loop.py:419-523.
+    codes/fingerprint/atpo/user_assistant_agent_loop.py:419-523.
     """
     rng = np.random.default_rng(11)
     for _ in range(CASES):

@@ -119,8 +119,8 @@ def joined(table: str, own: list[str]) -> str:
 
 
 def _runs(study: Study, name: str, file: Path | None = None) -> list[Trained]:
-    for kind in ("clinic", "base", "sft"):
-        run_job(study, kind)
+    for job in Jobs(study).shared():
+        run_job(study, job.kind, *job.arguments)
     run_job(study, "select", START, "A")
     start = run_job(study, "evaluate", START, "A").path
     accuracy = read_manifest(checked(start))["benchmarks"][study.development]["accuracy"]

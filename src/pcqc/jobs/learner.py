@@ -6,11 +6,8 @@ from pkgutil import resolve_name
 
 from pcqc.models.folder import save_model
 from pcqc.system.processes import Processes
-from pcqc.task import Where
+from pcqc.task import DEEPSPEED, Where
 from pcqc.training.backend import Backend, MakeBackend, adamw_backend, model_weights
-
-# Learns on several devices. Other packages are named, not imported: this package needs none.
-DEEPSPEED = "pcqc_gpu.deepspeed_backend:DeepSpeedBackend"
 
 
 def make_backend(where: Where, processes: Processes) -> MakeBackend:

@@ -22,12 +22,9 @@ from pcqc.settings.models import Server
 from pcqc.system.files import read_json, sha256_file
 from pcqc.system.manifest import checked, read_manifest
 from pcqc.system.processes import require_gpu
-from pcqc.task import Task
+from pcqc.task import SERVER, VLLM, Task
 from pcqc.training.policy import Policy
 
-# Engines of another package, named here and not imported: this package needs none.
-VLLM = "pcqc_gpu.engines.vllm:VllmEngine"
-SERVER = "pcqc_gpu.engines.server:ServerEngine"
 SYNC_PROMPTS = 4
 # How far rounding alone may set two implementations apart in a log-probability, on average: the
 # logit of an unlikely token is tens below the likeliest, where bfloat16 has steps of a quarter.

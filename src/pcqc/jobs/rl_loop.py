@@ -183,7 +183,7 @@ class Run:
         path, tokenizer = self.folder.checkpoint(update), self.context.chat.tokenizer
         backend = self.policy.backend
         digest = write_model(path, self.model, backend, tokenizer, {"update": update})
-        (benchmark,) = self.task.settings.development
+        benchmark = self.task.settings.development
         with self._sampling() as health:
             evaluation = evaluate(
                 self.context,

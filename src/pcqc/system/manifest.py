@@ -1,8 +1,8 @@
-"""The manifest of a result: its recipe, when and where it was made, and the SHA-256 of every file.
+"""The manifest of a result: its fingerprint, when and where it was made, the SHA-256 of its files.
 
-A job writes into `results/STUDY/.../RECIPE/` and `manifest.json` last. Without it the result is not
-finished, and the job goes on with what is there. Whoever reads a file of a result calls `checked`
-first. A finished result is never written again.
+A job writes into `results/STUDY/.../FINGERPRINT/`, and `manifest.json` last. Without it the result
+is not finished, and the job goes on with what is there. Whoever reads a file of a result calls
+`checked` first. A finished result is never written again.
 """
 
 import functools
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 LATEST = "latest"
-STATE = "state"  # of an unfinished job; removed once the result is whole
+MARKER = ".made"  # ends the name of an empty file beside a whole result
+STATE = "state"  # what an unfinished job goes on from
 REMEDY = "run the workflow again"
 
 
@@ -56,14 +57,17 @@ def _begun(job: "Job") -> str:
 
 
 def finish(job: "Job", summary: dict[str, Any]) -> None:
-    """Write the manifest over all files of the result, and drop what only an unfinished job needs.
+    """Write the manifest over all files of the result.
+
+    What the job could have gone on from stays: see `accepted`.
 
     Args:
         job: whose files are all written.
         summary: what the job says of its result; entries of the manifest.
     """
     heading = {
-        "recipe": asdict(job.recipe),
+        "fingerprint": asdict(job.fingerprint),
+        "beside": job.beside,
         "also_for": {},
         "git_commit": git_commit(),
         "version": importlib.metadata.version("pcqc"),
@@ -73,7 +77,6 @@ def finish(job: "Job", summary: dict[str, Any]) -> None:
     }
     files = {name: sha256_file(job.path / name) for name in _names(job.path)}
     write_manifest(job.path, {**summary, **heading, "files": files})
-    shutil.rmtree(job.path / STATE, ignore_errors=True)
     make_latest(job)
 
 
@@ -103,7 +106,7 @@ def _read(folder: Path, shown: str, modified: int, inode: int) -> dict[str, Any]
     contents = {name: value for name, value in manifest.items() if name != "digest"}
     if digest(contents) != manifest.get("digest"):
         raise UserError(f"{shown}/{MANIFEST}: altered since it was written; {remedy}")
-    if digest(manifest["recipe"])[:8] != folder.name:
+    if digest(manifest["fingerprint"])[:8] != folder.name:
         raise UserError(f"{shown}/{MANIFEST}: is of another result; {remedy}")
     return manifest
 
@@ -135,7 +138,7 @@ def result_of(path: Path) -> Path:
 
 
 def is_result(folder: Path) -> bool:
-    """Whether a folder is named by a recipe: folders of weights have manifests of their own."""
+    """Whether a folder is named by a fingerprint; folders of weights have manifests too."""
     name = folder.resolve().name
     return len(name) == 8 and not set(name) - set("0123456789abcdef")
 
@@ -176,14 +179,31 @@ def _names(folder: Path) -> Iterator[str]:
             yield name.as_posix()
 
 
-def accepted_folder(folder: Path, recipe: str) -> Path | None:
-    """The folder of a result whose manifest declares a recipe equal to its own."""
+def accepted_folder(folder: Path, short: str) -> Path | None:
+    """The folder of a result whose manifest declares a fingerprint equal to its own."""
     for path in sorted(folder.glob(f"*/{MANIFEST}")):
         other = path.parent
         own_name = is_result(other) and not other.is_symlink()  # neither `latest` nor a backup
-        if own_name and recipe in read_manifest(other)["also_for"]:
+        if own_name and short in read_manifest(other)["also_for"]:
             return other
     return None
+
+
+def mark(job: "Job") -> None:
+    """Tell the workflow that a result is whole.
+
+    The marker is the only output that the workflow knows, so it can remove nothing else. Its age
+    means nothing; one from the future, by a clock that was set back, would be taken for an error.
+    """
+    job.marker.parent.mkdir(parents=True, exist_ok=True)
+    job.marker.touch()
+
+
+def accepted(job: "Job") -> None:
+    """Drop what a job could have gone on from, once its result is whole and was accepted."""
+    if job.manifest.exists() and job.marker.exists():
+        make_latest(job)
+        shutil.rmtree(job.path / STATE, ignore_errors=True)
 
 
 def make_latest(job: "Job") -> None:

@@ -35,7 +35,7 @@ def run(task: Task) -> dict:
     settings = task.settings
     single_threaded(settings.deterministic)
     world = load_world(checked(task.inputs["world"]))
-    values = Values(world, world.rates(settings.benchmark.base_rates))
+    values = Values(world, world.rates(settings.base_rates))
     cases = checked_cases(task.inputs["development"])[: settings.cases]
     checkpoints = dict(_checkpoints(task))
     progress = Progress(" ".join(["lost points", *task.arguments]), len(checkpoints), "checkpoint")

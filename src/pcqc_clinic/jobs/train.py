@@ -14,8 +14,7 @@ from pcqc_clinic.world import load_world
 def run(task: Task, processes: Processes = SINGLE_PROCESS) -> dict | None:
     """Train one run of a method, as `pcqc.jobs.train` does; a method may ask the world."""
     clinic = load_world(checked(task.inputs["world"]))
-    (benchmark,) = task.settings.development.values()
-    measure = partial(early_quality, Values(clinic, clinic.rates(benchmark.base_rates)))
+    measure = partial(early_quality, Values(clinic, clinic.rates(task.settings.base_rates)))
     world = None
     if "world" in task.settings.method.needs:
         from pcqc_clinic.known_world import KnownWorld

@@ -68,7 +68,7 @@ def add(study: Study) -> Path:
         _collect(study, job.path, earlier)
         finish(job, {})
     manifest = read_manifest(job.path)
-    note = {whole.recipe.short: "the runs of this machine, joined to those collected earlier"}
+    note = {whole.fingerprint.short: "the runs of this machine, joined to those collected earlier"}
     write_manifest(job.path, {**manifest, "also_for": {**manifest["also_for"], **note}})
     return job.path
 

@@ -30,7 +30,7 @@ class FinishedRun:
     study: Study
     method: str
     run: str
-    recipe: str  # of the evaluation
+    fingerprint: str  # of the evaluation
     training: dict | None  # manifest of the training; None for Shared SFT
     evaluation: dict  # manifest of the evaluation
     selection: dict  # the choice of the checkpoint
@@ -124,7 +124,7 @@ def read_finished(study: Study, method: str, run: str) -> FinishedRun:
         study=study,
         method=method,
         run=run,
-        recipe=latest(study, "evaluate", method, run).resolve().name,
+        fingerprint=latest(study, "evaluate", method, run).resolve().name,
         training=manifests.get("training"),
         evaluation=manifests["evaluation"],
         selection=read_json(files["evaluation/selection.json"]),

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcqc.errors import UserError
-from pcqc.system.files import hold, write_atomic
-from pcqc.system.manifest import LATEST
-from pcqc_study.job_inputs import STORES_LOST, stores_lost
+from pcqc.system.files import hold
 from pcqc_study.mlflow_mirror import notes
 from pcqc_study.mlflow_mirror.mlflow_store import (
     SQLITE,
@@ -19,7 +17,6 @@ from pcqc_study.mlflow_mirror.mlflow_store import (
     check_writable,
     connection,
     is_elsewhere,
-    is_lost,
     load_mlflow,
     masked,
     sqlite_file,
@@ -50,19 +47,6 @@ def prepare(study: Study) -> str:
         with hold(lock, f"preparing {database}", PATIENCE):
             _migrate(study, database)
             return describe_study(study).experiment_id
-
-
-def note_losses(study: Study) -> None:
-    """Count the times that a local store with mirrored runs was deleted or moved.
-
-    The number is part of the recipe of every mirror, so the workflow mirrors every run again.
-    """
-    mirrored = list((study.results / "tracking").glob(f"*/{LATEST}"))
-    if mirrored and is_lost(study):
-        newest = max(link.lstat().st_mtime for link in mirrored)
-        path = study.results / STORES_LOST
-        if not path.exists() or path.stat().st_mtime < newest:
-            write_atomic(path, f"{stores_lost(study) + 1}\n")
 
 
 def _migrate(study: Study, database: Path) -> None:

@@ -124,7 +124,7 @@ def tags(run: FinishedRun) -> dict[str, str]:
         "mlflow.source.git.commit": commit,
         "contents": run.contents,
         "transcripts": run.transcripts,
-        "recipe": run.recipe,
+        "fingerprint": run.fingerprint,
     }
     if run.training:
         values["selected_update"] = run.evaluation["update"]

@@ -27,13 +27,13 @@ def run(task: Task, study: Study) -> dict:
     with answering(study, f"rerun `pcqc publish {study.name}`"):
         store = open_store(study)
         client, target = store.client, _run(store, study, files)
-        run_id, recipe = target.info.run_id, folder.resolve().name
-        if target.data.tags.get("recipe") != recipe:
+        run_id, fingerprint = target.info.run_id, folder.resolve().name
+        if target.data.tags.get("fingerprint") != fingerprint:
             for name, path in files.items():
                 parent = str(PurePosixPath(name).parent)
                 client.log_artifact(run_id, str(path), None if parent == "." else parent)
             client.set_tag(run_id, notes.NOTE, notes.of_report(study))
-            client.set_tag(run_id, "recipe", recipe)
+            client.set_tag(run_id, "fingerprint", fingerprint)
             client.set_terminated(run_id, "FINISHED")
     return {"run_id": run_id}
 

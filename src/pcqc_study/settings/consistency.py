@@ -11,14 +11,8 @@ RESERVED_BENCHMARKS = (
     *("train", "sft", "world", "manifest", "templates", "exclusions", "converted", "overlap"),
     *("instruction", "average", "mean"),
 )
-# Rules of the workflow. A method's name is one too.
-RULES = (
-    *("all", "atpo_ablations", "base", "clinic", "collect", "continuation", "continue_candidates"),
-    *("convert", "evaluate", "ground_answers", "instruction", "lost_points"),
-    *("lost_points_of_a_run", "lost_points_table"),
-    *("mirror", "overlap", "peers", "peers_table", "prepare", "publish", "replicate", "report"),
-    *("select", "sft", "train"),
-)
+# Targets of the workflow beside the rules of its jobs. A method's name is a target too.
+TARGETS = ("all", "atpo_ablations", "continuation", "lost_points", "peers", "replicate")
 
 Problem = tuple[str, str]  # path of a setting, and what is wrong with it
 
@@ -46,8 +40,11 @@ def _benchmarks(study: Study) -> Iterator[Problem]:
 
 
 def _methods(study: Study) -> Iterator[Problem]:
+    from pcqc_study.kinds import KINDS  # which reads settings
+
+    rules = {*TARGETS, *(kind.rule or name for name, kind in KINDS.items())}
     for name in study.methods:
-        if name in RULES:
+        if name in rules:
             yield f"methods.{name}", "the name of a rule of the workflow; choose another name"
     yield from _same_titles("methods", study.methods)
 

@@ -76,7 +76,7 @@ def test_everything_of_a_run_is_mirrored(ready):
     assert tags["mlflow.parentRunId"] == parent.info.run_id
     assert (tags["method"], tags["seed"], tags["git_commit"][:4]) == ("pcqc", "2", "0123")
     assert (tags["machine.host"], tags["machine.torch"]) == ("ward", "2")
-    assert tags["recipe"]
+    assert tags["fingerprint"]
     assert (tags["current"], tags["selected_update"]) == ("yes", "4")
     address = f"#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/artifacts/run.html"
     for described in (run, parent):

@@ -38,7 +38,7 @@ def test_what_a_study_shows_is_in_one_run(reported):
     assert run.info.status == "FINISHED"
     assert artifacts(reported) == {"report.html", "tables/a.csv", "transcripts/data/list.js"}
     assert "`results/clinic/transcripts/index.html`" in run.data.tags["mlflow.note.content"]
-    assert run.data.tags["recipe"] == folder_of(reported, "report").name
+    assert run.data.tags["fingerprint"] == folder_of(reported, "report").name
 
 
 def test_a_report_of_another_recipe_replaces_the_old_one_in_the_same_run(reported):

@@ -13,7 +13,7 @@ from tracked import mirror
 
 from pcqc.errors import UserError
 from pcqc.system.files import read_json
-from pcqc_study.job_inputs import stores_lost
+from pcqc_study.kinds import stores_lost
 from pcqc_study.mlflow_mirror.finished import read_record
 from pcqc_study.mlflow_mirror.mlflow_store import artifact_paths, is_lost, masked, open_store
 from pcqc_study.mlflow_mirror.prepare import note_losses, prepare

@@ -21,7 +21,7 @@ def test_an_unsound_base_model(copy):
 def test_the_workflow_stops_with_the_line_and_loses_nothing(copy):
     """What no job would read again is compared too, before any job starts."""
     before = digests(copy.results / "runs")
-    path = copy.results / "data/clinic/latest/train.jsonl"
+    path = copy.results / "data/clinic/train/latest/train.jsonl"
     path.write_text(path.read_text().replace('"case_id"', '"case"', 1))
     done = copy.run(copy.workflow("terminal_only"))
     output = done.stdout + done.stderr

@@ -24,7 +24,7 @@ def results(root: Path) -> list[Path]:
 
 
 def kind(path: Path) -> tuple[str, int, str]:
-    """What a file is, whichever method, run, recipe or update it is of."""
+    """What a file is, whichever method, run, fingerprint or update it is of."""
     shown = path.parts[0] in ("report", "tracking")
     name = "".join(path.suffixes) if shown and path.name != MANIFEST else path.name
     return path.parts[0], len(path.parts), re.sub(r"\d+", "#", name)

@@ -54,7 +54,7 @@ def test_the_clone_may_lie_in_a_folder_of_any_name(tmp_path):
     place = Workplace(tmp_path / "a b'$(c)")
     done = place.run(place.workflow("--until", "clinic"))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert (place.results / "data/clinic/latest/manifest.json").is_file()
+    assert (place.results / "data/clinic/train/latest/manifest.json").is_file()
 
 
 @pytest.mark.long  # starts four processes cold; the unit tests share work among threads

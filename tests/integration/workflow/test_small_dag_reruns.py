@@ -117,7 +117,7 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
     assert copy.planned() == []
     listing = copy.run(copy.command("clean", STUDY)).stdout
     assert "(train executed_local A, " in listing
-    assert "4 results of earlier recipes" in listing
+    assert "4 results of earlier fingerprints" in listing
     done = copy.run(copy.command("clean", STUDY, "--remove", "--yes"))
     assert done.returncode == 0, done.stderr
     assert digests(copy.results / "runs") == before

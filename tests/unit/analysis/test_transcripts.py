@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import transcribed
-from hand_made import finish_job
+from hand_made import clinic_file, finish_job
 from transcribed import AMBER, CORAL, WORLD
 
 import pcqc
@@ -135,9 +135,9 @@ def test_the_same_runs_give_the_same_bytes_and_leave_nothing_old(study):
 
 
 def test_a_case_that_the_data_do_not_have_is_named(study):
-    path = study.results / "data" / "clinic" / "latest" / "clinic_dev.jsonl"
+    path = clinic_file(study, "clinic_dev")
     path.write_text(path.read_text().replace("clinic_dev-00000", "clinic_dev-10000"))
-    finish_job(study, "clinic")
+    finish_job(study, "clinic", "clinic_dev")
     with pytest.raises(UserError, match=r"clinic_dev.jsonl: no case 'clinic_dev-00000', on which"):
         transcripts.write(study, study.results)
 

@@ -1,16 +1,19 @@
-"""What each job of a study is told and reads: a function for each kind of job.
+"""The kinds of jobs: a function for each says what its jobs are told and read.
 
-Each returns the job's settings, name by name, and its inputs: name -> result or part of one, or a
-raw file. Settings of the study are called as they are there.
+A function gets the study's `Jobs` and the job's arguments. It returns the job's settings, name by
+name, and its inputs: name -> result or part of one, or a raw file. Its decorator says the rest. The
+command line, the checks of settings and the workflow's rules are made from this table.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace as Settings
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pcqc.errors import UserError, nearest
+from pcqc.settings import Benchmark
 from pcqc.system.checkout import ROOT
 from pcqc_study.settings.load import tracking_uri
 from pcqc_study.settings.study import START, Study
@@ -20,16 +23,103 @@ if TYPE_CHECKING:
 
 Given = tuple[Settings, dict[str, Any]]
 
-STORES_LOST = "tracking/stores_lost.txt"  # below the study's results
 LOST_POINTS = "lost points"  # what the report's job calls their table
 LOST_POINTS_CASES = 100  # the first of the development benchmark; each is played in eight ways
 TEMPLATES = (".html", ".css", ".js")
+WORLD = (
+    "diseases",
+    "complaints",
+    "complaint_odds",
+    "noise",
+    "seed",
+)  # settings of a clinic's world
 
 
-def clinic(jobs: "Jobs") -> Given:
-    return Settings(**_of(jobs.study, "clinic", "benchmarks", "protocol")), {}
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: a command of `pcqc` and a rule of the workflow.
+
+    Attributes:
+        name: of the command.
+        reads: settings and inputs of one of its jobs.
+        sentence: what a job does, with its arguments in braces.
+        folder: where its results are, below the study's.
+        module: has the function `run` that does it.
+        arguments: names of the command's arguments after the study, and of the rule's wildcards.
+        rule: name of the rule, where it is not the kind's: that names a target.
+        synthetic: whether studies of the clinic alone have it, or those of real cases alone; None:
+            every study has it.
+        on_models: whether it runs models, and needs a GPU where the study is placed on some.
+        shared_out: whether one process for each device of the learner does it together, where the
+            study places its learner.
+        whole_study: whether `run` is also handed the study, whose newest results it looks up.
+        in_store: whether its result is in MLflow's store too, and is made again where that is lost.
+    """
+
+    name: str
+    reads: Callable[..., Given]
+    sentence: str
+    folder: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    rule: str = ""
+    synthetic: bool | None = None
+    on_models: bool = False
+    shared_out: bool = False
+    whole_study: bool = False
+    in_store: bool = False
+
+    @property
+    def help(self) -> str:
+        """The sentence for the command line, with arguments in capitals."""
+        return self.sentence.format(**{name: name.upper() for name in self.arguments})
 
 
+KINDS: dict[str, Kind] = {}
+RUN = ("method", "run")
+
+
+def kind(sentence: str, folder: str, module: str, *arguments: str, **more: Any) -> Callable:
+    """Register a function as what the jobs of the kind of its name are told and read."""
+
+    def register(reads: Callable[..., Given]) -> Callable[..., Given]:
+        name = reads.__name__
+        KINDS[name] = Kind(name, reads, sentence, folder, module, arguments, **more)
+        return reads
+
+    return register
+
+
+@kind("draw the clinic's {set}", "data/clinic", "pcqc_clinic.jobs.clinic", "set", synthetic=True)
+def clinic(jobs: "Jobs", name: str) -> Given:
+    """The world, or one set of cases; it shares none with the sets before it."""
+    study, names = jobs.study, jobs.drawn()
+    if name not in names:
+        raise UserError(f"study '{study.name}' has no set '{name}'{nearest(name, names)}")
+    settings = Settings(name=name, world=Settings(**_of(study.clinic, *WORLD)))
+    if name == "world":
+        return settings, {}
+    inputs = {before: jobs.job("clinic", before) for before in names[1 : names.index(name)]}
+    if name in study.benchmarks:
+        settings.benchmark = unlabelled(study.benchmarks[name])
+        return settings, inputs
+    settings.options = study.clinic.training_options
+    if name == "train":
+        settings.cases = study.clinic.training_cases
+        return settings, inputs
+    settings.conversations = study.clinic.sft_conversations
+    settings.questions, settings.asks = study.clinic.sft_questions, study.clinic.sft_asks
+    settings.instruction = study.protocol.instruction
+    return settings, inputs
+
+
+@kind(
+    "convert the published file {file} to cases",
+    "data/converted",
+    "data_prep.convert",
+    "file",
+    synthetic=False,
+)
 def convert(jobs: "Jobs", name: str) -> Given:
     files = jobs.study.raw_files
     if name not in files:
@@ -37,6 +127,12 @@ def convert(jobs: "Jobs", name: str) -> Given:
     return Settings(format=files[name].format), {"raw": files[name].path}
 
 
+@kind(
+    "audit what training and evaluation cases share",
+    "data/overlap",
+    "data_prep.overlap_audit",
+    synthetic=False,
+)
 def overlap(jobs: "Jobs") -> Given:
     names, benchmarks = list(jobs.study.raw_files), jobs.study.benchmarks
     settings = Settings(
@@ -46,6 +142,12 @@ def overlap(jobs: "Jobs") -> Given:
     return settings, {name: jobs.job("convert", name) / f"{name}.jsonl" for name in names}
 
 
+@kind(
+    "take the actor's system message from the published cases",
+    "data/instruction",
+    "data_prep.instruction",
+    synthetic=False,
+)
 def instruction(jobs: "Jobs") -> Given:
     study = jobs.study
     names = [n for n in study.raw_files if n not in study.benchmarks or n == study.development]
@@ -54,6 +156,7 @@ def instruction(jobs: "Jobs") -> Given:
     return settings, {name: jobs.job("convert", name) / f"{name}.card.json" for name in names}
 
 
+@kind("select the cases of {set}", "data", "data_prep.prepare", "set", synthetic=False)
 def prepare(jobs: "Jobs", name: str) -> Given:
     """Cases of a benchmark; for `train` the training cases and the SFT conversations."""
     study, training = jobs.study, name == "train"
@@ -71,17 +174,28 @@ def prepare(jobs: "Jobs", name: str) -> Given:
     return Settings(name=name, protocol=study.protocol, data=study.data, expected=expected), inputs
 
 
+@kind(
+    "put the pretrained models in place, or train the clinic's base model",
+    "models/base",
+    "pcqc.jobs.install_models",
+)
 def base(jobs: "Jobs") -> Given:
     study = jobs.study
     if study.models:
         return Settings(pretrained=study.pretrained), {}
     settings = Settings(
-        **_of(study, "clinic", "scratch_model", "protocol"),
+        **_of(study, "scratch_model", "protocol"),
         tokens_per_micro_batch=study.rl.tokens_per_micro_batch,
     )
     return settings, jobs.world()
 
 
+@kind(
+    "fine-tune the base model into the actor and the patient",
+    "models/sft",
+    "pcqc.jobs.sft",
+    shared_out=True,
+)
 def sft(jobs: "Jobs") -> Given:
     study = jobs.study
     settings = Settings(
@@ -98,6 +212,13 @@ def sft(jobs: "Jobs") -> Given:
     return settings, inputs
 
 
+@kind(
+    "train {method}, run {run}, going on where it was stopped",
+    "runs",
+    "pcqc.jobs.train",
+    *RUN,
+    shared_out=True,
+)
 def train(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     if not jobs.is_trained(method):
@@ -106,10 +227,11 @@ def train(jobs: "Jobs", method: str, run: str) -> Given:
     settings = Settings(
         **rollouts(study),
         rl=study.rl_of(entry),
-        method=replace(entry, title="-", role="method", runs=(), rl={}),
+        method=replace(entry, title="-", role="method", runs=("A", "B", "C"), rl={}),
         seed=study.seed(run),
         evaluation_seed=study.evaluation_seed,
-        development={study.development: study.benchmarks[study.development]},
+        development=study.development,
+        base_rates=study.benchmarks[study.development].base_rates if study.synthetic else None,
     )
     inputs = {
         "train": jobs.cases("train"),
@@ -120,11 +242,24 @@ def train(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, inputs
 
 
+@kind(
+    "choose the checkpoint of {method}, run {run}, on the development benchmark",
+    "selection",
+    "pcqc.jobs.select",
+    *RUN,
+)
 def select(jobs: "Jobs", method: str, run: str) -> Given:
     settings = Settings(development=jobs.study.development, trained=jobs.is_trained(method))
     return settings, jobs.trained(method, run)
 
 
+@kind(
+    "evaluate {method}, run {run}, on every benchmark",
+    "evaluation",
+    "pcqc.jobs.evaluate",
+    *RUN,
+    shared_out=True,
+)
 def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     settings = Settings(
@@ -137,6 +272,14 @@ def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, {**jobs.chosen(method, run), **cases}
 
 
+@kind(
+    "continue from candidate questions of {method}, run {run}",
+    "continuation",
+    "pcqc.jobs.continuation",
+    *RUN,
+    rule="continue_candidates",
+    shared_out=True,
+)
 def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
     if wanted is None:
@@ -154,6 +297,14 @@ def continuation(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, inputs | (jobs.world() if settings.ungrounded else {})
 
 
+@kind(
+    "judge whether facts support the answers to candidates of {method}, run {run}",
+    "grounding",
+    "pcqc.jobs.grounding",
+    *RUN,
+    rule="ground_answers",
+    on_models=True,
+)
 def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     study, wanted = jobs.study, jobs.study.continuation
     settings = Settings(
@@ -173,13 +324,22 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, inputs
 
 
+@kind(
+    "split what {method}, run {run}, loses into asking, remembering, concluding and stopping",
+    "lost_points",
+    "pcqc_clinic.jobs.lost_points",
+    *RUN,
+    rule="lost_points_of_a_run",
+    synthetic=True,
+    on_models=True,
+)
 def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
     study = jobs.study
     settings = Settings(
         **rollouts(study),
         evaluation_seed=study.evaluation_seed,
         development=study.development,
-        benchmark=study.benchmarks[study.development],
+        base_rates=study.benchmarks[study.development].base_rates,
         cases=LOST_POINTS_CASES,
         course=run == study.methods[method].runs[0],  # at every checkpoint; else at the last alone
     )
@@ -188,6 +348,13 @@ def lost_points(jobs: "Jobs", method: str, run: str) -> Given:
     return settings, inputs | jobs.trained(method, run)
 
 
+@kind(
+    "write the table and the figure of lost points",
+    "lost_points_table",
+    "analysis.lost_points",
+    synthetic=True,
+    whole_study=True,
+)
 def lost_points_table(jobs: "Jobs") -> Given:
     """The table of lost points; it shows replicates too where theirs is made."""
     from pcqc_study.settings.replicates import replicates
@@ -200,6 +367,14 @@ def lost_points_table(jobs: "Jobs") -> Given:
     return Settings(study=jobs.study.to_dict()), inputs
 
 
+@kind(
+    "write the finished runs of {method} to MLflow",
+    "tracking",
+    "pcqc_study.mlflow_mirror.write_runs",
+    "method",
+    whole_study=True,
+    in_store=True,
+)
 def mirror(jobs: "Jobs", method: str) -> Given:
     study, entry = jobs.study, jobs.study.method(method)
     if not entry.runs:
@@ -211,10 +386,23 @@ def mirror(jobs: "Jobs", method: str) -> Given:
     return settings, inputs
 
 
+@kind(
+    "fetch all runs from MLflow, as the analysis reads them",
+    "collected",
+    "pcqc_study.mlflow_mirror.collect",
+    whole_study=True,
+    in_store=True,
+)
 def collect(jobs: "Jobs") -> Given:
     return Settings(), {name: jobs.job("mirror", name) for name in jobs.methods}
 
 
+@kind(
+    "write tables, figures, transcripts and the report",
+    "report",
+    "analysis.report",
+    whole_study=True,
+)
 def report(jobs: "Jobs") -> Given:
     """Tables, figures, report, transcripts and paper, in one folder."""
     from pcqc_study.settings.replicates import replicates
@@ -240,6 +428,13 @@ def report(jobs: "Jobs") -> Given:
     return Settings(study=study.to_dict()), inputs
 
 
+@kind(
+    "write the table of other credit rules",
+    "peers",
+    "analysis.tables.peers",
+    rule="peers_table",
+    whole_study=True,
+)
 def peers(jobs: "Jobs") -> Given:
     """The table of published credits: it shows what is made, or what the workflow is making."""
     inputs: dict[str, Any] = {}
@@ -251,13 +446,25 @@ def peers(jobs: "Jobs") -> Given:
     return Settings(study=jobs.study.to_dict()), inputs
 
 
+@kind(
+    "put the report into MLflow",
+    "published",
+    "pcqc_study.mlflow_mirror.write_report",
+    whole_study=True,
+    in_store=True,
+)
 def publish(jobs: "Jobs") -> Given:
     study = jobs.study
     return _store(study, study.title), {"report": jobs.job("report")}
 
 
-def _of(study: Study, *names: str) -> dict[str, Any]:
-    return {name: getattr(study, name) for name in names}
+def unlabelled(benchmark: Benchmark) -> Benchmark:
+    """A benchmark without what tables print of it."""
+    return replace(benchmark, title="-", role="held_out")
+
+
+def _of(settings: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in names}
 
 
 def rollouts(study: Study) -> dict[str, Any]:
@@ -268,17 +475,7 @@ def rollouts(study: Study) -> dict[str, Any]:
 
 
 def _store(study: Study, title: str) -> Settings:
-    """What is written to MLflow under a title, and where, without user, password or query.
-
-    No job reads how often the store was lost: it makes what that store had be written again.
-    """
+    """What is written to MLflow under a title, and where, without user, password or query."""
     address = urlsplit(tracking_uri(study))
     host = f"{address.hostname}:{address.port}" if address.hostname else ""
-    uri = f"{address.scheme}://{host}{address.path}"
-    return Settings(title=title, uri=uri, stores_lost=stores_lost(study))
-
-
-def stores_lost(study: Study) -> int:
-    """How often a local MLflow store with the study's runs was deleted or moved."""
-    path = study.results / STORES_LOST
-    return int(path.read_text()) if path.exists() else 0
+    return Settings(title=title, uri=f"{address.scheme}://{host}{address.path}")

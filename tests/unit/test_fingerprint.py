@@ -1,13 +1,13 @@
-"""Recipes follow what settings and source mean."""
+"""Fingerprints follow what settings and source mean."""
 
 from dataclasses import replace
 
 import pytest
 
 from pcqc_study import source_digests
-from pcqc_study.fingerprint import Recipe
+from pcqc_study.fingerprint import Fingerprint
 from pcqc_study.graph import Jobs
-from pcqc_study.job_inputs import rollouts
+from pcqc_study.kinds import rollouts
 from pcqc_study.settings import load_study
 from pcqc_study.source_digests import module_digests
 
@@ -92,8 +92,10 @@ def test_a_digest_is_of_what_a_module_does(package, kind):
 
 
 def test_changes_are_named_by_setting_module_and_input():
-    before = Recipe("job", {"rl": {"rate": 0.1, "old": 1}}, {"m": "1", "gone": "2"}, {"x": "3"})
-    after = Recipe("job", {"rl": {"rate": 0.2, "old": 1}}, {"m": "0", "new": "2"}, {"x": "4"})
+    before = Fingerprint(
+        "job", {"rl": {"rate": 0.1, "old": 1}}, {"m": "1", "gone": "2"}, {"x": "3"}
+    )
+    after = Fingerprint("job", {"rl": {"rate": 0.2, "old": 1}}, {"m": "0", "new": "2"}, {"x": "4"})
     assert before.changes(before) == []
     assert before.changes(after) == [
         "setting rl.rate: 0.1 -> 0.2",
@@ -104,13 +106,13 @@ def test_changes_are_named_by_setting_module_and_input():
     ]
 
 
-def recipes(study) -> dict[str, str]:
-    return {job.name: job.recipe.short for job in Jobs(study).all()}
+def fingerprints(study) -> dict[str, str]:
+    return {job.name: job.fingerprint.short for job in Jobs(study).all()}
 
 
 def changed(before: dict[str, str], other) -> set[str]:
-    """Jobs whose recipe is another one in the study `other`."""
-    after = recipes(other)
+    """Jobs whose fingerprint is another one in the study `other`."""
+    after = fingerprints(other)
     return {name for name in before if before[name] != after[name]}
 
 
@@ -134,7 +136,7 @@ def with_method(study, name, **changes):
 
 def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic):
     grpo = "".join(clinic.method("grpo").runs)
-    before = recipes(clinic)
+    before = fingerprints(clinic)
     mine = of("grpo", grpo, *RUN) | {"mirror grpo"} | END
     assert changed(before, with_method(clinic, "grpo", kl_coefficient=0.5)) == mine
     assert changed(before, with_method(clinic, "grpo", title="G")) == {"mirror grpo"} | END
@@ -156,7 +158,7 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
 
 def test_jobs_that_are_told_the_same_have_recipes_of_their_own(clinic):
     """Else a folder that was exchanged with the other's would be taken for it."""
-    names = list(recipes(clinic).values())
+    names = list(fingerprints(clinic).values())
     assert len(set(names)) == len(names)
 
 
@@ -164,7 +166,7 @@ def test_where_a_job_runs_changes_none(clinic):
     placed = load_study("clinic-mini-engines")
     assert placed.placement
     unplaced = replace(placed, placement=None)
-    assert changed(recipes(placed), unplaced) <= {"report", "publish"}
+    assert changed(fingerprints(placed), unplaced) <= {"report", "publish"}
 
 
 ENTERED = {
@@ -180,7 +182,7 @@ ENTERED = {
 
 @pytest.mark.parametrize("method", ENTERED)
 def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
-    modules = Jobs(clinic).job("train", method, "A").recipe.modules
+    modules = Jobs(clinic).job("train", method, "A").fingerprint.modules
     assert {"pcqc.jobs.rl_loop", "pcqc.methods.base", "pcqc.methods.sequences"} <= modules.keys()
     assert set().union(*ENTERED.values()) & modules.keys() == ENTERED[method]
     assert not {"turn_credit", "turn_credit.turns_process"} & modules.keys()
@@ -197,7 +199,7 @@ def test_a_run_depends_on_the_modules_that_it_enters(clinic, method):
 
 def test_an_edited_table_makes_the_report_anew_and_nothing_before_it(clinic):
     table = "analysis.tables.main_results"
-    jobs = [job for job in Jobs(clinic).all() if table in job.recipe.modules]
+    jobs = [job for job in Jobs(clinic).all() if table in job.fingerprint.modules]
     assert [job.name for job in jobs] == ["report"]
 
 

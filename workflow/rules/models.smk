@@ -1,0 +1,35 @@
+# The models that all runs share: what they start from, and Shared SFT with the patient.
+
+
+rule base:
+    input:
+        world=given({} if STUDY.models else JOBS.world()),
+    output:
+        result("base"),
+    log:
+        log_of("base"),
+    params:
+        command=command("base"),
+    message:
+        sentence("base")
+    shell:
+        JOB
+
+
+rule sft:
+    input:
+        base=made("base"),
+        conversations=cases("sft"),
+        instruction=given(JOBS.instruction()),
+    output:
+        result("sft"),
+    log:
+        log_of("sft"),
+    resources:
+        **asked("sft"),
+    params:
+        command=command("sft"),
+    message:
+        sentence("sft")
+    shell:
+        JOB
