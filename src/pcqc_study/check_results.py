@@ -1,8 +1,7 @@
-"""What is checked before a workflow starts: altered results, and what MLflow's store has lost."""
+"""What is checked before a workflow starts: results that were altered since they were made."""
 
 from pcqc.system.manifest import accepted, mark, verify
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import KINDS
 from pcqc_study.settings import Study
 
 
@@ -16,14 +15,9 @@ def prepare_to_run(study: Study, writes: bool = True) -> None:
     Raises:
         UserError: a file was altered or removed since it was written; names it, and the remedy.
     """
-    from pcqc_study.mlflow_mirror.mlflow_store import is_lost
-
-    lost = is_lost(study)
     for job in Jobs(study).all():
         if job.manifest.exists():
             verify(job.path)
-            if writes and lost and KINDS[job.kind].in_store:
-                job.marker.unlink(missing_ok=True)
-            elif writes:
+            if writes:
                 mark(job)
                 accepted(job)

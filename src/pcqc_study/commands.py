@@ -160,8 +160,8 @@ def _accept(arguments: argparse.Namespace) -> None:
     from pcqc_study.explain import accept
 
     study = load(arguments)
-    because, of_run = arguments.because, (arguments.method, arguments.run)
-    show("\n".join(accept(study, because, *of_run)))
+    of_run = (arguments.method, arguments.run)
+    show("\n".join(accept(study, *of_run, arguments.because)))
 
 
 def _vary(arguments: argparse.Namespace) -> None:

@@ -115,7 +115,7 @@ def in_words(about: Mapping[str, Any]) -> str:
     return text
 
 
-def accept(study: Study, because: str, method: str = "", run: str = "") -> list[str]:
+def accept(study: Study, method: str, run: str, because: str) -> list[str]:
     """Declare newest results still valid after an edit; what was accepted, a line each.
 
     Writes today's fingerprint into `also_for` of each manifest. Later runs then read the results as
@@ -123,8 +123,8 @@ def accept(study: Study, because: str, method: str = "", run: str = "") -> list[
 
     Args:
         study: the study.
-        because: why its results are still valid.
-        method, run: whose results alone, with those that they were made from; all by default.
+        method, run: whose results, with those that they were made from; empty: all of the study's.
+        because: why they are still valid.
 
     Raises:
         UserError: the run is not made, or a setting or an input changed: that is another run.

@@ -23,6 +23,7 @@ from pcqc_study.source_digests import module_digests
 # Where a default is changed, the field's metadata names the first one under this key: what was made
 # with it keeps its fingerprint, and what has the new one gets another.
 FIRST = "first default"
+DEFAULT = "its default"  # stands for a setting that a fingerprint does not have
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,10 @@ class Fingerprint:
     def differences(self, new: "Fingerprint") -> dict[str, dict[str, tuple[Any, Any]]]:
         """`settings`, `modules` and `inputs` -> what differs in another: (here, there).
 
-        None stands for what one of them does not have.
+        `DEFAULT` and None stand for a setting, and a module or input, that one of them lacks.
         """
         return {
-            "settings": _differences(flat(self.settings), flat(new.settings)),
+            "settings": _differences(flat(self.settings), flat(new.settings), DEFAULT),
             "modules": _differences(self.modules, new.modules),
             "inputs": _differences(self.inputs, new.inputs),
         }
@@ -145,8 +146,8 @@ class Job:
 
     @property
     def marker(self) -> Path:
-        """An empty file beside a whole result: all of it that the workflow may remove."""
-        return self.path.with_name(f"{self.path.name}{MARKER}")
+        """An empty file in the folder of a whole result: all of it that the workflow may remove."""
+        return self.path / MARKER
 
     @property
     def needs(self) -> list["Job"]:
@@ -236,9 +237,9 @@ def _is_default(settings: Any, name: str) -> bool:
     return getattr(settings, name) == field.metadata.get(FIRST, default)
 
 
-def _differences(before: Mapping, after: Mapping) -> dict[str, tuple[Any, Any]]:
+def _differences(before: Mapping, after: Mapping, absent: Any = None) -> dict[str, tuple[Any, Any]]:
     names = sorted(before.keys() | after.keys())
-    pairs = {name: (before.get(name), after.get(name)) for name in names}
+    pairs = {name: (before.get(name, absent), after.get(name, absent)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 

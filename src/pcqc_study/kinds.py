@@ -114,7 +114,7 @@ def clinic(jobs: "Jobs", name: str) -> Given:
 
 
 @kind(
-    "convert the published file {file} to cases",
+    "convert {file}, a published file, to cases",
     "data/converted",
     "data_prep.convert",
     "file",
@@ -128,7 +128,7 @@ def convert(jobs: "Jobs", name: str) -> Given:
 
 
 @kind(
-    "audit what training and evaluation cases share",
+    "audit the overlap of training and evaluation",
     "data/overlap",
     "data_prep.overlap_audit",
     synthetic=False,
@@ -175,7 +175,7 @@ def prepare(jobs: "Jobs", name: str) -> Given:
 
 
 @kind(
-    "put the pretrained models in place, or train the clinic's base model",
+    "put the base model in place",
     "models/base",
     "pcqc.jobs.install_models",
 )
@@ -191,7 +191,7 @@ def base(jobs: "Jobs") -> Given:
 
 
 @kind(
-    "fine-tune the base model into the actor and the patient",
+    "fine-tune actor and patient",
     "models/sft",
     "pcqc.jobs.sft",
     shared_out=True,
@@ -213,7 +213,7 @@ def sft(jobs: "Jobs") -> Given:
 
 
 @kind(
-    "train {method}, run {run}, going on where it was stopped",
+    "train {method}, run {run}",
     "runs",
     "pcqc.jobs.train",
     *RUN,
@@ -243,7 +243,7 @@ def train(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 @kind(
-    "choose the checkpoint of {method}, run {run}, on the development benchmark",
+    "choose the checkpoint of {method}, run {run}",
     "selection",
     "pcqc.jobs.select",
     *RUN,
@@ -254,7 +254,7 @@ def select(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 @kind(
-    "evaluate {method}, run {run}, on every benchmark",
+    "evaluate {method}, run {run}",
     "evaluation",
     "pcqc.jobs.evaluate",
     *RUN,
@@ -273,7 +273,7 @@ def evaluate(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 @kind(
-    "continue from candidate questions of {method}, run {run}",
+    "continue from the candidates of {method}, run {run}",
     "continuation",
     "pcqc.jobs.continuation",
     *RUN,
@@ -298,7 +298,7 @@ def continuation(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 @kind(
-    "judge whether facts support the answers to candidates of {method}, run {run}",
+    "judge the answers of {method}, run {run}",
     "grounding",
     "pcqc.jobs.grounding",
     *RUN,
@@ -325,7 +325,7 @@ def grounding(jobs: "Jobs", method: str, run: str) -> Given:
 
 
 @kind(
-    "split what {method}, run {run}, loses into asking, remembering, concluding and stopping",
+    "split what {method}, run {run}, loses by place",
     "lost_points",
     "pcqc_clinic.jobs.lost_points",
     *RUN,
@@ -368,7 +368,7 @@ def lost_points_table(jobs: "Jobs") -> Given:
 
 
 @kind(
-    "write the finished runs of {method} to MLflow",
+    "mirror {method} in MLflow",
     "tracking",
     "pcqc_study.mlflow_mirror.write_runs",
     "method",
@@ -387,7 +387,7 @@ def mirror(jobs: "Jobs", method: str) -> Given:
 
 
 @kind(
-    "fetch all runs from MLflow, as the analysis reads them",
+    "collect all runs from MLflow",
     "collected",
     "pcqc_study.mlflow_mirror.collect",
     whole_study=True,
@@ -398,7 +398,7 @@ def collect(jobs: "Jobs") -> Given:
 
 
 @kind(
-    "write tables, figures, transcripts and the report",
+    "write tables, figures, transcripts and report",
     "report",
     "analysis.report",
     whole_study=True,
@@ -447,7 +447,7 @@ def peers(jobs: "Jobs") -> Given:
 
 
 @kind(
-    "put the report into MLflow",
+    "publish the report in MLflow",
     "published",
     "pcqc_study.mlflow_mirror.write_report",
     whole_study=True,
@@ -479,3 +479,7 @@ def _store(study: Study, title: str) -> Settings:
     address = urlsplit(tracking_uri(study))
     host = f"{address.hostname}:{address.port}" if address.hostname else ""
     return Settings(title=title, uri=f"{address.scheme}://{host}{address.path}")
+
+
+# Their results are in MLflow's store too.
+IN_STORE = frozenset(name for name, of_name in KINDS.items() if of_name.in_store)

@@ -22,7 +22,7 @@ from pcqc.task import Task, Where
 from pcqc_gpu.planning.memory import cache_tokens, roles_beside
 from pcqc_study.fingerprint import Job, input_paths
 from pcqc_study.graph import Jobs
-from pcqc_study.kinds import KINDS, rollouts
+from pcqc_study.kinds import IN_STORE, KINDS, rollouts
 from pcqc_study.settings import Study
 
 
@@ -62,7 +62,7 @@ def perform(
             f"settings or source changed since the workflow began (`pcqc {job.name}`); run it again"
         )
     with hold_folder(job) if processes.is_main else nullcontext():
-        made = job.manifest.exists() and (job.marker.exists() or not KINDS[job.kind].in_store)
+        made = job.manifest.exists() and (job.marker.exists() or job.kind not in IN_STORE)
         if all(processes.gather(made)):
             if processes.is_main:
                 verify(job.path)

@@ -5,6 +5,7 @@ import importlib.util
 import re
 import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 from docs_pages import BLOCK, PAGES, typed

@@ -68,9 +68,9 @@ def test_explain_names_settings_modules_and_inputs(done, monkeypatch):
     monkeypatch.setattr(
         fingerprint,
         "module_digests",
-        lambda *modules, unused=(): {
+        lambda *modules, **which: {
             name: "0" if name == "pcqc.jobs.evaluate" else digest
-            for name, digest in original(*modules, unused=unused).items()
+            for name, digest in original(*modules, **which).items()
         },
     )
     text = explained(explain(done, METHOD, RUN))

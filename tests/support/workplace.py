@@ -109,7 +109,13 @@ class Workplace:
     def environment(self, **more: str) -> dict[str, str]:
         """This copy's modules go before the installed ones; no store but its own."""
         kept = {k: v for k, v in os.environ.items() if k != "MLFLOW_TRACKING_URI"}
-        folders = ("src", "packages/clinic_env/src", "packages/turn_credit/src", ".")
+        folders = (
+            "src",
+            "packages/clinic_env/src",
+            "packages/pcqc_peers/src",
+            "packages/turn_credit/src",
+            ".",
+        )
         path = os.pathsep.join(str(self.folder / name) for name in folders)
         return {**kept, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
 

@@ -116,6 +116,11 @@ def changed(before: dict[str, str], other) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
+def shared(study) -> set[str]:
+    """Jobs before all trainings."""
+    return {job.name for job in Jobs(study).shared()}
+
+
 def of(method: str, runs: str, *kinds: str) -> set[str]:
     return {f"{kind} {method} {run}" for run in runs for kind in kinds}
 
@@ -143,12 +148,11 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
     run = with_method(clinic, "grpo", runs=(*clinic.method("grpo").runs, "Z"))
     assert changed(before, replace(run, runs={**clinic.runs, "Z": 99})) == {"mirror grpo"} | END
     clip = replace(clinic, rl=replace(clinic.rl, clip=0.1))
-    assert changed(before, clip) == before.keys() - {"clinic", "base", "sft"} - of(
-        "shared_sft", "A", "select", "evaluate", "continuation", "grounding"
-    ) - {"mirror shared_sft"}
+    start = of("shared_sft", "A", "select", "evaluate", "continuation", "grounding")
+    assert changed(before, clip) == before.keys() - shared(clinic) - start - {"mirror shared_sft"}
     sampling = replace(clinic, patient_decoding=replace(clinic.patient_decoding, top_p=0.5))
     again = changed(before, sampling)
-    assert not again & {"clinic", "base", "sft"}
+    assert not again & shared(clinic)
     assert again >= of("shared_sft", "A", "evaluate")
     assert changed(before, replace(clinic, title="Another")) == {"report", "publish"}
     assert changed(before, replace(clinic, name="another")) <= END | {
@@ -156,7 +160,7 @@ def test_a_setting_changes_just_the_jobs_that_are_told_it_and_those_after(clinic
     }
 
 
-def test_jobs_that_are_told_the_same_have_recipes_of_their_own(clinic):
+def test_jobs_that_are_told_the_same_have_fingerprints_of_their_own(clinic):
     """Else a folder that was exchanged with the other's would be taken for it."""
     names = list(fingerprints(clinic).values())
     assert len(set(names)) == len(names)
@@ -165,8 +169,8 @@ def test_jobs_that_are_told_the_same_have_recipes_of_their_own(clinic):
 def test_where_a_job_runs_changes_none(clinic):
     placed = load_study("clinic-mini-engines")
     assert placed.placement
-    unplaced = replace(placed, placement=None)
-    assert changed(fingerprints(placed), unplaced) <= {"report", "publish"}
+    spread = replace(placed.placement, learner=replace(placed.placement.learner, devices=(0, 1, 2)))
+    assert changed(fingerprints(placed), replace(placed, placement=spread)) == {"report", "publish"}
 
 
 ENTERED = {

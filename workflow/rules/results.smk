@@ -101,7 +101,7 @@ if REPLICATES:
 
     rule replicate:
         output:
-            "results/{study}/collected/{fingerprint}.made",
+            "results/{study}/collected/{fingerprint}/.made",
         wildcard_constraints:
             study="|".join(other.name for other in REPLICATES),
         threads: 8

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 LATEST = "latest"
-MARKER = ".made"  # ends the name of an empty file beside a whole result
+MARKER = ".made"  # an empty file in the folder of a whole result
 STATE = "state"  # what an unfinished job goes on from
 REMEDY = "run the workflow again"
 

@@ -142,7 +142,7 @@ def test_ablations_and_peers_are_made_when_asked_for_alone(copy):
     names = [*roles["ablation"], *roles["peer"]]
     mirrored = [job for job in planned if job.startswith("Mirror")]
     assert mirrored == sorted(f"Mirror {name} in MLflow" for name in names)
-    split = {f"Where {name}, run {run}, loses its points" for name in RUNS for run in RUNS[name]}
+    split = {f"Split what {name}, run {run}, loses by place" for name in RUNS for run in RUNS[name]}
     assert split <= set(planned)
     # Each ablation is ATPO but for one setting of the search.
     whole = dataclasses.asdict(study.method("atpo").tree)

@@ -6,12 +6,13 @@ import pytest
 from digests import digests
 from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
+from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.mlflow_store import SQLITE
 from pcqc_study.settings import load_study
 
 CREDIT = "packages/turn_credit/src/turn_credit/arithmetic.py"
 PUBLISH = "Publish the report in MLflow"
-REPORT = "Tables, figures, transcripts and report"
+REPORT = "Write tables, figures, transcripts and report"
 END = ["Collect all runs from MLflow", PUBLISH, REPORT]
 WORDS = {
     "train": "Train",
@@ -49,7 +50,8 @@ def test_a_setting_of_a_control_reruns_it_and_what_depends_on_it(copy):
     output = copy.make("--dry-run")
     assert started(output) == sorted([*LOCAL, *END])
     assert (
-        output.splitlines()[-1] == "stale (setting method.beta: 1.0 -> 0.5): train executed_local A"
+        output.splitlines()[-1]
+        == "stale (setting method.beta: its default -> 0.5): train executed_local A"
     )
 
 
@@ -126,7 +128,7 @@ def test_an_edit_leaves_the_old_run_and_taking_it_back_leads_to_it(copy):
 
 def test_a_method_alone_by_its_name(tmp_path):
     place = Workplace(tmp_path / "fresh")
-    models = ["Base model, from scratch", "Cases and SFT conversations of the clinic"]
-    models += ["Shared SFT: actor and patient"]
+    models = ["Put the base model in place", "Fine-tune actor and patient"]
+    models += [f"Draw the clinic's {name}" for name in Jobs(load_study(STUDY)).drawn()]
     assert place.planned("executed_local") == sorted([*models, *LOCAL])
     assert not place.results.exists()
