@@ -1,23 +1,31 @@
-"""What is checked before a workflow starts: results that were altered since they were made."""
+"""What is checked before a workflow starts: altered results, and whether MLflow's store is lost."""
 
 from pcqc.system.manifest import accepted, mark, verify
 from pcqc_study.graph import Jobs
+from pcqc_study.kinds import IN_STORE
+from pcqc_study.mlflow_mirror.mlflow_store import is_lost
 from pcqc_study.settings import Study
 
 
 def prepare_to_run(study: Study, writes: bool = True) -> None:
     """Check every finished result that the workflow goes on from, and mark it as made.
 
+    What a lost store had is not marked: it is written to the new store.
+
     Args:
         study: the study.
-        writes: whether markers are written; not where a user only looks at what would run.
+        writes: whether markers change; not where a user only looks at what would run.
 
     Raises:
         UserError: a file was altered or removed since it was written; names it, and the remedy.
     """
+    lost = is_lost(study)
     for job in Jobs(study).all():
-        if job.manifest.exists():
-            verify(job.path)
-            if writes:
-                mark(job)
-                accepted(job)
+        if not job.manifest.exists():
+            continue
+        verify(job.path)
+        if writes and lost and job.kind in IN_STORE:
+            job.marker.unlink(missing_ok=True)
+        elif writes:
+            mark(job)
+            accepted(job)

@@ -14,6 +14,7 @@ from pcqc.system.manifest import lock, read_manifest
 from pcqc_study.explain import why
 from pcqc_study.fingerprint import Job
 from pcqc_study.graph import Jobs, log_path
+from pcqc_study.mlflow_mirror.mlflow_store import is_lost
 from pcqc_study.settings import Study, load_study
 
 STATES = ("running", "failed", "stale", "to do", "done")
@@ -106,7 +107,11 @@ def stale(study: Study) -> list[str]:
     for state in job_states(study):
         if state.state == "stale" and not state.reason.startswith("after "):
             names.setdefault(state.reason, []).append(state.job.name)
-    return [f"stale ({reason}): {', '.join(jobs)}" for reason, jobs in names.items()]
+    lines = [f"stale ({reason}): {', '.join(jobs)}" for reason, jobs in names.items()]
+    mirrored = any(job.manifest.exists() for job in Jobs(study).all() if job.kind == "mirror")
+    if mirrored and is_lost(study):
+        lines.append("MLflow's store has nothing of the study: all runs would be mirrored again")
+    return lines
 
 
 def failures(study: Study, since: float) -> list[str]:

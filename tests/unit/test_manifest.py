@@ -1,6 +1,5 @@
 """Results on disk: manifests vouch for every file, and what an edit leaves to do."""
 
-import dataclasses
 import json
 import shutil
 from dataclasses import dataclass, replace

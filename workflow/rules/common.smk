@@ -15,8 +15,7 @@ from snakemake.cli import parse_args
 from pcqc.errors import UserError
 from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs, log_path
-from pcqc_study.kinds import IN_STORE, KINDS
-from pcqc_study.mlflow_mirror.mlflow_store import is_lost
+from pcqc_study.kinds import KINDS
 from pcqc_study.settings import load_study
 from pcqc_study.settings.replicates import replicates
 from pcqc.errors import nearest
@@ -52,14 +51,6 @@ try:
     # In the workflow's own process alone: each job reads these rules too.
     if workflow.is_main_process:
         prepare_to_run(STUDY, writes=not (TYPED and TYPED.dryrun))
-        # What a lost store had is written to a new one.
-        if is_lost(STUDY):
-            anew = {
-                kind
-                for kind in IN_STORE
-                if list((STUDY.results / KINDS[kind].folder).glob("**/.made"))
-            }
-            workflow.dag_settings.forcerun = frozenset({*workflow.dag_settings.forcerun, *anew})
     RUNNABLE = [name for name, method in STUDY.methods.items() if method.runs]
     ATPO_ABLATIONS = [
         name

@@ -6,6 +6,7 @@ import pytest
 from digests import digests
 from workplace import CONTINUED, RUNS, SETTINGS, STUDY, Workplace, started
 
+from pcqc_study.check_results import prepare_to_run
 from pcqc_study.graph import Jobs
 from pcqc_study.mlflow_mirror.mlflow_store import SQLITE
 from pcqc_study.settings import load_study
@@ -67,12 +68,20 @@ BY_CREDIT = [
 ]
 
 
-def test_a_lost_store_is_mirrored_anew_and_harmless_edits_rerun_nothing(copy):
+def test_a_lost_store_is_mirrored_anew_and_harmless_edits_rerun_nothing(copy, monkeypatch):
     """A comment, and an edit of a module that no job reaches."""
     edit(copy, CREDIT, "# A comment.")
     edit(copy, "src/pcqc_study/cli.py", "EDITED = 1")
+    assert copy.planned() == []
     (copy.folder / load_study(STUDY).tracking.uri.removeprefix(SQLITE)).unlink()
-    assert copy.planned() == sorted([*jobs(ALL, ["mirror"]), *END])
+    before = digests(copy.results)
+    assert "all runs would be mirrored again" in copy.make("--dry-run")
+    assert digests(copy.results) == before  # a dry run writes nothing
+    monkeypatch.chdir(copy.folder)
+    study = load_study(STUDY)
+    prepare_to_run(study)
+    gone = {job.kind for job in Jobs(study).all() if not job.marker.exists()}
+    assert gone == {"mirror", "collect", "publish"}
 
 
 def edit(place, path, line):
